@@ -3,6 +3,8 @@ package topology
 import (
 	"errors"
 	"reflect"
+
+	"github.com/onceward/onceward/state"
 )
 
 // Count returns the table of how many records of the stream each key has had.
@@ -12,7 +14,7 @@ import (
 // aggregate is the largest of those of its records. Each record makes a change; nothing is held back to be
 // summed up, as the record caches of Kafka Streams do. A key that an operator has changed needs a
 // [Stream.Repartition] before it.
-func Count[K, V any](s Stream[K, V], store TimestampedStoreOf[K, int64], opts ...NodeOption) Table[K, int64] {
+func Count[K, V any](s Stream[K, V], store Store[state.Timestamped[K, int64]], opts ...NodeOption) Table[K, int64] {
 	return aggregate(s, store, "Count", true, opts,
 		func(n int64, _ bool, _ Record[K, V]) (int64, error) { return n + 1, nil })
 }
@@ -20,7 +22,7 @@ func Count[K, V any](s Stream[K, V], store TimestampedStoreOf[K, int64], opts ..
 // Reduce returns the table of what f makes of the values of each key. The first value of a key stands for
 // itself; f combines the value so far with that of each further record. f may return [ErrRemove].
 func Reduce[K, V any](
-	s Stream[K, V], store TimestampedStoreOf[K, V], f func(sofar V, r Record[K, V]) (V, error),
+	s Stream[K, V], store Store[state.Timestamped[K, V]], f func(sofar V, r Record[K, V]) (V, error),
 	opts ...NodeOption,
 ) Table[K, V] {
 	return aggregate(s, store, "Reduce", f != nil, opts, reducing(f))
@@ -30,7 +32,7 @@ func Reduce[K, V any](
 // and returns the next one; before the first record the aggregate is what initial returns, or the zero A if
 // initial is nil. fold may change what it gets, and may return [ErrRemove].
 func Aggregate[K, V, A any](
-	s Stream[K, V], store TimestampedStoreOf[K, A], initial func() A,
+	s Stream[K, V], store Store[state.Timestamped[K, A]], initial func() A,
 	fold func(sofar A, r Record[K, V]) (A, error), opts ...NodeOption,
 ) Table[K, A] {
 	return aggregate(s, store, "Aggregate", fold != nil, opts, folding(initial, fold))
@@ -70,7 +72,7 @@ func result[A any](v A, err error) (Option[A], error) {
 
 // aggregate adds the node that takes one step for each record.
 func aggregate[K, V, A any](
-	s Stream[K, V], store TimestampedStoreOf[K, A], what string, defined bool, opts []NodeOption,
+	s Stream[K, V], store Store[state.Timestamped[K, A]], what string, defined bool, opts []NodeOption,
 	take step[K, V, A],
 ) Table[K, A] {
 	old := new(bool)

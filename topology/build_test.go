@@ -127,26 +127,26 @@ func TestMistakes(t *testing.T) {
 			return line
 		}},
 		{`the name of store words.parked is kept for parked records of the source words (`, func(b builder, s words) int {
-			store := topology.Store("words.parked", schemas.String(), schemas.Int64())
+			store := topology.KeyValueStore("words.parked", schemas.String(), schemas.Int64())
 			line := next()
 			topology.Process(s, "node", store, drop)
 			return line
 		}},
 		{`the name of store again.parked is kept for parked records of the source again (`, func(b builder, s words) int {
-			store := topology.Store("again.parked", schemas.String(), schemas.Int64())
+			store := topology.KeyValueStore("again.parked", schemas.String(), schemas.Int64())
 			topology.RepartitionWith(s, "again", schemas.String(), schemas.String())
 			line := next()
 			topology.Process(s, "node", store, drop)
 			return line
 		}},
 		{`store nil: the key codec is nil`, func(b builder, s words) int {
-			store := topology.Store[string, int64]("nil", nil, schemas.Int64())
+			store := topology.KeyValueStore[string, int64]("nil", nil, schemas.Int64())
 			line := next()
 			topology.Process(s, "node", store, drop)
 			return line
 		}},
 		{`store null: Nullable codecs are for topics`, func(b builder, s words) int {
-			store := topology.Store("null", schemas.String(), topology.Nullable(schemas.Int64()))
+			store := topology.KeyValueStore("null", schemas.String(), topology.Nullable(schemas.Int64()))
 			line := next()
 			topology.Stateful(s, "node", store).Process(idle)
 			return line
@@ -164,21 +164,21 @@ func TestMistakes(t *testing.T) {
 		{`store counts has codecs (string, string) here and (string, int64) in node first`,
 			func(b builder, s words) int {
 				topology.Stateful(s, "first", countStore).Process(idle)
-				other := topology.Store("counts", schemas.String(), schemas.String())
+				other := topology.KeyValueStore("counts", schemas.String(), schemas.String())
 				line := next()
 				topology.Stateful(s, "second", other).Process(idle)
 				return line
 			}},
 		{`name of a store: "a/b" has characters`, func(b builder, s words) int {
-			store := topology.Store("a/b", schemas.String(), schemas.String())
+			store := topology.KeyValueStore("a/b", schemas.String(), schemas.String())
 			line := next()
 			topology.Stateful(s, "node", store).Process(idle)
 			return line
 		}},
 		{`stores costarring and liquid have the same id (5e4daa9d); rename one of them`,
 			func(b builder, s words) int {
-				first := topology.Store("costarring", schemas.String(), schemas.String())
-				second := topology.Store("liquid", schemas.String(), schemas.String())
+				first := topology.KeyValueStore("costarring", schemas.String(), schemas.String())
+				second := topology.KeyValueStore("liquid", schemas.String(), schemas.String())
 				topology.Stateful(s, "first", first).Process(idle)
 				line := next()
 				topology.Stateful(s, "second", second).Process(idle)

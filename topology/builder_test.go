@@ -16,7 +16,7 @@ func TestLongInternalNames(t *testing.T) {
 	long := strings.Repeat("x", 200)
 	b := topology.NewBuilder(strings.Repeat("a", 60))
 	s := topology.From(b, wordsTopic)
-	topology.Stateful(s, "node", topology.Store(long, schemas.String(), schemas.String())).Process(idle)
+	topology.Stateful(s, "node", topology.KeyValueStore(long, schemas.String(), schemas.String())).Process(idle)
 	repartition(s, long)
 	mistakes := mistakesOf(t, b)
 	if len(mistakes) != 2 {

@@ -11,9 +11,9 @@ import (
 // several, behind a repartition topic or under another application's name, it has a changelog of its own.
 func TestEveryStoreHasAChangelog(t *testing.T) {
 	b := topology.NewBuilder("app")
-	first := topology.Store("first", schemas.String(), schemas.String())
-	second := topology.Store("second", schemas.String(), schemas.String())
-	third := topology.Store("third", schemas.String(), schemas.Int64())
+	first := topology.KeyValueStore("first", schemas.String(), schemas.String())
+	second := topology.KeyValueStore("second", schemas.String(), schemas.String())
+	third := topology.KeyValueStore("third", schemas.String(), schemas.Int64())
 	in := topology.From(b, wordsTopic)
 	topology.Stateful(in, "several", first, second).Process(idle)
 	topology.Stateful(in, "shares", second).Process(idle)

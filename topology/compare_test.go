@@ -36,7 +36,7 @@ func (c compared) describe(tb testing.TB) graph.Description {
 
 func base() compared {
 	return compared{
-		topic: "words", value: schemas.String(), store: topology.Store("counts", schemas.String(), schemas.Int64()),
+		topic: "words", value: schemas.String(), store: topology.KeyValueStore("counts", schemas.String(), schemas.Int64()),
 		node: "node", outlet: "out", into: outTopic,
 	}
 }
@@ -55,7 +55,7 @@ func TestCompare(t *testing.T) {
 			back:   []string{"source words: formats (string, json) becomes (string, string)"},
 		},
 		"store codec": {
-			change: func(c *compared) { c.store = topology.Store("counts", schemas.String(), schemas.String()) },
+			change: func(c *compared) { c.store = topology.KeyValueStore("counts", schemas.String(), schemas.String()) },
 			want:   []string{"store counts: formats (string, int64) becomes (string, string)"},
 			back:   []string{"store counts: formats (string, string) becomes (string, int64)"},
 		},
@@ -67,7 +67,7 @@ func TestCompare(t *testing.T) {
 			back: []string{"store counts: layout window"},
 		},
 		"another store": {
-			change: func(c *compared) { c.store = topology.Store("totals", schemas.String(), schemas.Int64()) },
+			change: func(c *compared) { c.store = topology.KeyValueStore("totals", schemas.String(), schemas.Int64()) },
 			want: []string{
 				"node node: wiring processor with counts to out out-sink becomes processor with totals to out out-sink",
 				"store counts is gone: a store", "store totals is new: a store",

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
 )
 
@@ -15,11 +16,11 @@ var (
 	hoursTopic   = topology.Topic("hours", topology.WindowedCodec(schemas.String(), time.Hour), schemas.Int64())
 )
 
-func amountStore(name string) topology.TimestampedStoreOf[string, int64] {
+func amountStore(name string) topology.Store[state.Timestamped[string, int64]] {
 	return topology.TimestampedStore(name, schemas.String(), schemas.Int64())
 }
 
-func hourStore(name string) topology.WindowStoreOf[string, int64] {
+func hourStore(name string) topology.Store[state.Window[string, int64]] {
 	return topology.WindowStore(name, schemas.String(), schemas.Int64(), 2*time.Hour)
 }
 

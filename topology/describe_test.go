@@ -53,8 +53,8 @@ var described = map[string][]func(b *topology.Builder){
 }
 
 var (
-	seenStore    = topology.Store("seen", schemas.String(), schemas.Int64())
-	payloadStore = topology.Store("payloads", schemas.String(), schemas.String())
+	seenStore    = topology.KeyValueStore("seen", schemas.String(), schemas.Int64())
+	payloadStore = topology.KeyValueStore("payloads", schemas.String(), schemas.String())
 )
 
 func build(tb testing.TB, name string, order []int) *topology.Topology {
@@ -146,7 +146,7 @@ func TestFingerprint(t *testing.T) {
 		f(&c)
 		b := topology.NewBuilder("fingerprint", c.opts...)
 		s := topology.From(b, topology.Topic(c.topic, schemas.String(), c.value), c.source...)
-		n := topology.Stateful(s, c.node, topology.Store(c.store, schemas.String(), c.counts))
+		n := topology.Stateful(s, c.node, topology.KeyValueStore(c.store, schemas.String(), c.counts))
 		n.Process(idle)
 		s = topology.Outlet[string, string](n, c.outlet).Stream()
 		topology.RepartitionWith(s, "by", schemas.String(), schemas.String(), c.parts...).Into(outTopic)

@@ -16,7 +16,7 @@ func ExampleStateful() {
 	claims := topology.Topic("claims", schemas.String(), schemas.String())
 	granted := topology.Topic("granted", schemas.String(), schemas.String())
 	refused := topology.Topic("refused", schemas.String(), schemas.String())
-	owners := topology.Store("owners", schemas.String(), schemas.String())
+	owners := topology.KeyValueStore("owners", schemas.String(), schemas.String())
 
 	b := topology.NewBuilder("seats", topology.DeadLetters("claims.dead"))
 	node := topology.Stateful(topology.From(b, claims), "seats", owners)
@@ -76,7 +76,7 @@ func ExampleStateful() {
 // The short form of a node with one store and one outlet.
 func ExampleProcess() {
 	type text = topology.Record[string, string]
-	last := topology.Store("last", schemas.String(), schemas.String())
+	last := topology.KeyValueStore("last", schemas.String(), schemas.String())
 	b := topology.NewBuilder("changes")
 	topology.Process(topology.From(b, said), "changed", last, func(
 		c *topology.Context, last state.KeyValue[string, string], r text, emit topology.Emit[string, string],

@@ -16,7 +16,7 @@ func ExampleSetup_OnStreamTime() {
 	type order = topology.Record[string, int64]
 	orders := topology.Topic("orders", schemas.String(), schemas.Int64())
 	totals := topology.Topic("totals", schemas.String(), schemas.Int64())
-	open := topology.Store("open", schemas.String(), schemas.Int64())
+	open := topology.KeyValueStore("open", schemas.String(), schemas.Int64())
 
 	b := topology.NewBuilder("turnover", topology.DeadLetters("orders.dead"))
 	node := topology.Stateful(topology.From(b, orders), "per-minute", open)
@@ -84,7 +84,7 @@ func ExampleSetup_OnWallClock() {
 	events := topology.Topic("events", schemas.String(), schemas.String())
 	expired := topology.Topic("expired", schemas.String(), schemas.String())
 	// A session's value is when it was first seen idle, in milliseconds since the epoch; 0 is not yet.
-	sessions := topology.Store("sessions", schemas.String(), schemas.Int64())
+	sessions := topology.KeyValueStore("sessions", schemas.String(), schemas.Int64())
 	const idle = 30 * time.Second
 
 	b := topology.NewBuilder("sessions", topology.DeadLetters("events.dead"))

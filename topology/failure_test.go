@@ -268,7 +268,7 @@ func TestUnreadableRowIsCorruption(t *testing.T) {
 // TestLargeEntry: what the changelog would refuse is refused when it is put, even if the handler ignores it.
 func TestLargeEntry(t *testing.T) {
 	b := topology.NewBuilder("large", topology.DeadLetters("dead"))
-	texts := topology.Store("texts", schemas.String(), schemas.String())
+	texts := topology.KeyValueStore("texts", schemas.String(), schemas.String())
 	n := topology.Stateful(topology.From(b, wordsTopic), "keep", texts)
 	n.Process(func(t *topology.Setup) (topology.Handler[string, string], error) {
 		kept := texts.In(t)

@@ -15,7 +15,7 @@ import (
 var (
 	benchIn    = Topic("in", schemas.String(), schemas.Int64())
 	benchOut   = Topic("out", schemas.String(), schemas.Int64())
-	benchStore = Store("sums", schemas.String(), schemas.Int64())
+	benchStore = KeyValueStore("sums", schemas.String(), schemas.Int64())
 )
 
 // benchGraph is a task of three steps (filter, a node with a store, map) and a sink.

@@ -21,7 +21,7 @@ var (
 	otherTopic  = topology.Topic("other", schemas.String(), schemas.String())
 	outTopic    = topology.Topic("out", schemas.String(), schemas.String())
 	secondTopic = topology.Topic("second", schemas.String(), schemas.String())
-	countStore  = topology.Store("counts", schemas.String(), schemas.Int64())
+	countStore  = topology.KeyValueStore("counts", schemas.String(), schemas.Int64())
 )
 
 type (
@@ -134,7 +134,7 @@ func countsOf(v graph.Verdict) string {
 }
 
 // entries lists a store.
-func (k *task) entries(store topology.StoreOf[string, int64]) string {
+func (k *task) entries(store topology.Store[state.KeyValue[string, int64]]) string {
 	var s []string
 	for p, err := range store.Open(k.state.Store(store.Name())).All() {
 		if err != nil {

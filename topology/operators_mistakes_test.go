@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
 )
 
@@ -92,10 +93,10 @@ func newest(_ string, r word) (string, error) { return r.Value, nil }
 // TestOperatorMistakes: what is wrong with tables, aggregations and windows, all at once.
 func TestOperatorMistakes(t *testing.T) {
 	text, number := schemas.String(), schemas.Int64()
-	texts := func(name string) topology.TimestampedStoreOf[string, string] {
+	texts := func(name string) topology.Store[state.Timestamped[string, string]] {
 		return topology.TimestampedStore(name, text, text)
 	}
-	hours := func(name string, retention time.Duration) topology.WindowStoreOf[string, int64] {
+	hours := func(name string, retention time.Duration) topology.Store[state.Window[string, int64]] {
 		return topology.WindowStore(name, text, number, retention)
 	}
 	b := topology.NewBuilder("mistakes")

@@ -51,7 +51,7 @@ func (l *lot) open(policy topology.Policy, opts ...topologytest.Option) *topolog
 	l.tb.Helper()
 	b := topology.NewBuilder("app", topology.DeadLetters("dead"), topology.OnError(topology.Transient, policy),
 		topology.OnError(topology.Poison, policy))
-	seen := topology.Store("seen", schemas.String(), schemas.Int64())
+	seen := topology.KeyValueStore("seen", schemas.String(), schemas.Int64())
 	in := topology.From(b, parkIn, topology.ParkKeys())
 	counted := topology.Process(in, "count", seen, func(_ *topology.Context, rows state.KeyValue[string, int64],
 		r topology.Record[topology.Option[string], string], emit topology.Emit[topology.Option[string], string]) error {
@@ -158,7 +158,7 @@ func TestG6Park(t *testing.T) {
 // wantEmpty: nothing is left of queues that have ended.
 func (l *lot) wantEmpty() {
 	l.tb.Helper()
-	rows, err := topologytest.Store(l.Driver, topology.Store("in.parked", schemas.Bytes(), schemas.Bytes()), 0)
+	rows, err := topologytest.Store(l.Driver, topology.KeyValueStore("in.parked", schemas.Bytes(), schemas.Bytes()), 0)
 	if err != nil {
 		l.tb.Fatal(err)
 	}
@@ -369,7 +369,7 @@ func TestG6Mistakes(t *testing.T) {
 // do is a mistake. So what keeps a source of its own, such as the claims of package processors/effect, can be in one task with parked keys.
 func TestG6OtherSources(t *testing.T) {
 	type record = topology.Record[string, string]
-	seen := topology.Store("seen", schemas.String(), schemas.String())
+	seen := topology.KeyValueStore("seen", schemas.String(), schemas.String())
 	note := func(_ *topology.Context, rows state.KeyValue[string, string], r record, _ topology.Emit[string, string]) error {
 		return rows.Put(r.Key, r.Value)
 	}
@@ -457,7 +457,7 @@ func TestG6OwnParkStore(t *testing.T) {
 	b := topology.NewBuilder("app")
 	bytes := topology.Topic("in", schemas.Bytes(), schemas.Bytes())
 	in := topology.From(b, bytes, topology.ParkKeys())
-	own := topology.Store("in.parked", schemas.Bytes(), schemas.Bytes())
+	own := topology.KeyValueStore("in.parked", schemas.Bytes(), schemas.Bytes())
 	topology.Process(in, "count", own, func(*topology.Context, state.KeyValue[[]byte, []byte], topology.Record[[]byte, []byte],
 		topology.Emit[[]byte, []byte]) error {
 		return nil

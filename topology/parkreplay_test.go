@@ -136,7 +136,7 @@ func TestG6BrokenStore(t *testing.T) {
 	p.broken = true
 	p.words("k", "1")
 	rows := p.state.Store("words.parked")
-	for e, err := range topology.Store("words.parked", schemas.Bytes(), schemas.Bytes()).Open(rows).All() {
+	for e, err := range topology.KeyValueStore("words.parked", schemas.Bytes(), schemas.Bytes()).Open(rows).All() {
 		if err != nil {
 			t.Fatal(err)
 		}

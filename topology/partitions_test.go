@@ -53,7 +53,7 @@ func TestResolvePartitions(t *testing.T) {
 		}, "map[app-r-repartition:6]"},
 		// Subtopologies x and y feed each other; a third one feeds x.
 		"a circle": {func(b *topology.Builder) {
-			x := topology.Store("x", schemas.String(), schemas.String())
+			x := topology.KeyValueStore("x", schemas.String(), schemas.String())
 			intoX := repartition(topology.From(b, wordsTopic), "into-x")
 			topology.Stateful(intoX, "x1", x).Process(idle)
 			y := repartition(intoX, "y")

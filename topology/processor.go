@@ -275,7 +275,7 @@ func (c *Context) AppendTime() (ms int64, ok bool) {
 // Process is the short form of a node with one store, of any kind, and one outlet: f handles a record and emits
 // what it likes.
 func Process[K, V, S, K2, V2 any](
-	s Stream[K, V], name string, store TypedStore[S],
+	s Stream[K, V], name string, store Store[S],
 	f func(c *Context, store S, r Record[K, V], emit Emit[K2, V2]) error,
 ) Stream[K2, V2] {
 	n := Stateful(s, name, store)

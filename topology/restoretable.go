@@ -49,9 +49,9 @@ type restoredTable struct {
 }
 
 // readRows is what the nodes of a table do with a record, without a graph: see intake.read and collect.
-func readRows[K, V any](topic TopicOf[K, Option[V]], store TimestampedStoreOf[K, V]) graph.RowReader {
+func readRows[K, V any](topic TopicOf[K, Option[V]], store Store[state.Timestamped[K, V]]) graph.RowReader {
 	into := &oneWrite{}
-	rows := state.NewTimestamped(into, state.Codec[K](store.key), state.Codec[V](store.value))
+	rows := store.Open(into)
 	nullKey := nullOf[K]()
 	return func(key, value []byte, timestamp int64) (w state.Write, ok bool, err error) {
 		defer func() {

@@ -14,7 +14,7 @@ import (
 
 type name string
 
-func withStore[K, V any](t testing.TB, store topology.StoreOf[K, V]) *topology.Topology {
+func withStore[K, V any](t testing.TB, store topology.Store[state.KeyValue[K, V]]) *topology.Topology {
 	t.Helper()
 	b := topology.NewBuilder("rows")
 	in := topology.From(b, topology.Topic("in", schemas.String(), schemas.String()))
@@ -47,7 +47,7 @@ func (optionalCodec) Decode(b []byte) (topology.Option[string], error) {
 }
 
 // checkRows types a key, decodes it, and returns the JSON of the key.
-func checkRows[K, V any](t *testing.T, store topology.StoreOf[K, V], text, wantBytes, wantJSON string) {
+func checkRows[K, V any](t *testing.T, store topology.Store[state.KeyValue[K, V]], text, wantBytes, wantJSON string) {
 	t.Helper()
 	rows, ok := withStore(t, store).Rows(store.Name())
 	if !ok {
@@ -68,20 +68,20 @@ func checkRows[K, V any](t *testing.T, store topology.StoreOf[K, V], text, wantB
 
 // TestRows: a store that is known by its name only has its keys typed and its rows shown.
 func TestRows(t *testing.T) {
-	checkRows(t, topology.Store("s", schemas.String(), schemas.String()), "a b", "a b", `"a b"`)
-	checkRows(t, topology.Store("s", schemas.Bytes(), schemas.String()), "ab", "ab", `"YWI="`)
-	checkRows(t, topology.Store("s", schemas.Int64(), schemas.String()), "258", "\x00\x00\x00\x00\x00\x00\x01\x02", "258")
-	checkRows(t, topology.Store("s", schemas.JSON[name](), schemas.String()), "ab", `"ab"`, `"ab"`)
-	checkRows(t, topology.Store("s", schemas.JSON[struct{ A int }](), schemas.String()), `{"A":1}`, `{"A":1}`, `{"A":1}`)
+	checkRows(t, topology.KeyValueStore("s", schemas.String(), schemas.String()), "a b", "a b", `"a b"`)
+	checkRows(t, topology.KeyValueStore("s", schemas.Bytes(), schemas.String()), "ab", "ab", `"YWI="`)
+	checkRows(t, topology.KeyValueStore("s", schemas.Int64(), schemas.String()), "258", "\x00\x00\x00\x00\x00\x00\x01\x02", "258")
+	checkRows(t, topology.KeyValueStore("s", schemas.JSON[name](), schemas.String()), "ab", `"ab"`, `"ab"`)
+	checkRows(t, topology.KeyValueStore("s", schemas.JSON[struct{ A int }](), schemas.String()), `{"A":1}`, `{"A":1}`, `{"A":1}`)
 
-	optional := topology.Store("s", schemas.Codec[topology.Option[string]](optionalCodec{}), schemas.Codec[topology.Option[string]](optionalCodec{}))
+	optional := topology.KeyValueStore("s", schemas.Codec[topology.Option[string]](optionalCodec{}), schemas.Codec[topology.Option[string]](optionalCodec{}))
 	checkRows(t, optional, "a b", "a b", `"a b"`)
 	shown, _ := withStore(t, optional).Rows("s")
 	if v, err := shown.Value([]byte("v")); err != nil || v != "v" {
 		t.Errorf("the optional value is %v, %v", v, err)
 	}
 
-	top := withStore(t, topology.Store("numbers", schemas.Int64(), schemas.JSON[map[string]int]()))
+	top := withStore(t, topology.KeyValueStore("numbers", schemas.Int64(), schemas.JSON[map[string]int]()))
 	if _, ok := top.Rows("other"); ok {
 		t.Error("a store that is not there has rows")
 	}
@@ -89,7 +89,7 @@ func TestRows(t *testing.T) {
 	if _, err := rows.ParseKey("secret"); err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "int64") {
 		t.Errorf("a text that is no key gave %v", err)
 	}
-	objects, _ := withStore(t, topology.Store("objects", schemas.JSON[struct{ A int }](), schemas.JSON[struct{ A int }]())).Rows("objects")
+	objects, _ := withStore(t, topology.KeyValueStore("objects", schemas.JSON[struct{ A int }](), schemas.JSON[struct{ A int }]())).Rows("objects")
 	for _, text := range []string{`{"A":1,"B":2}`, `{"A":1} {"A":2}`, `{"A":1}x`, `{"A":1`, ""} {
 		if b, err := objects.ParseValue(text); err == nil || !strings.Contains(err.Error(), "and no others") {
 			t.Errorf("the value %s is taken as %s, %v", text, b, err)
@@ -147,9 +147,9 @@ func FuzzParseKey(f *testing.F) {
 		f.Add(seed)
 	}
 	rows := func(top *topology.Topology) graph.Rows { r, _ := top.Rows("s"); return r }
-	numbers := rows(withStore(f, topology.Store("s", schemas.Int64(), schemas.String())))
-	texts := rows(withStore(f, topology.Store("s", schemas.String(), schemas.String())))
-	documents := rows(withStore(f, topology.Store("s", schemas.JSON[map[string]int](), schemas.String())))
+	numbers := rows(withStore(f, topology.KeyValueStore("s", schemas.Int64(), schemas.String())))
+	texts := rows(withStore(f, topology.KeyValueStore("s", schemas.String(), schemas.String())))
+	documents := rows(withStore(f, topology.KeyValueStore("s", schemas.JSON[map[string]int](), schemas.String())))
 	f.Fuzz(func(t *testing.T, text string) {
 		for i, r := range []graph.Rows{numbers, texts, documents} {
 			b, err := r.ParseKey(text)

@@ -30,7 +30,7 @@ type SessionTable[K, V any] struct {
 // A key that an operator has changed needs a [Stream.Repartition] before it. Other sessions are another aggregation:
 // give the store another name.
 func CountSessions[K, V any](
-	s Stream[K, V], w SessionWindows, store SessionStoreOf[K, int64], opts ...NodeOption,
+	s Stream[K, V], w SessionWindows, store Store[state.Session[K, int64]], opts ...NodeOption,
 ) SessionTable[K, int64] {
 	return aggregateSessions(s, w, store, "CountSessions", true, opts, sessionSteps[K, V, int64]{
 		take:  func(n int64, _ bool, _ Record[K, V]) (int64, error) { return n + 1, nil },
@@ -42,7 +42,7 @@ func CountSessions[K, V any](
 // for itself. f combines the values of sessions that become one, in the order of their ends, and then that of the
 // record. It may return [ErrRemove] for the value of the record only.
 func ReduceSessions[K, V any](
-	s Stream[K, V], w SessionWindows, store SessionStoreOf[K, V], f func(a, b V) (V, error), opts ...NodeOption,
+	s Stream[K, V], w SessionWindows, store Store[state.Session[K, V]], f func(a, b V) (V, error), opts ...NodeOption,
 ) SessionTable[K, V] {
 	return aggregateSessions(s, w, store, "ReduceSessions", f != nil, opts, sessionSteps[K, V, V]{
 		take: reducing(func(sofar V, r Record[K, V]) (V, error) { return f(sofar, r.Value) }),
@@ -59,7 +59,7 @@ func ReduceSessions[K, V any](
 // combines the aggregate so far, which begins as what initial returns, with that of each session that the record
 // belongs to, in the order of their ends. fold then adds the record; it may return [ErrRemove].
 func AggregateSessions[K, V, A any](
-	s Stream[K, V], w SessionWindows, store SessionStoreOf[K, A], initial func() A,
+	s Stream[K, V], w SessionWindows, store Store[state.Session[K, A]], initial func() A,
 	fold func(sofar A, r Record[K, V]) (A, error), merge func(key K, a, b A) (A, error), opts ...NodeOption,
 ) SessionTable[K, A] {
 	return aggregateSessions(s, w, store, "AggregateSessions", fold != nil && merge != nil, opts, sessionSteps[K, V, A]{
@@ -82,7 +82,7 @@ type sessionSteps[K, V, A any] struct {
 
 // aggregateSessions adds the node that takes the steps for each record.
 func aggregateSessions[K, V, A any](
-	s Stream[K, V], w SessionWindows, store SessionStoreOf[K, A], what string, defined bool, opts []NodeOption,
+	s Stream[K, V], w SessionWindows, store Store[state.Session[K, A]], what string, defined bool, opts []NodeOption,
 	steps sessionSteps[K, V, A],
 ) SessionTable[K, A] {
 	old := new(bool)
@@ -93,7 +93,7 @@ func aggregateSessions[K, V, A any](
 			steps: steps, next: next, twice: *old && shares[A](), late: t.Counter(countLate),
 		}
 		// Its stream time is the node's: it is committed and reverted with the rows.
-		x.time, _, _ = watch(t, store.name, store.key, store.value)
+		x.time, _, _ = watch(t, store.name, codecOf[K](store.key), codecOf[A](store.value))
 		if closing.port != nil {
 			x.closer = closing.open(t, x.rows, x.gap+x.grace)
 		}

@@ -33,7 +33,7 @@ func (t SessionTable[K, V]) Closed() Stream[Windowed[K], V] {
 // sessionClosing is what is declared of the closing of sessions.
 type sessionClosing[K, V any] struct {
 	node  *node
-	store SessionStoreOf[K, V]
+	store Store[state.Session[K, V]]
 	// port is nil if nothing asks for closed sessions.
 	port *port[Windowed[K], V]
 }
@@ -41,8 +41,8 @@ type sessionClosing[K, V any] struct {
 // index describes the store of the sessions that are open: the end of each, its key and its beginning, so that those
 // which are over come first. The session store is in the order of the keys. The value is empty for a session with a
 // record that was live, and otherwise the name of the mode of its first record.
-func (x *sessionClosing[K, V]) index() StoreOf[[]byte, []byte] {
-	return Store(x.store.name+closingSuffix, schemas.Bytes(), schemas.Bytes())
+func (x *sessionClosing[K, V]) index() Store[state.KeyValue[[]byte, []byte]] {
+	return KeyValueStore(x.store.name+closingSuffix, schemas.Bytes(), schemas.Bytes())
 }
 
 // open returns the closer for the node that t prepares. after is how long after its end a session takes records.
@@ -52,8 +52,8 @@ func (x *sessionClosing[K, V]) open(t *Setup, rows state.Session[K, V], after in
 		t.errs = append(t.errs, err)
 	}
 	index := x.index()
-	bytes, _, _ := watch(t, index.name, index.key, index.value)
-	_, key, _ := watch(t, x.store.name, x.store.key, x.store.value)
+	bytes, _, _ := watch(t, index.name, schemas.Bytes(), schemas.Bytes())
+	_, key, _ := watch(t, x.store.name, codecOf[K](x.store.key), codecOf[V](x.store.value))
 	return &sessionCloser[K, V]{after: after, rows: rows, index: bytes, key: key, next: next}
 }
 

@@ -10,11 +10,12 @@ import (
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/schemas/codectest"
+	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/topology/graph"
 )
 
-func sessionStore(w topology.SessionWindows) topology.SessionStoreOf[string, string] {
+func sessionStore(w topology.SessionWindows) topology.Store[state.Session[string, string]] {
 	return topology.SessionStore("sessions", schemas.String(), schemas.String(), w.Retention())
 }
 
@@ -245,7 +246,7 @@ func TestClosedSessionMode(t *testing.T) {
 func TestSessionMistakes(t *testing.T) {
 	b := topology.NewBuilder("app")
 	s := topology.From(b, leftTopic)
-	store := func(name string, retention time.Duration) topology.SessionStoreOf[string, int64] {
+	store := func(name string, retention time.Duration) topology.Store[state.Session[string, int64]] {
 		return topology.SessionStore(name, schemas.String(), schemas.Int64(), retention)
 	}
 	topology.CountSessions(s, topology.SessionWindows{}, store("none", time.Hour))

@@ -4,49 +4,162 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"time"
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// StoreOf is a key-value store with its types: a value that is made once, with [Store], and named by the
-// nodes that use it. Every task has a store of its own, whose changelog is <application>-<name>-changelog.
-// It is immutable.
-type StoreOf[K, V any] struct {
-	name  string
-	key   schemas.Codec[K]
-	value schemas.Codec[V]
+// Store describes a store with its types. It is a value that is made once, and named by the nodes
+// that use it. S reads and writes its rows:
+//
+//	made by           S                        has a row for
+//	KeyValueStore     state.KeyValue[K, V]     each key
+//	TimestampedStore  state.Timestamped[K, V]  each key, with a time
+//	WindowStore       state.Window[K, V]       each key and start of a window
+//	SessionStore      state.Session[K, V]      each key and session
+//	DedupeStore       state.Dedupe[ID, V]      each id, with a time
+//	VersionedStore    state.Versioned[K, V]    each key and version
+//
+// The last four expire rows by the store's own stream time, after the retention. The retention is a
+// whole number of milliseconds. It is a part of the store: with another retention a store is
+// restored in full.
+//
+// Every task has a store of its own. Its changelog is <application>-<name>-changelog. The name
+// lasts, because it finds the data again after an upgrade. A Store is immutable.
+type Store[S any] struct {
+	name      string
+	retention time.Duration
+	// key and value are the codecs, as schemas.Codec of the types in S.
+	key, value any
+	describe   func() (storeInfo, error)
+	open       func(bytes state.Bytes) S
+	in         func(t *Setup) S
 }
 
-// Store describes a key-value store. The name is for ever: it finds the data again after an upgrade. Keys
-// are found by their bytes and scanned in the order of their bytes.
-func Store[K, V any](name string, key schemas.Codec[K], value schemas.Codec[V]) StoreOf[K, V] {
-	return StoreOf[K, V]{name: name, key: key, value: value}
+// newStore returns a store whose rows view reads and writes.
+func newStore[S, K, V any](
+	name string, kind state.Kind, retention time.Duration, key schemas.Codec[K], value schemas.Codec[V],
+	view func(bytes state.Bytes, key state.Codec[K], value state.Codec[V], layout state.Layout) S,
+) Store[S] {
+	layout := state.Layout{Kind: kind, Retention: retention.Milliseconds()}
+	return Store[S]{
+		name: name, retention: retention, key: key, value: value,
+		describe: func() (storeInfo, error) { return infoOf(name, layout, retention, key, value) },
+		open: func(bytes state.Bytes) S {
+			return view(bytes, state.Codec[K](key), state.Codec[V](value), layout)
+		},
+		in: func(t *Setup) S {
+			bytes, k, v := watch(t, name, key, value)
+			return view(bytes, k, v, layout)
+		},
+	}
+}
+
+// KeyValueStore describes a store with a value for each key. Keys are found by their bytes, and
+// scanned in the order of their bytes.
+func KeyValueStore[K, V any](
+	name string, key schemas.Codec[K], value schemas.Codec[V],
+) Store[state.KeyValue[K, V]] {
+	return newStore(name, state.KeyValueKind, 0, key, value,
+		func(bytes state.Bytes, key state.Codec[K], value state.Codec[V], _ state.Layout) state.KeyValue[K, V] {
+			return state.NewKeyValue(bytes, key, value)
+		})
+}
+
+// TimestampedStore describes a key-value store that keeps a time with each value: see
+// [state.Timestamped]. Tables are kept in such stores ([TableFrom], [Count]). A time that is too
+// far ahead of the clock is a Validation failure of the record, because the changelog would refuse
+// it.
+func TimestampedStore[K, V any](
+	name string, key schemas.Codec[K], value schemas.Codec[V],
+) Store[state.Timestamped[K, V]] {
+	return newStore(name, state.TimestampedKind, 0, key, value,
+		func(bytes state.Bytes, key state.Codec[K], value state.Codec[V], _ state.Layout) state.Timestamped[K, V] {
+			return state.NewTimestamped(bytes, key, value)
+		})
+}
+
+// WindowStore describes a window store: see [state.Window], and [CountWindows] for aggregations in
+// one. A window can be read and written for the retention after its start. The retention is at
+// least the length of a window and the time that records can be late ([Windows.Retention]).
+//
+// The changelog has the format of a timestamped window store of Kafka Streams. The broker deletes
+// records that are a day older than the retention by its own clock. Raise the topic's retention.ms
+// before records are processed that late. Otherwise a store that is restored in full lacks windows.
+func WindowStore[K, V any](
+	name string, key schemas.Codec[K], value schemas.Codec[V], retention time.Duration,
+) Store[state.Window[K, V]] {
+	return newStore(name, state.WindowKind, retention, key, value, state.NewWindow[K, V])
+}
+
+// SessionStore describes a session store: see [state.Session]. A session can be read and written
+// for the retention after its end. The retention is at least the gap that ends a session and the
+// time that records can be late.
+//
+// The changelog has the format of a session store of Kafka Streams. The broker deletes its records
+// as those of a [WindowStore].
+func SessionStore[K, V any](
+	name string, key schemas.Codec[K], value schemas.Codec[V], retention time.Duration,
+) Store[state.Session[K, V]] {
+	return newStore(name, state.SessionKind, retention, key, value, state.NewSession[K, V])
+}
+
+// DedupeStore describes a store that keeps ids for the retention, each with a time and a value: see
+// [state.Dedupe]. An id is found again only if its records have the same partition. A time that is
+// too far ahead of the clock is a Validation failure of the record, because the changelog would
+// refuse it.
+//
+// The broker deletes records of the changelog as those of a [WindowStore].
+func DedupeStore[ID, V any](
+	name string, id schemas.Codec[ID], value schemas.Codec[V], retention time.Duration,
+) Store[state.Dedupe[ID, V]] {
+	return newStore(name, state.DedupeKind, retention, id, value, state.NewDedupe[ID, V])
+}
+
+// VersionedStore describes a store with the value of each key, and with earlier values for the
+// retention after a newer one: see [state.Versioned]. A version that begins too far ahead of the
+// clock is a Validation failure of the record.
+func VersionedStore[K, V any](
+	name string, key schemas.Codec[K], value schemas.Codec[V], retention time.Duration,
+) Store[state.Versioned[K, V]] {
+	return newStore(name, state.VersionedKind, retention, key, value, state.NewVersioned[K, V])
 }
 
 // Name returns the name of the store.
-func (s StoreOf[K, V]) Name() string { return s.name }
+func (s Store[S]) Name() string { return s.name }
 
-// Open returns the typed view of bytes, which must be the bytes of this store. It is for tools and tests; a
-// node gets its stores from [StoreOf.In].
-func (s StoreOf[K, V]) Open(bytes state.Bytes) state.KeyValue[K, V] {
-	return state.NewKeyValue(bytes, state.Codec[K](s.key), state.Codec[V](s.value))
-}
+// Open returns the typed view of bytes, which must be the bytes of this store. It is for tools and
+// tests. A node gets its stores from [Store.In].
+func (s Store[S]) Open(bytes state.Bytes) S { return s.open(bytes) }
 
-// In returns the store of the task that t prepares. The node must have named the store when it was
-// declared; if not, NewGraph fails.
+// In returns the store of the task that t prepares. The node must name the store when it is
+// declared. Otherwise NewGraph fails.
 //
-// A store that fails, or a row that cannot be decoded, stops the task whatever the handler makes of the
-// error: it is no fault of the record, and a neighbouring record would not fare better. An entry that is too
-// large for the changelog is a Validation failure of the record.
-func (s StoreOf[K, V]) In(t *Setup) state.KeyValue[K, V] {
-	bytes, key, value := watch(t, s.name, s.key, s.value)
-	return state.NewKeyValue(bytes, key, value)
+// A store that fails, or a row that cannot be decoded, stops the task, also if the handler ignores
+// the error: other records would fail as well. An entry that is too large for the changelog is a
+// Validation failure of the record.
+func (s Store[S]) In(t *Setup) S { return s.in(t) }
+
+// errNoStore is the mistake of a Store that was not made by a function such as KeyValueStore.
+var errNoStore = errors.New("the store is the zero Store; a function such as KeyValueStore makes one")
+
+// codecOf returns a codec of a store with its type.
+func codecOf[T any](codec any) schemas.Codec[T] {
+	c, _ := codec.(schemas.Codec[T])
+	return c
 }
 
-// watch returns the bytes of a store for the node that t prepares, and its codecs, which report their
-// failures. A store that the node did not declare is noted as a mistake.
+func (s Store[S]) info() (storeInfo, error) {
+	if s.describe == nil {
+		return storeInfo{}, errNoStore
+	}
+	return s.describe()
+}
+
+// watch returns the bytes of a store for the node that t prepares, and its codecs, which report
+// their failures. A store that the node did not declare is noted as a mistake.
 func watch[K, V any](
 	t *Setup, name string, key schemas.Codec[K], value schemas.Codec[V],
 ) (state.Bytes, state.Codec[K], state.Codec[V]) {
@@ -62,12 +175,10 @@ func watch[K, V any](
 	return watched, watchedCodec[K]{store: watched, codec: key}, watchedCodec[V]{store: watched, codec: value}
 }
 
-func (s StoreOf[K, V]) info() (storeInfo, error) {
-	return infoOf(s.name, state.Layout{}, s.key, s.value)
-}
-
 // infoOf describes a store, and says what is wrong with it.
-func infoOf[K, V any](name string, layout state.Layout, key schemas.Codec[K], value schemas.Codec[V]) (storeInfo, error) {
+func infoOf[K, V any](
+	name string, layout state.Layout, retention time.Duration, key schemas.Codec[K], value schemas.Codec[V],
+) (storeInfo, error) {
 	info := storeInfo{name: name, layout: layout}
 	var err error
 	if info.formats, err = formatsOf(key, value); err != nil {
@@ -79,29 +190,19 @@ func infoOf[K, V any](name string, layout state.Layout, key schemas.Codec[K], va
 		return info, errors.New("Nullable codecs are for topics; a store has no nulls")
 	}
 	info.rows = rowsOf(key, value)
-	return info, layout.Validate()
+	if err := layout.Validate(); err != nil {
+		return info, err
+	}
+	if retention%time.Millisecond != 0 {
+		return info, fmt.Errorf("the retention of a %s store is a whole number of milliseconds, not %s", layout.Kind, retention)
+	}
+	return info, nil
 }
 
-// AnyStore is a store of any kind and types, such as a [StoreOf].
+// AnyStore is a [Store] of any kind and types.
 type AnyStore interface {
 	Name() string
 	info() (storeInfo, error)
-}
-
-// TypedStore is a store of any kind whose rows are read and written as an S: a [StoreOf] as a state.KeyValue, a
-// [WindowStoreOf] as a state.Window, and so on. It is what a function takes that works with every kind; S is
-// inferred from the store that it is called with:
-//
-//	var hits topology.WindowStoreOf[string, int64]
-//	view, err := txn.Read(app, hits, 0) // view.Store() is a state.Window[string, int64]
-//
-// Like every description of a store it is immutable.
-type TypedStore[S any] interface {
-	AnyStore
-	// In returns the store of the task that t prepares, for the handlers of the node; see [StoreOf.In].
-	In(t *Setup) S
-	// Open returns the typed view of bytes, which must be the bytes of this store.
-	Open(bytes state.Bytes) S
 }
 
 type storeInfo struct {
@@ -128,8 +229,8 @@ func formatsOf[K, V any](key schemas.Codec[K], value schemas.Codec[V]) (formats,
 	return formats{key: key.Name(), value: value.Name()}, nil
 }
 
-// watchedStore reports failures of a store to the graph, so that user code cannot swallow them or have them
-// taken for its own.
+// watchedStore reports failures of a store to the graph, so that user code cannot swallow them or
+// have them taken for its own.
 type watchedStore struct {
 	graph  *Graph
 	name   string
@@ -161,7 +262,8 @@ func (s *watchedStore) Get(key []byte) ([]byte, bool, error) {
 	return value, ok, nil
 }
 
-// check looks at the parts of a row that no codec sees, so that what is wrong with them is the store's fault too.
+// check looks at the parts of a row that no codec sees, so that what is wrong with them is the
+// store's fault too.
 func (s *watchedStore) check(key, value []byte) error {
 	if s.layout == (state.Layout{}) {
 		return nil
@@ -170,8 +272,8 @@ func (s *watchedStore) check(key, value []byte) error {
 	return err
 }
 
-// Put refuses what the changelog would refuse at commit time: an entry that is too large, a time that is too
-// far ahead of the clock. That is the fault of the record.
+// Put refuses what the changelog would refuse at commit time: an entry that is too large, a time
+// that is too far ahead of the clock. That is the fault of the record.
 func (s *watchedStore) Put(key, value []byte) error {
 	record, err := s.record(state.Write{Key: key, Value: value})
 	if err != nil {
@@ -192,8 +294,8 @@ func (s *watchedStore) Put(key, value []byte) error {
 	return nil
 }
 
-// Delete refuses a key that is too large for the changelog, as Put does: the tombstone of a key that was never there
-// is a record too.
+// Delete refuses a key that is too large for the changelog, as Put does: the tombstone of a key
+// that was never there is a record too.
 func (s *watchedStore) Delete(key []byte) error {
 	record, err := s.record(state.Write{Key: key, Delete: true})
 	if err != nil {
@@ -233,9 +335,9 @@ func (s *watchedStore) fits(record state.ChangelogRecord) error {
 
 func (s *watchedStore) StreamTime() int64 { return s.bytes.StreamTime() }
 
-// Advance refuses a time that is too far ahead of the clock, as Put does: a stream time never goes back, so that one
-// bad clock would expire all that the store holds. It is the fault of the record, which fails whatever is written
-// next.
+// Advance refuses a time that is too far ahead of the clock, as Put does: a stream time never goes
+// back, so that one bad clock would expire all that the store holds. It is the fault of the record,
+// which fails whatever is written next.
 func (s *watchedStore) Advance(ms int64) {
 	if err := s.graph.checkTimestamp(ms); err != nil {
 		_ = s.graph.fail(s.graph.node, err)
@@ -261,8 +363,8 @@ func (s *watchedStore) Scan(r state.Range) iter.Seq2[state.Entry, error] {
 	}
 }
 
-// watchedCodec reports rows that cannot be decoded as corruption. A value that cannot be encoded is the
-// record's fault.
+// watchedCodec reports rows that cannot be decoded as corruption. A value that cannot be encoded is
+// the record's fault.
 type watchedCodec[T any] struct {
 	store *watchedStore
 	codec schemas.Codec[T]
@@ -279,8 +381,8 @@ func (c watchedCodec[T]) Decode(b []byte) (T, error) {
 	return v, err
 }
 
-// missingStore stands in for a store that a node did not declare, so that a factory can run to its end and
-// all its mistakes are reported together.
+// missingStore stands in for a store that a node did not declare, so that a factory can run to its
+// end and all its mistakes are reported together.
 type missingStore struct{ err error }
 
 func (s missingStore) Get([]byte) ([]byte, bool, error) { return nil, false, s.err }

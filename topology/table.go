@@ -107,7 +107,7 @@ func (t Table[K, V]) IntoNamed(name string, topic TopicOf[K, V], opts ...NodeOpt
 var ErrRemove = errors.New("topology: remove the entry")
 
 // storeView is the view of a table that is kept in a store. old is what the node of the store looks at.
-func storeView[K, V any](store TimestampedStoreOf[K, V], old *bool) view[K, V] {
+func storeView[K, V any](store Store[state.Timestamped[K, V]], old *bool) view[K, V] {
 	info, _ := store.info() // what is wrong with it is noted where it is declared
 	return view[K, V]{
 		stores: []storeInfo{info},

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology/graph"
 )
 
@@ -111,7 +112,7 @@ func (x *regrouping[K, V, K2, V2]) same(a, b K2) (bool, error) {
 // aggregate only if there is one; an aggregate of which all entries have left stays, unless the function that
 // takes them off returns [ErrRemove].
 func CountTable[K, V any](
-	g TableGroup[K, V], store TimestampedStoreOf[K, int64], opts ...NodeOption,
+	g TableGroup[K, V], store Store[state.Timestamped[K, int64]], opts ...NodeOption,
 ) Table[K, int64] {
 	return aggregateGroup(g, store, "CountTable", true, opts, groupSteps[K, V, int64]{
 		add:      func(n int64, _ bool, _ K, _ V) (int64, error) { return n + 1, nil },
@@ -123,7 +124,7 @@ func CountTable[K, V any](
 // stands for itself; add combines the value so far with one that comes, subtract takes one off that leaves.
 // Both may return [ErrRemove].
 func ReduceTable[K, V any](
-	g TableGroup[K, V], store TimestampedStoreOf[K, V], add, subtract func(sofar V, key K, value V) (V, error),
+	g TableGroup[K, V], store Store[state.Timestamped[K, V]], add, subtract func(sofar V, key K, value V) (V, error),
 	opts ...NodeOption,
 ) Table[K, V] {
 	return aggregateGroup(g, store, "ReduceTable", add != nil && subtract != nil, opts, groupSteps[K, V, V]{
@@ -142,7 +143,7 @@ func ReduceTable[K, V any](
 // returns, or the zero A if initial is nil. Both may change the aggregate that they get, and may return
 // [ErrRemove].
 func AggregateTable[K, V, A any](
-	g TableGroup[K, V], store TimestampedStoreOf[K, A], initial func() A,
+	g TableGroup[K, V], store Store[state.Timestamped[K, A]], initial func() A,
 	add, subtract func(sofar A, key K, value V) (A, error), opts ...NodeOption,
 ) Table[K, A] {
 	return aggregateGroup(g, store, "AggregateTable", add != nil && subtract != nil, opts, groupSteps[K, V, A]{
@@ -164,7 +165,7 @@ type groupSteps[K, V, A any] struct {
 
 // aggregateGroup adds the node that takes one or two steps for each change of a group.
 func aggregateGroup[K, V, A any](
-	g TableGroup[K, V], store TimestampedStoreOf[K, A], what string, defined bool, opts []NodeOption,
+	g TableGroup[K, V], store Store[state.Timestamped[K, A]], what string, defined bool, opts []NodeOption,
 	steps groupSteps[K, V, A],
 ) Table[K, A] {
 	old := new(bool)

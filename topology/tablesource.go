@@ -3,6 +3,7 @@ package topology
 import (
 	"slices"
 
+	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology/graph"
 )
 
@@ -15,7 +16,7 @@ import (
 // The node is named after the store. What is said of [From] holds for the source. A topic that is read as a
 // table is not read as a stream beside it: [Table.Stream] has its records.
 func TableFrom[K, V any](
-	b *Builder, topic TopicOf[K, V], store TimestampedStoreOf[K, V], opts ...SourceOption,
+	b *Builder, topic TopicOf[K, V], store Store[state.Timestamped[K, V]], opts ...SourceOption,
 ) Table[K, V] {
 	s := From(b, withDeletes(topic), append(slices.Clone(opts), SkipNullKeys())...)
 	if source := s.port.node; source.restores && !b.closed {
@@ -34,14 +35,14 @@ func TableFrom[K, V any](
 // the store. [ToTableWithDeletes] is for streams with records that delete.
 //
 // A key that an operator has changed needs a [Stream.Repartition] before it becomes a table's.
-func ToTable[K, V any](s Stream[K, V], store TimestampedStoreOf[K, V], opts ...NodeOption) Table[K, V] {
+func ToTable[K, V any](s Stream[K, V], store Store[state.Timestamped[K, V]], opts ...NodeOption) Table[K, V] {
 	null := nullOf[V]()
 	return collect(s, store, "ToTable", opts, func(v V) (V, bool) { return v, null == nil || !null(v) })
 }
 
 // ToTableWithDeletes is [ToTable] for a stream of which the absent Option deletes a key.
 func ToTableWithDeletes[K, V any](
-	s Stream[K, Option[V]], store TimestampedStoreOf[K, V], opts ...NodeOption,
+	s Stream[K, Option[V]], store Store[state.Timestamped[K, V]], opts ...NodeOption,
 ) Table[K, V] {
 	return collect(s, store, "ToTableWithDeletes", opts, func(v Option[V]) (V, bool) { return v.value, v.ok })
 }
@@ -49,7 +50,7 @@ func ToTableWithDeletes[K, V any](
 // collect adds the node that keeps the newest value of each key. value returns the value in a record, and false
 // if there is none.
 func collect[K, In, V any](
-	s Stream[K, In], store TimestampedStoreOf[K, V], what string, opts []NodeOption, value func(In) (V, bool),
+	s Stream[K, In], store Store[state.Timestamped[K, V]], what string, opts []NodeOption, value func(In) (V, bool),
 ) Table[K, V] {
 	old := new(bool)
 	p := addStateful(s, store, what, true, opts, func(t *Setup, next Emit[K, Change[V]]) Emit[K, In] {

@@ -26,7 +26,7 @@ type WindowedTable[K, V any] struct {
 // A key that an operator has changed needs a [Stream.Repartition] before it. Other windows are another aggregation:
 // give the store another name.
 func CountWindows[K, V any](
-	s Stream[K, V], w Windows, store WindowStoreOf[K, int64], opts ...NodeOption,
+	s Stream[K, V], w Windows, store Store[state.Window[K, int64]], opts ...NodeOption,
 ) WindowedTable[K, int64] {
 	return aggregateWindows(s, w, store, "CountWindows", true, opts,
 		func(n int64, _ bool, _ Record[K, V]) (int64, error) { return n + 1, nil })
@@ -34,7 +34,7 @@ func CountWindows[K, V any](
 
 // ReduceWindows returns the table of what f makes of the values of each key in each window, as [Reduce] does.
 func ReduceWindows[K, V any](
-	s Stream[K, V], w Windows, store WindowStoreOf[K, V], f func(sofar V, r Record[K, V]) (V, error),
+	s Stream[K, V], w Windows, store Store[state.Window[K, V]], f func(sofar V, r Record[K, V]) (V, error),
 	opts ...NodeOption,
 ) WindowedTable[K, V] {
 	return aggregateWindows(s, w, store, "ReduceWindows", f != nil, opts, reducing(f))
@@ -43,7 +43,7 @@ func ReduceWindows[K, V any](
 // AggregateWindows returns the table of what fold makes of the records of each key in each window, as
 // [Aggregate] does.
 func AggregateWindows[K, V, A any](
-	s Stream[K, V], w Windows, store WindowStoreOf[K, A], initial func() A,
+	s Stream[K, V], w Windows, store Store[state.Window[K, A]], initial func() A,
 	fold func(sofar A, r Record[K, V]) (A, error), opts ...NodeOption,
 ) WindowedTable[K, A] {
 	return aggregateWindows(s, w, store, "AggregateWindows", fold != nil, opts, folding(initial, fold))
@@ -51,7 +51,7 @@ func AggregateWindows[K, V, A any](
 
 // aggregateWindows adds the node that takes one step for each record and each of its windows.
 func aggregateWindows[K, V, A any](
-	s Stream[K, V], w Windows, store WindowStoreOf[K, A], what string, defined bool, opts []NodeOption,
+	s Stream[K, V], w Windows, store Store[state.Window[K, A]], what string, defined bool, opts []NodeOption,
 	take step[K, V, A],
 ) WindowedTable[K, A] {
 	old := new(bool)
@@ -62,7 +62,7 @@ func aggregateWindows[K, V, A any](
 			keepOld: *old, twice: *old && shares[A](), late: t.Counter(countLate),
 		}
 		// Its stream time is the node's: it is committed and reverted with the rows.
-		x.time, _, _ = watch(t, store.name, store.key, store.value)
+		x.time, _, _ = watch(t, store.name, codecOf[K](store.key), codecOf[A](store.value))
 		if closing.port != nil {
 			x.closer = closing.open(t, x.rows, x.spans)
 		}

@@ -42,7 +42,7 @@ const (
 // windowClosing is what is declared of the closing of windows.
 type windowClosing[K, V any] struct {
 	node  *node
-	store WindowStoreOf[K, V]
+	store Store[state.Window[K, V]]
 	// port is nil if nobody asks for closed windows.
 	port *port[Windowed[K], V]
 }
@@ -53,8 +53,8 @@ type windowClosing[K, V any] struct {
 //
 // The value is empty for a window with a record that was live, and otherwise the name of a mode. A row of its
 // own, anyMode, says that there was such a window ever; it is behind all windows.
-func (x *windowClosing[K, V]) index() StoreOf[[]byte, []byte] {
-	return Store(x.store.name+closingSuffix, schemas.Bytes(), schemas.Bytes())
+func (x *windowClosing[K, V]) index() Store[state.KeyValue[[]byte, []byte]] {
+	return KeyValueStore(x.store.name+closingSuffix, schemas.Bytes(), schemas.Bytes())
 }
 
 // open returns the closer for the node that t prepares.
@@ -64,8 +64,8 @@ func (x *windowClosing[K, V]) open(t *Setup, rows state.Window[K, V], s spans) *
 		t.errs = append(t.errs, err)
 	}
 	index := x.index()
-	bytes, _, _ := watch(t, index.name, index.key, index.value)
-	_, key, _ := watch(t, x.store.name, x.store.key, x.store.value)
+	bytes, _, _ := watch(t, index.name, schemas.Bytes(), schemas.Bytes())
+	_, key, _ := watch(t, x.store.name, codecOf[K](x.store.key), codecOf[V](x.store.value))
 	closer := &windowCloser[K, V]{spans: s, rows: rows, index: bytes, key: key, next: next}
 	if raw, _, err := t.store(index.name); err == nil { // else watch has noted it
 		if _, closer.modes, err = raw.Get(anyMode); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/schemas/codectest"
+	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/topology/graph"
 )
@@ -18,7 +19,7 @@ const ms = time.Millisecond
 type windowKey = topology.Windowed[string]
 
 // windowStore keeps windows of texts.
-func windowStore(w topology.Windows) topology.WindowStoreOf[string, string] {
+func windowStore(w topology.Windows) topology.Store[state.Window[string, string]] {
 	return topology.WindowStore("windows", schemas.String(), schemas.String(), w.Retention())
 }
 

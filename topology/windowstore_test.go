@@ -40,7 +40,7 @@ func TestTimeStoreMistakes(t *testing.T) {
 			"store s is session/3600000 here and window/3600000 in node first"},
 		{[]topology.AnyStore{hour, topology.WindowStore("s", text, text, 2*time.Hour)},
 			"store s is window/7200000 here and window/3600000 in node first"},
-		{[]topology.AnyStore{hour, topology.Store("s", text, text)}, "store s is keyvalue here and window/3600000 in node first"},
+		{[]topology.AnyStore{hour, topology.KeyValueStore("s", text, text)}, "store s is keyvalue here and window/3600000 in node first"},
 	} {
 		b := topology.NewBuilder("mistakes", topology.DeadLetters("dead"))
 		s := topology.From(b, wordsTopic)

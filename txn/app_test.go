@@ -209,7 +209,7 @@ func countTopology(t *testing.T) *topology.Topology {
 	t.Helper()
 	b := topology.NewBuilder("counting")
 	in := topology.From(b, topology.Topic("in", schemas.String(), schemas.String()))
-	counts := topology.Store("counts", schemas.String(), schemas.Int64())
+	counts := topology.KeyValueStore("counts", schemas.String(), schemas.Int64())
 	topology.Process(in, "count", counts, countRecord).Into(topology.Topic("out", schemas.String(), schemas.Int64()))
 	top, err := b.Build()
 	if err != nil {

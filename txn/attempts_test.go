@@ -38,7 +38,7 @@ func (s *shop) topology(opts ...topology.SourceOption) *topology.Topology {
 	s.t.Helper()
 	b := topology.NewBuilder("counting", topology.DeadLetters("dead"))
 	in := topology.From(b, topology.Topic("in", schemas.String(), schemas.String()), opts...)
-	counts := topology.Store("counts", schemas.String(), schemas.Int64())
+	counts := topology.KeyValueStore("counts", schemas.String(), schemas.Int64())
 	counted := topology.Process(in, "count", counts, countRecord)
 	node := topology.Stateful(counted, "judge").OnError(topology.Transient, s.policy)
 	out := topology.Outlet[string, int64](node, "out")

@@ -51,7 +51,7 @@ func spilling(t *testing.T) *topology.Topology {
 	retry := topology.Policy{Action: topology.Retry, Attempts: 2, Backoff: time.Millisecond, BackoffMax: time.Millisecond, Then: topology.DeadLetter}
 	b := topology.NewBuilder("spilling", topology.DeadLetters("dead"), topology.OnError(topology.Transient, retry))
 	in := topology.From(b, topology.Topic("in", schemas.String(), schemas.JSON[struct{ Do, Text string }]()))
-	kept := topology.Store("kept", schemas.String(), schemas.String())
+	kept := topology.KeyValueStore("kept", schemas.String(), schemas.String())
 	node := topology.Stateful(in, "spill", kept)
 	out := topology.Outlet[string, string](node, "out")
 	node.Process(func(s *topology.Setup) (topology.Handler[string, struct{ Do, Text string }], error) {

@@ -22,10 +22,10 @@ import (
 
 // keepTopology keeps the last value of each key, which reads nothing, and copies all records: a disk that fails is met by rounds that are
 // committed already.
-func keepTopology(t *testing.T) (*topology.Topology, topology.StoreOf[string, string]) {
+func keepTopology(t *testing.T) (*topology.Topology, topology.Store[state.KeyValue[string, string]]) {
 	t.Helper()
 	build := topology.NewBuilder("counting")
-	last := topology.Store("last", schemas.String(), schemas.String())
+	last := topology.KeyValueStore("last", schemas.String(), schemas.String())
 	topology.Process(topology.From(build, topology.Topic("in", schemas.String(), schemas.String())), "keep", last,
 		func(c *topology.Context, last state.KeyValue[string, string], r topology.Record[string, string], emit topology.Emit[string, string],
 		) error {
@@ -78,7 +78,7 @@ func (f *keepFeed) send(t *testing.T, b *testBroker, n int) {
 }
 
 // check waits until all that was sent has come out, once, and compares the stores with what they have to keep.
-func (f *keepFeed) check(t *testing.T, b *testBroker, app *txn.App, last topology.StoreOf[string, string]) {
+func (f *keepFeed) check(t *testing.T, b *testBroker, app *txn.App, last topology.Store[state.KeyValue[string, string]]) {
 	t.Helper()
 	seen := map[string]bool{}
 	for _, r := range b.read(t, "out", f.sent) {

@@ -25,7 +25,7 @@ import (
 var (
 	words  = topology.Topic("words", schemas.String(), schemas.String())
 	counts = topology.Topic("counts", schemas.String(), schemas.Int64())
-	totals = topology.Store("totals", schemas.String(), schemas.Int64())
+	totals = topology.KeyValueStore("totals", schemas.String(), schemas.Int64())
 )
 
 // counting counts the records of each key. It asks check about each value first, and a value that check refuses stops its task.

@@ -311,7 +311,7 @@ func TestPurge(t *testing.T) {
 		builder := topology.NewBuilder("counting")
 		in := topology.From(builder, topology.Topic("in", schemas.String(), schemas.String()))
 		keyed := topology.RepartitionWith(in, "again", schemas.String(), schemas.String())
-		counts := topology.Store("counts", schemas.String(), schemas.Int64())
+		counts := topology.KeyValueStore("counts", schemas.String(), schemas.Int64())
 		topology.Process(keyed, "count", counts, countRecord).Into(topology.Topic("out", schemas.String(), schemas.Int64()))
 		top, err := builder.Build()
 		if err != nil {

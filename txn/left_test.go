@@ -24,7 +24,7 @@ const leftTopic = "counting-words-repartition"
 
 var (
 	leftBefore = countsMoved(schemas.String(), replacedCounts)
-	leftAfter  = countsIn("count", topology.Store("totals", schemas.String(), schemas.Int64()))
+	leftAfter  = countsIn("count", topology.KeyValueStore("totals", schemas.String(), schemas.Int64()))
 )
 
 // feedOne writes records of one key to in, whose partition of the repartition topic it returns.

@@ -82,7 +82,7 @@ func seenOnce(t *testing.T) *topology.Topology {
 	t.Helper()
 	b := topology.NewBuilder("once", topology.DeadLetters("dead"))
 	in := topology.From(b, topology.Topic("in", schemas.String(), schemas.Int64()))
-	seen := topology.Store("seen", schemas.String(), schemas.Int64())
+	seen := topology.KeyValueStore("seen", schemas.String(), schemas.Int64())
 	node := topology.Stateful(in, "inbox", seen)
 	out := topology.Outlet[string, int64](node, "first")
 	node.Process(func(s *topology.Setup) (topology.Handler[string, int64], error) {

@@ -209,7 +209,7 @@ func TestG6OwnStoreOfSuchAName(t *testing.T) {
 		with := func(store string) *topology.Topology {
 			b := topology.NewBuilder("counting", topology.DeadLetters("dead"))
 			in := topology.From(b, topology.Topic("in", schemas.String(), schemas.String()))
-			topology.Process(in, "count", topology.Store(store, schemas.String(), schemas.Int64()), countRecord).
+			topology.Process(in, "count", topology.KeyValueStore(store, schemas.String(), schemas.Int64()), countRecord).
 				Into(topology.Topic("out", schemas.String(), schemas.Int64()))
 			top, err := b.Build()
 			if err != nil {

@@ -18,7 +18,7 @@ func TestInputGainsPartitions(t *testing.T) {
 		b := newBroker(t, 2, "in", "plain", "out", "copy")
 		builder := topology.NewBuilder("counting")
 		in := topology.From(builder, topology.Topic("in", schemas.String(), schemas.String()))
-		counts := topology.Store("counts", schemas.String(), schemas.Int64())
+		counts := topology.KeyValueStore("counts", schemas.String(), schemas.Int64())
 		topology.Process(in, "count", counts, countRecord).Into(topology.Topic("out", schemas.String(), schemas.Int64()))
 		topology.From(builder, topology.Topic("plain", schemas.String(), schemas.String())).
 			Into(topology.Topic("copy", schemas.String(), schemas.String()))

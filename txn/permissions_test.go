@@ -23,7 +23,7 @@ func TestDocumentedPermissions(t *testing.T) {
 	b := topology.NewBuilder("app", topology.DeadLetters("dead"))
 	in := topology.From(b, topology.Topic("in", schemas.String(), schemas.String()))
 	again := topology.RepartitionWith(in, "name", schemas.String(), schemas.String())
-	counts := topology.Store("store", schemas.String(), schemas.Int64())
+	counts := topology.KeyValueStore("store", schemas.String(), schemas.Int64())
 	topology.Process(again, "count", counts, countRecord).Into(topology.Topic("out", schemas.String(), schemas.Int64()))
 	top, err := b.Build()
 	if err != nil {

@@ -256,15 +256,15 @@ func (r *replaced) deleteTopic(topic string) {
 var (
 	replacedIn     = topology.Topic("in", schemas.String(), schemas.String())
 	replacedOut    = topology.Topic("out", schemas.String(), schemas.Int64())
-	replacedCounts = topology.Store("counts", schemas.String(), schemas.Int64())
+	replacedCounts = topology.KeyValueStore("counts", schemas.String(), schemas.Int64())
 )
 
 // countsIn counts the records of the key of each record in a store.
-func countsIn(node string, store topology.StoreOf[string, int64]) declares {
+func countsIn(node string, store topology.Store[state.KeyValue[string, int64]]) declares {
 	return func(b *topology.Builder) { countedBy(topology.From(b, replacedIn), node, store).Into(replacedOut) }
 }
 
-func countedBy[V any](s topology.Stream[string, V], node string, store topology.StoreOf[string, int64]) topology.Stream[string, int64] {
+func countedBy[V any](s topology.Stream[string, V], node string, store topology.Store[state.KeyValue[string, int64]]) topology.Stream[string, int64] {
 	return topology.Process(s, node, store, func(
 		c *topology.Context, counts state.KeyValue[string, int64], r topology.Record[string, V], emit topology.Emit[string, int64],
 	) error {
@@ -284,7 +284,7 @@ var countsOnce = countsIn("count", replacedCounts)
 
 // countsTwice counts in two stores, one after the other.
 func countsTwice(b *topology.Builder) {
-	sizes := topology.Store("sizes", schemas.String(), schemas.Int64())
+	sizes := topology.KeyValueStore("sizes", schemas.String(), schemas.Int64())
 	countedBy(countedBy(topology.From(b, replacedIn), "count", replacedCounts), "size", sizes).Into(replacedOut)
 }
 
@@ -320,7 +320,7 @@ func countsTable(b *topology.Builder) {
 }
 
 // countsMoved counts behind a repartition topic.
-func countsMoved(value schemas.Codec[string], store topology.StoreOf[string, int64], opts ...topology.RepartitionOption) declares {
+func countsMoved(value schemas.Codec[string], store topology.Store[state.KeyValue[string, int64]], opts ...topology.RepartitionOption) declares {
 	return func(b *topology.Builder) {
 		moved := topology.RepartitionWith(topology.From(b, replacedIn), "words", schemas.String(), value, opts...)
 		countedBy(moved, "count", store).Into(replacedOut)
@@ -428,12 +428,12 @@ func TestPlanIsWhatHappens(t *testing.T) {
 		},
 
 		"a store is renamed": {
-			before: countsOnce, after: countsIn("count", topology.Store("totals", schemas.String(), schemas.Int64())),
+			before: countsOnce, after: countsIn("count", topology.KeyValueStore("totals", schemas.String(), schemas.Int64())),
 			judgement: admin.Rebuild, finding: "store totals: begins empty",
 		},
 		"a new store on an old input": {before: countsOnce, after: countsTwice, judgement: admin.Rebuild, finding: "store sizes: begins empty"},
 		"the codec of a store": {
-			before: countsOnce, after: countsIn("count", topology.Store("counts", schemas.String(), schemas.JSON[int64]())),
+			before: countsOnce, after: countsIn("count", topology.KeyValueStore("counts", schemas.String(), schemas.JSON[int64]())),
 			judgement: admin.Rebuild, finding: "store counts: formats (string, int64) becomes (string, json)", stops: "node count: corruption",
 		},
 		"the size of windows": {
@@ -808,7 +808,7 @@ func TestRepartitionTopicThatIsGone(t *testing.T) {
 		r.feed()
 		r.lives(countsMoved(schemas.String(), replacedCounts), len(r.input), nil)
 		asked := &r.absence(t, "counting-words-repartition").asked
-		after := countsIn("count", topology.Store("totals", schemas.String(), schemas.Int64()))
+		after := countsIn("count", topology.KeyValueStore("totals", schemas.String(), schemas.Int64()))
 		r.feed()
 		r.lives(after, len(r.input), nil)
 		if n := asked.Load(); n != 1 {

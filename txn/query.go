@@ -79,7 +79,7 @@ func Stale() ReadOption { return readOption(func(s *readSettings) { s.stale = tr
 // epochs or positions.
 //
 // It may be called from any goroutine at any time, and does not wait for processing.
-func Read[S any](a *App, store topology.TypedStore[S], partition int32, options ...ReadOption) (*View[S], error) {
+func Read[S any](a *App, store topology.Store[S], partition int32, options ...ReadOption) (*View[S], error) {
 	var settings readSettings
 	for _, o := range options {
 		o.applyRead(&settings)

@@ -21,7 +21,7 @@ func TestRefusedChangelogRecord(t *testing.T) {
 		b := newBroker(t, 1, "in", "out", "dead")
 		builder := topology.NewBuilder("counting", topology.DeadLetters("dead"))
 		in := topology.From(builder, topology.Topic("in", schemas.String(), schemas.String()))
-		counts := topology.Store("counts", schemas.String(), schemas.Int64())
+		counts := topology.KeyValueStore("counts", schemas.String(), schemas.Int64())
 		topology.Process(in, "count", counts, countRecord).Into(topology.Topic("out", schemas.String(), schemas.Int64()))
 		top, err := builder.Build()
 		if err != nil {

@@ -24,7 +24,7 @@ func repartitionTopology(t *testing.T, see func(key string)) *topology.Topology 
 	in := topology.From(b, topology.Topic("in", schemas.String(), schemas.String()))
 	keyed := topology.RepartitionWith(in, "again", schemas.String(), schemas.String()).
 		Peek("hook", func(r topology.Record[string, string]) error { see(r.Key); return nil })
-	counts := topology.Store("counts", schemas.String(), schemas.Int64())
+	counts := topology.KeyValueStore("counts", schemas.String(), schemas.Int64())
 	topology.Process(keyed, "count", counts, countRecord).Into(topology.Topic("out", schemas.String(), schemas.Int64()))
 	top, err := b.Build()
 	if err != nil {

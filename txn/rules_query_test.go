@@ -16,7 +16,7 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-var countsStore = topology.Store("counts", schemas.String(), schemas.Int64())
+var countsStore = topology.KeyValueStore("counts", schemas.String(), schemas.Int64())
 
 // count reads the count of k0 with its view's labels.
 func count(t *testing.T, app *txn.App, options ...txn.ReadOption) (n int64, view *txn.View[state.KeyValue[string, int64]], err error) {

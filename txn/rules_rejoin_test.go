@@ -178,7 +178,7 @@ func hooked(t *testing.T, see func(value string)) *topology.Topology {
 	b := topology.NewBuilder("counting")
 	in := topology.From(b, topology.Topic("in", schemas.String(), schemas.String())).
 		Peek("hook", func(r topology.Record[string, string]) error { see(r.Value); return nil })
-	counts := topology.Store("counts", schemas.String(), schemas.Int64())
+	counts := topology.KeyValueStore("counts", schemas.String(), schemas.Int64())
 	topology.Process(in, "count", counts, countRecord).Into(topology.Topic("out", schemas.String(), schemas.Int64()))
 	top, err := b.Build()
 	if err != nil {

@@ -126,7 +126,7 @@ func gatedTopology(t *testing.T, n int64, inside chan<- struct{}, gate <-chan st
 	var seen atomic.Int64
 	b := topology.NewBuilder("counting")
 	in := topology.From(b, topology.Topic("in", schemas.String(), schemas.Bytes()))
-	counts := topology.Store("counts", schemas.String(), schemas.Int64())
+	counts := topology.KeyValueStore("counts", schemas.String(), schemas.Int64())
 	topology.Process(in, "count", counts, func(
 		c *topology.Context, counts state.KeyValue[string, int64], r topology.Record[string, []byte], emit topology.Emit[string, []byte],
 	) error {

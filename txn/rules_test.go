@@ -209,7 +209,7 @@ func TestRetry(t *testing.T) {
 			}
 			return nil
 		})
-		counts := topology.Store("counts", schemas.String(), schemas.Int64())
+		counts := topology.KeyValueStore("counts", schemas.String(), schemas.Int64())
 		topology.Process(flaky, "count", counts, countRecord).Into(topology.Topic("out", schemas.String(), schemas.Int64()))
 		top, err := build.Build()
 		if err != nil {
@@ -285,7 +285,7 @@ func stopTopology(t *testing.T) *topology.Topology {
 		}
 		return nil
 	})
-	counts := topology.Store("counts", schemas.String(), schemas.Int64())
+	counts := topology.KeyValueStore("counts", schemas.String(), schemas.Int64())
 	topology.Process(checked, "count", counts, countRecord).Into(topology.Topic("out", schemas.String(), schemas.Int64()))
 	top, err := build.Build()
 	if err != nil {
@@ -298,7 +298,7 @@ func stopTopology(t *testing.T) *topology.Topology {
 func TestRead(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 2, "in", "out")
-		counts := topology.Store("counts", schemas.String(), schemas.Int64())
+		counts := topology.KeyValueStore("counts", schemas.String(), schemas.Int64())
 		app, stop := start(t, countTopology(t), b.config(txn.Config{StateDir: t.TempDir(), Workers: 1}))
 		feed(t, b, 400)
 		waitFor(t, "the records to be committed", func() bool { return app.Status().Totals.Records == 400 })

@@ -82,7 +82,7 @@ func readKinds(t *testing.T, app *txn.App) (c kindsContent) {
 	return c
 }
 
-func readStore[S any](t *testing.T, app *txn.App, store topology.TypedStore[S], content func(S) string) string {
+func readStore[S any](t *testing.T, app *txn.App, store topology.Store[S], content func(S) string) string {
 	t.Helper()
 	view, err := txn.Read(app, store, 0)
 	if err != nil {

@@ -23,7 +23,7 @@ func ticking(t *testing.T, every time.Duration, stream bool) *topology.Topology 
 	t.Helper()
 	b := topology.NewBuilder("counting")
 	in := topology.From(b, topology.Topic("in", schemas.String(), schemas.String()))
-	fired := topology.Store("fired", schemas.String(), schemas.Int64())
+	fired := topology.KeyValueStore("fired", schemas.String(), schemas.Int64())
 	n := topology.Stateful(in, "tick", fired)
 	out := topology.Outlet[string, int64](n, "out")
 	n.Process(func(s *topology.Setup) (topology.Handler[string, string], error) {

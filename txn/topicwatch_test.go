@@ -29,7 +29,7 @@ func countAndCopy(t *testing.T) *topology.Topology {
 	from := func(name string) topology.Stream[string, string] {
 		return topology.From(builder, topology.Topic(name, schemas.String(), schemas.String()))
 	}
-	counts := topology.Store("counts", schemas.String(), schemas.Int64())
+	counts := topology.KeyValueStore("counts", schemas.String(), schemas.Int64())
 	topology.Process(from("in"), "count", counts, countRecord).Into(topology.Topic("out", schemas.String(), schemas.Int64()))
 	from("plain").IntoNamed("copy-plain", topology.Topic("copy", schemas.String(), schemas.String()))
 	topology.RepartitionWith(from("moved"), "again", schemas.String(), schemas.String()).

@@ -73,14 +73,14 @@ func (s settings) run() error {
 	return errors.Join(err, <-ended)
 }
 
-type bytesStore = topology.StoreOf[[]byte, []byte]
+type bytesStore = topology.Store[state.KeyValue[[]byte, []byte]]
 
 // declare adds the application: every record of the input is put into all stores.
 func declare(b *topology.Builder, input string) []bytesStore {
 	var handles []bytesStore
 	var declared []topology.AnyStore
 	for _, name := range stores {
-		store := topology.Store(name, schemas.Bytes(), schemas.Bytes())
+		store := topology.KeyValueStore(name, schemas.Bytes(), schemas.Bytes())
 		handles, declared = append(handles, store), append(declared, store)
 	}
 	in := topology.From(b, topology.Topic(input, schemas.Bytes(), schemas.Bytes()))

@@ -144,7 +144,7 @@ func (statisticsCodec) Decode(b []byte) (s statistics, err error) {
 }
 
 func auctionStatistics(b *topology.Builder, t Topics) {
-	store := topology.Store[[]byte, statistics]("statistics", schemas.Bytes(), statisticsCodec{})
+	store := topology.KeyValueStore[[]byte, statistics]("statistics", schemas.Bytes(), statisticsCodec{})
 	out := topology.Process(together(bids(b, t), auctionAndDay), "statistics", store, func(
 		c *topology.Context, rows state.KeyValue[[]byte, statistics], r record, emit topology.Emit[[]byte, statistics],
 	) error {
@@ -167,7 +167,7 @@ func auctionStatistics(b *topology.Builder, t Topics) {
 
 // lastBids lets a bid pass that is later than the one that is kept. Of two at one time, the first to arrive stays.
 func lastBids(b *topology.Builder, t Topics) {
-	store := topology.Store("last", schemas.Bytes(), schemas.Bytes())
+	store := topology.KeyValueStore("last", schemas.Bytes(), schemas.Bytes())
 	into(topology.Process(together(bids(b, t), auctionAndBidder), "last", store, func(
 		c *topology.Context, rows state.KeyValue[[]byte, []byte], r record, emit topology.Emit[[]byte, []byte],
 	) error {

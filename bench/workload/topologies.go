@@ -45,7 +45,7 @@ func repartition(b *topology.Builder, t Topics) { counts(byCounterparty(read(b, 
 
 // counts counts the records of each key.
 func counts(s stream, t Topics) {
-	store := topology.Store(countStore, schemas.Bytes(), schemas.Int64())
+	store := topology.KeyValueStore(countStore, schemas.Bytes(), schemas.Int64())
 	counted := topology.Process(s, "count", store, func(
 		c *topology.Context, counts state.KeyValue[[]byte, int64], r record, emit topology.Emit[[]byte, int64],
 	) error {

@@ -70,7 +70,7 @@ func joinedTopology() *topology.Topology {
 func keeperTopology() *topology.Topology {
 	b := topology.NewBuilder("keeper")
 	in := topology.From(b, topology.Topic("in", schemas.String(), schemas.String()))
-	store := topology.Store("kept", schemas.String(), schemas.JSON[kept]())
+	store := topology.KeyValueStore("kept", schemas.String(), schemas.JSON[kept]())
 	out := topology.Process(in, "keep", store, func(_ *topology.Context, rows state.KeyValue[string, kept],
 		r topology.Record[string, string], out topology.Emit[string, string]) error {
 		n, err := strconv.ParseInt(r.Value, 10, 64)

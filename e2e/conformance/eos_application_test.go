@@ -114,7 +114,7 @@ func eosAggregate[A any](
 	s topology.Stream[string, int32], name string, codec schemas.Codec[A], kept func(r int32Record) bool,
 	initial A, add func(current A, value int32) A,
 ) {
-	store := topology.Store(name, schemas.String(), codec)
+	store := topology.KeyValueStore(name, schemas.String(), codec)
 	results := topology.Process(s, name, store, func(
 		c *topology.Context, results state.KeyValue[string, A], r int32Record, emit topology.Emit[string, A],
 	) error {

@@ -38,7 +38,7 @@ const (
 
 // The stores of each kind that Kafka Streams has too.
 var (
-	plainStore    = topology.Store("plain", schemas.String(), schemas.String())
+	plainStore    = topology.KeyValueStore("plain", schemas.String(), schemas.String())
 	timedStore    = topology.TimestampedStore("last", schemas.String(), schemas.String())
 	windowedStore = topology.WindowStore("windows", schemas.String(), schemas.String(), layoutRetention)
 	sessionStore  = topology.SessionStore("sessions", schemas.String(), schemas.String(), layoutRetention)
@@ -210,7 +210,7 @@ func storedLines(t *testing.T, app *txn.App, p int32) (lines []string) {
 
 // eachEntry hands the entries of a store to use.
 func eachEntry[S, E any](
-	t *testing.T, app *txn.App, store topology.TypedStore[S], p int32, all func(S) iter.Seq2[E, error], use func(E),
+	t *testing.T, app *txn.App, store topology.Store[S], p int32, all func(S) iter.Seq2[E, error], use func(E),
 ) {
 	t.Helper()
 	view, err := txn.Read(app, store, p)

@@ -3,6 +3,7 @@ package conformance
 import (
 	"strconv"
 
+	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
 )
 
@@ -17,7 +18,7 @@ func keyed(name string) topology.TopicOf[string, maybeValue] {
 }
 
 // stored is a store of numbers.
-func stored(name string) topology.TimestampedStoreOf[string, int64] {
+func stored(name string) topology.Store[state.Timestamped[string, int64]] {
 	return topology.TimestampedStore(name, strCodec, longCodec)
 }
 

@@ -25,7 +25,7 @@ var processorOperators = map[string]operator{
 type lastRows = state.KeyValue[string, int64]
 
 // lastValues is the store of the last value of each key.
-var lastValues = topology.Store("last", strCodec, longCodec)
+var lastValues = topology.KeyValueStore("last", strCodec, longCodec)
 
 // pairsOut is where values go together with the ones before.
 var pairsOut = topology.Topic("out", topology.Nullable(strCodec), schemas.String())

@@ -3,6 +3,7 @@ package conformance
 import (
 	"time"
 
+	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
 )
 
@@ -13,7 +14,7 @@ func hopping() topology.Windows {
 	return topology.Hopping(windowSize*ms, windowAdvance*ms).Grace(windowGrace * ms)
 }
 
-func windowStore(name string) topology.WindowStoreOf[string, int64] {
+func windowStore(name string) topology.Store[state.Window[string, int64]] {
 	return topology.WindowStore(name, strCodec, longCodec, (windowSize+windowGrace)*ms)
 }
 
@@ -77,7 +78,7 @@ func visits() topology.SessionWindows {
 	return topology.Sessions(windowSize * ms).Grace(windowGrace * ms)
 }
 
-func visitStore(name string) topology.SessionStoreOf[string, int64] {
+func visitStore(name string) topology.Store[state.Session[string, int64]] {
 	return topology.SessionStore(name, strCodec, longCodec, visits().Retention())
 }
 

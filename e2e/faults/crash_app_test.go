@@ -73,8 +73,8 @@ type tally struct {
 
 // The stores: one tally for each key, and one for each group of keys.
 var (
-	countStore = topology.Store("counts", schemas.String(), schemas.JSON[tally]())
-	groupStore = topology.Store("groups", schemas.String(), schemas.JSON[tally]())
+	countStore = topology.KeyValueStore("counts", schemas.String(), schemas.JSON[tally]())
+	groupStore = topology.KeyValueStore("groups", schemas.String(), schemas.JSON[tally]())
 )
 
 type text = topology.Record[string, string]
@@ -198,7 +198,7 @@ func (s crashSettings) Config() txn.Config {
 }
 
 // readStore returns what a store holds in all partitions, each from the life that serves it.
-func readStore(store topology.StoreOf[string, tally], lives []*instance.App) (map[string]tally, error) {
+func readStore(store topology.Store[state.KeyValue[string, tally]], lives []*instance.App) (map[string]tally, error) {
 	all := map[string]tally{}
 	for p := range int32(partitions) {
 		served := false
@@ -216,7 +216,7 @@ func readStore(store topology.StoreOf[string, tally], lives []*instance.App) (ma
 	return all, nil
 }
 
-func readPartition(app *txn.App, store topology.StoreOf[string, tally], partition int32, into map[string]tally) error {
+func readPartition(app *txn.App, store topology.Store[state.KeyValue[string, tally]], partition int32, into map[string]tally) error {
 	view, err := txn.Read(app, store, partition)
 	if err != nil {
 		return err

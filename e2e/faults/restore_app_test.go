@@ -34,8 +34,8 @@ const padding = 600
 
 // The stores.
 var (
-	cycleStore = topology.Store("cycles", schemas.String(), schemas.String())
-	totalStore = topology.Store("totals", schemas.String(), schemas.String())
+	cycleStore = topology.KeyValueStore("cycles", schemas.String(), schemas.String())
+	totalStore = topology.KeyValueStore("totals", schemas.String(), schemas.String())
 )
 
 // Topology returns the topology.

@@ -29,7 +29,7 @@ type tableScene struct {
 	t        *testing.T
 	cfg      txn.Config
 	topic    topology.TopicOf[string, int]
-	store    topology.TimestampedStoreOf[string, int]
+	store    topology.Store[state.Timestamped[string, int]]
 	topology *topology.Topology
 	producer *kgo.Client
 	n        int

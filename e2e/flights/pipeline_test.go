@@ -11,6 +11,7 @@ import (
 	"github.com/onceward/onceward/processors/projection"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/schemas/avro"
+	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
 )
 
@@ -50,11 +51,11 @@ type departure struct {
 type pipeline struct {
 	Topology *topology.Topology
 	// Planes are the latest flights by tail number.
-	Planes topology.StoreOf[string, projection.Row[departure]]
+	Planes topology.Store[state.KeyValue[string, projection.Row[departure]]]
 	// Sums and Contributions are the ledger of the carriers. The columns are the flights, the minutes of
 	// arrival delay, the cancelled flights and the diverted ones.
-	Sums          topology.StoreOf[string, ledger.Sum]
-	Contributions topology.StoreOf[ledger.ContributionKey[string], ledger.Posting]
+	Sums          topology.Store[state.KeyValue[string, ledger.Sum]]
+	Contributions topology.Store[state.KeyValue[ledger.ContributionKey[string], ledger.Posting]]
 }
 
 // newPipeline returns the pipeline. Every topic's name begins with prefix, which may be empty, so that several

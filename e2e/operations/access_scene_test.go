@@ -43,7 +43,7 @@ func newAccessScene(t *testing.T, c *cluster.Cluster, app string) *accessScene {
 	b := topology.NewBuilder(app, topology.DeadLetters(app+"dead"))
 	in := topology.From(b, topology.Topic(app+"in", schemas.String(), schemas.String()))
 	again := topology.RepartitionWith(in, "again", schemas.String(), schemas.String())
-	counts := topology.Store("counts", schemas.String(), schemas.Int64())
+	counts := topology.KeyValueStore("counts", schemas.String(), schemas.Int64())
 	topology.Process(again, "count", counts, countRecord).Into(topology.Topic(app+"out", schemas.String(), schemas.Int64()))
 	var err error
 	if e.top, err = b.Build(); err != nil {

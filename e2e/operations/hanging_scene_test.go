@@ -53,7 +53,7 @@ func newHangingScene(t *testing.T, c *cluster.Cluster) *hangingScene {
 	c.CreateTopics(t, outPartitions, s.out)
 	b := topology.NewBuilder("hanging")
 	in := topology.From(b, topology.Topic(s.in, schemas.String(), schemas.String()))
-	counts := topology.Store("counts", schemas.String(), schemas.Int64())
+	counts := topology.KeyValueStore("counts", schemas.String(), schemas.Int64())
 	topology.Process(in, "count", counts, countRecord).Into(topology.Topic(s.out, schemas.String(), schemas.Int64()))
 	top, err := b.Build()
 	if err == nil {

@@ -55,7 +55,7 @@ func (s upgradeSettings) Topology() (*topology.Topology, error) {
 	text, number := schemas.String(), schemas.Int64()
 	b := topology.NewBuilder("versions")
 	source := topology.From(b, topology.Topic(s.In, text, text))
-	topology.Process(source, "count", topology.Store("counts", text, number), countRecord).Into(topology.Topic(s.Out, text, number))
+	topology.Process(source, "count", topology.KeyValueStore("counts", text, number), countRecord).Into(topology.Topic(s.Out, text, number))
 	return b.Build()
 }
 

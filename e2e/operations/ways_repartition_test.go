@@ -25,7 +25,7 @@ func (e *waysScene) repartitioned() *topology.Topology {
 	byPartition := topology.SelectKey(in, "partition", func(r topology.Record[string, string]) (string, error) {
 		return strings.SplitN(r.Key, "-", 2)[0], nil
 	})
-	counts := topology.Store("counts", schemas.String(), schemas.Int64())
+	counts := topology.KeyValueStore("counts", schemas.String(), schemas.Int64())
 	topology.Process(topology.RepartitionWith(byPartition, "by-partition", schemas.String(), schemas.String()), "count", counts, func(
 		c *topology.Context, counts state.KeyValue[string, int64], r topology.Record[string, string], emit topology.Emit[string, string],
 	) error {

@@ -88,8 +88,8 @@ func (e *waysScene) built(b *topology.Builder) *topology.Topology {
 func (e *waysScene) counting() *topology.Builder {
 	b := topology.NewBuilder("counting")
 	in := topology.From(b, topology.Topic(e.in, schemas.String(), schemas.String()))
-	counts := topology.Store("counts", schemas.String(), schemas.Int64())
-	sizes := topology.Store("sizes", schemas.String(), schemas.Int64())
+	counts := topology.KeyValueStore("counts", schemas.String(), schemas.Int64())
+	sizes := topology.KeyValueStore("sizes", schemas.String(), schemas.Int64())
 	counted := topology.Process(in, "count", counts, func(
 		c *topology.Context, counts state.KeyValue[string, int64], r topology.Record[string, string], emit topology.Emit[string, string],
 	) error {

@@ -65,7 +65,7 @@ func (s letterSettings) Topology() (*topology.Topology, error) {
 		id, _, _ := strings.Cut(r.Value, " ")
 		return id, nil
 	}, inbox.Forever())
-	sums := topology.Store("sums", schemas.String(), schemas.Int64())
+	sums := topology.KeyValueStore("sums", schemas.String(), schemas.Int64())
 	summed := topology.Process(once.Accepted(), "sum", sums, sumPayment)
 	// Behind the stores, so that what a failed record has written shows if it stays.
 	summed.Peek("accounts", s.open).Into(topology.Topic(s.Out, schemas.String(), schemas.String()))

@@ -15,6 +15,7 @@ import (
 	"github.com/onceward/onceward/processors/effect"
 	"github.com/onceward/onceward/processors/projection"
 	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/topology/topologytest"
@@ -105,7 +106,7 @@ const errOpen = schemas.Reason("there are effects without an end")
 
 // openEffects reports whether there are effects without an end.
 func (m *memoryRun) openEffects() (bool, error) {
-	for _, store := range []topology.StoreOf[string, effect.Effect]{m.parts.payouts.Store(), m.parts.notices.Store()} {
+	for _, store := range []topology.Store[state.KeyValue[string, effect.Effect]]{m.parts.payouts.Store(), m.parts.notices.Store()} {
 		for p := range int32(Partitions) {
 			effects, err := topologytest.Store(m.Driver, store, p)
 			if err != nil {

@@ -24,15 +24,15 @@ type reading func(partition int32) error
 
 // The stores of what waits for facts that are missing, whose codecs are the projection's own.
 var (
-	parkedStore = topology.Store(nodeAccounts+"-parked", schemas.Bytes(), schemas.Bytes())
-	queuesStore = topology.Store(nodeAccounts+"-queues", schemas.String(), schemas.Bytes())
+	parkedStore = topology.KeyValueStore(nodeAccounts+"-parked", schemas.Bytes(), schemas.Bytes())
+	queuesStore = topology.KeyValueStore(nodeAccounts+"-queues", schemas.String(), schemas.Bytes())
 )
 
 // positionBytes is how a key of parkedStore ends: with a separator, an incarnation and a version.
 const positionBytes = 2 + 8 + 8
 
 // archiveStore has the ids that are to be archived: rows that begin with a byte, and have so many before the id.
-var archiveStore = topology.Store(nodeInbox+"-archive", schemas.Int64(), schemas.Bytes())
+var archiveStore = topology.KeyValueStore(nodeInbox+"-archive", schemas.Int64(), schemas.Bytes())
 
 const (
 	archiveEntry      = 2
@@ -58,13 +58,13 @@ func queueOf(p parts, open opener, o outcome) reading {
 
 // claimsStore has who was the first to ask for an order, in the form in which package inbox says that it is stored: behind so many bytes
 // comes the id.
-var claimsStore = topology.Store(nodeOrders+"-business", schemas.String(), schemas.Bytes())
+var claimsStore = topology.KeyValueStore(nodeOrders+"-business", schemas.String(), schemas.Bytes())
 
 const claimBytes = 1 + 8 + 32
 
 // rowsStore has the rows of both definitions of the standings. Behind the account its keys have so many bytes, the last two of which are
 // the definition, and before the standing its values have so many, the last eight of which are the version.
-var rowsStore = topology.Store(nodeChoice+"-rows", schemas.Bytes(), schemas.Bytes())
+var rowsStore = topology.KeyValueStore(nodeChoice+"-rows", schemas.Bytes(), schemas.Bytes())
 
 const (
 	definedBytes = 2 + 2
@@ -166,7 +166,7 @@ type opener struct {
 }
 
 // each reads a store as a whole.
-func each[S any](o opener, store topology.TypedStore[S], f func(S) error) reading {
+func each[S any](o opener, store topology.Store[S], f func(S) error) reading {
 	return func(partition int32) error {
 		if o.driver != nil {
 			s, err := topologytest.Store(o.driver, store, partition)
@@ -190,7 +190,7 @@ func each[S any](o opener, store topology.TypedStore[S], f func(S) error) readin
 }
 
 // eachRow reads the rows of a store.
-func eachRow[K, V any](o opener, store topology.StoreOf[K, V], f func(K, V)) reading {
+func eachRow[K, V any](o opener, store topology.Store[state.KeyValue[K, V]], f func(K, V)) reading {
 	return each(o, store, func(s state.KeyValue[K, V]) error {
 		for pair, err := range s.All() {
 			if err != nil {

@@ -57,11 +57,11 @@ func (n groupTopics) build(version int, marker string) (*topology.Topology, erro
 		}
 		return countRecord(c, counts, r, emit)
 	}
-	topology.Process(both, "count", topology.Store("counts", text, number), count).Into(topology.Topic(n.Out, text, number))
+	topology.Process(both, "count", topology.KeyValueStore("counts", text, number), count).Into(topology.Topic(n.Out, text, number))
 	parity := topology.SelectKey(both, "parity", func(r topology.Record[string, string]) (string, error) {
 		return fmt.Sprint("parity-", r.Key[len(r.Key)-1]%2), nil
 	})
-	topology.Process(topology.RepartitionWith(parity, "by-parity", text, text), "count-parity", topology.Store("parities", text, number), count).
+	topology.Process(topology.RepartitionWith(parity, "by-parity", text, text), "count-parity", topology.KeyValueStore("parities", text, number), count).
 		Into(topology.Topic(n.ByParity, text, number))
 	return b.Build()
 }

@@ -90,7 +90,7 @@ func newManyInputs(e *appScene) *manyInputs {
 		m.inputs = append(m.inputs, topic)
 		streams = append(streams, topology.From(b, topology.Topic(topic, schemas.String(), schemas.String())))
 	}
-	counts := topology.Store("counts", schemas.String(), schemas.Int64())
+	counts := topology.KeyValueStore("counts", schemas.String(), schemas.Int64())
 	topology.Process(streams[0].Merge("all", streams[1:]...), "count", counts, countRecord).
 		Into(topology.Topic(e.out, schemas.String(), schemas.Int64()))
 	m.topology = e.build(b)

@@ -142,7 +142,7 @@ func (e *appScene) until(a *instance.App, n int64) {
 func (e *appScene) count(opts ...topology.BuilderOption) *topology.Topology {
 	b := topology.NewBuilder("counting", opts...)
 	in := topology.From(b, topology.Topic(e.in, schemas.String(), schemas.String()))
-	counts := topology.Store("counts", schemas.String(), schemas.Int64())
+	counts := topology.KeyValueStore("counts", schemas.String(), schemas.Int64())
 	topology.Process(in, "count", counts, countRecord).Into(topology.Topic(e.out, schemas.String(), schemas.Int64()))
 	return e.build(b)
 }

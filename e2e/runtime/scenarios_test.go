@@ -165,7 +165,7 @@ func TestRepartition(t *testing.T) {
 		parity := topology.SelectKey(in, "parity", func(r topology.Record[string, string]) (string, error) {
 			return string('a' + rune(r.Key[1]-'0')%2), nil
 		})
-		counts := topology.Store("parities", schemas.String(), schemas.Int64())
+		counts := topology.KeyValueStore("parities", schemas.String(), schemas.Int64())
 		topology.Process(topology.RepartitionWith(parity, "by-parity", schemas.String(), schemas.String()), "count", counts, countRecord).
 			Into(topology.Topic(e.out, schemas.String(), schemas.Int64()))
 		r := e.start(e.build(b))
@@ -216,7 +216,7 @@ func TestBadSurroundings(t *testing.T) {
 		uneven := topology.NewBuilder("uneven")
 		left := topology.From(uneven, topology.Topic(e.in, schemas.String(), schemas.String()))
 		right := topology.From(uneven, topology.Topic(other, schemas.String(), schemas.String()))
-		counts := topology.Store("counts", schemas.String(), schemas.Int64())
+		counts := topology.KeyValueStore("counts", schemas.String(), schemas.Int64())
 		topology.Process(left.Merge("both", right), "count", counts, countRecord).
 			Into(topology.Topic(e.out, schemas.String(), schemas.Int64()))
 		wrong(run(e.build(uneven), nil), e.in+" has 3", other+" has 5")

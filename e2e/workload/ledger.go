@@ -54,8 +54,8 @@ type Total struct {
 type Accounts struct {
 	Topology *topology.Topology
 	Parts    Parts
-	Balances topology.StoreOf[string, ledger.Sum]
-	Counts   topology.StoreOf[string, Total]
+	Balances topology.Store[state.KeyValue[string, ledger.Sum]]
+	Counts   topology.Store[state.KeyValue[string, Total]]
 	prefix   string
 }
 
@@ -89,7 +89,7 @@ func NewAccounts(application, prefix string, parts Parts) (Accounts, error) {
 	}
 	if parts.Repartition {
 		others := topology.RepartitionWith(topology.SelectKey(messages, "other", otherOf), ByOther, text, input)
-		a.Counts = topology.Store(CountsStore, text, total)
+		a.Counts = topology.KeyValueStore(CountsStore, text, total)
 		topology.Process(others, "count", a.Counts, count).Into(topology.Topic(prefix+Counts, text, total))
 	}
 	source.Filter("strict", notPoison).Into(topology.Topic(prefix+Copied, text, input))

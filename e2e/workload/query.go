@@ -38,7 +38,7 @@ func (a Accounts) Query(app *txn.App) ([]check.State, error) {
 }
 
 func queryStore[V any](
-	app *txn.App, store topology.StoreOf[string, V], partition int32, input string, total func(string, V) (check.Total, error),
+	app *txn.App, store topology.Store[state.KeyValue[string, V]], partition int32, input string, total func(string, V) (check.Total, error),
 ) (*check.State, error) {
 	view, err := txn.Read(app, store, partition)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/onceward/onceward/processors/internal/declare"
 	"github.com/onceward/onceward/processors/internal/identity"
 	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
 )
 
@@ -25,9 +26,9 @@ type Effects[K, V any] struct {
 
 // parts are the stores of the ledger, and what its nodes share while a task is open.
 type parts struct {
-	effects topology.StoreOf[string, Effect]
-	agenda  topology.StoreOf[dueKey, string]
-	claims  topology.StoreOf[string, claim]
+	effects topology.Store[state.KeyValue[string, Effect]]
+	agenda  topology.Store[state.KeyValue[dueKey, string]]
+	claims  topology.Store[state.KeyValue[string, claim]]
 	shared  *topology.MemoryOf[opening]
 	set     *settings
 }
@@ -183,4 +184,4 @@ func (e Effects[K, V]) Outcomes() topology.Stream[[]byte, decision.Decision] {
 }
 
 // Store returns the side-effect ledger, for queries and tests.
-func (e Effects[K, V]) Store() topology.StoreOf[string, Effect] { return e.parts.effects }
+func (e Effects[K, V]) Store() topology.Store[state.KeyValue[string, Effect]] { return e.parts.effects }

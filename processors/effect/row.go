@@ -8,6 +8,7 @@ import (
 
 	"github.com/onceward/onceward/processors/internal/identity"
 	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
 )
 
@@ -92,8 +93,8 @@ func (e *Effect) answer(response []byte) {
 }
 
 // Store returns the store of the effects of the processor with that name.
-func Store(name string) topology.StoreOf[string, Effect] {
-	return topology.Store(name, schemas.String(), schemas.JSON[Effect]())
+func Store(name string) topology.Store[state.KeyValue[string, Effect]] {
+	return topology.KeyValueStore(name, schemas.String(), schemas.JSON[Effect]())
 }
 
 // dueKey is a row of the agenda: when the next step of an effect is due. Rows are in the order of the times.
@@ -102,8 +103,8 @@ type dueKey struct {
 	ID string
 }
 
-func agendaOf(name string) topology.StoreOf[dueKey, string] {
-	return topology.Store(name+agendaSuffix, schemas.Codec[dueKey](dueCodec{}), schemas.String())
+func agendaOf(name string) topology.Store[state.KeyValue[dueKey, string]] {
+	return topology.KeyValueStore(name+agendaSuffix, schemas.Codec[dueKey](dueCodec{}), schemas.String())
 }
 
 // dueCodec writes the time in eight bytes, big-endian, and the id behind it.
@@ -151,6 +152,6 @@ type step struct {
 }
 
 // claimsOf returns the store of claims by the names of their openings.
-func claimsOf(name string) topology.StoreOf[string, claim] {
-	return topology.Store(name+claimsSuffix, schemas.String(), schemas.JSON[claim]())
+func claimsOf(name string) topology.Store[state.KeyValue[string, claim]] {
+	return topology.KeyValueStore(name+claimsSuffix, schemas.String(), schemas.JSON[claim]())
 }

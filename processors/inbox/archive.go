@@ -42,8 +42,8 @@ type archiveRow struct {
 	Entry Entry  `json:"entry,omitzero"`
 }
 
-func archiveStore(name string) topology.StoreOf[int64, archiveRow] {
-	return topology.Store(name+"-archive", schemas.Int64(), schemas.Codec[archiveRow](archiveCodec{}))
+func archiveStore(name string) topology.Store[state.KeyValue[int64, archiveRow]] {
+	return topology.KeyValueStore(name+"-archive", schemas.Int64(), schemas.Codec[archiveRow](archiveCodec{}))
 }
 
 // archivedMax is how many entries one record can send to the archive. It is more than a record adds, so that a

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
 )
 
@@ -98,8 +99,8 @@ func (e *Entry) UnmarshalJSON(b []byte) error {
 
 // Store returns the store of the inbox with that name: its ids, with what is known of them. An inbox with [Retain]
 // has a [RetainedStore] instead.
-func Store(name string) topology.StoreOf[string, Entry] {
-	return topology.Store(name, schemas.String(), EntryCodec())
+func Store(name string) topology.Store[state.KeyValue[string, Entry]] {
+	return topology.KeyValueStore(name, schemas.String(), EntryCodec())
 }
 
 // EntryCodec returns the codec of entries, for stores and for the topic of an [Archive]. Its name is "inbox-entry-1".

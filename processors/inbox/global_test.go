@@ -23,7 +23,7 @@ func globally() inbox.Option { return inbox.Globally(schemas.String(), schemas.J
 func TestGlobally(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
 		in := routed(b, globally())
-		seen := topology.Store("by-key", schemas.String(), schemas.String())
+		seen := topology.KeyValueStore("by-key", schemas.String(), schemas.String())
 		keep := topology.Stateful(in.Accepted(), "keep", seen)
 		keep.Process(func(t *topology.Setup) (topology.Handler[string, Payment], error) {
 			seen := seen.In(t)

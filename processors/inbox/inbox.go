@@ -5,6 +5,7 @@ import (
 
 	"github.com/onceward/onceward/processors/decision"
 	"github.com/onceward/onceward/processors/internal/declare"
+	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
 )
 
@@ -143,9 +144,9 @@ func (i Inbox[K, V]) Decisions() topology.Stream[[]byte, decision.Decision] {
 }
 
 // Store returns the store of an inbox with [Forever], for queries and tests.
-func (i Inbox[K, V]) Store() topology.StoreOf[string, Entry] { return Store(i.name) }
+func (i Inbox[K, V]) Store() topology.Store[state.KeyValue[string, Entry]] { return Store(i.name) }
 
 // RetainedStore returns the store of an inbox with [Retain], for queries and tests.
-func (i Inbox[K, V]) RetainedStore() topology.DedupeStoreOf[string, Entry] {
+func (i Inbox[K, V]) RetainedStore() topology.Store[state.Dedupe[string, Entry]] {
 	return RetainedStore(i.name, i.retention.of)
 }

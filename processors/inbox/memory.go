@@ -9,7 +9,7 @@ import (
 )
 
 // RetainedStore returns the store of the inbox with that name and that [Retain]: its ids, with what is known of them.
-func RetainedStore(name string, retention time.Duration) topology.DedupeStoreOf[string, Entry] {
+func RetainedStore(name string, retention time.Duration) topology.Store[state.Dedupe[string, Entry]] {
 	return topology.DedupeStore(name, schemas.String(), EntryCodec(), retention)
 }
 
@@ -20,11 +20,11 @@ type memoryOf[V any] struct {
 	retention time.Duration
 }
 
-func (m memoryOf[V]) forever() topology.StoreOf[string, V] {
-	return topology.Store(m.name, schemas.String(), m.codec)
+func (m memoryOf[V]) forever() topology.Store[state.KeyValue[string, V]] {
+	return topology.KeyValueStore(m.name, schemas.String(), m.codec)
 }
 
-func (m memoryOf[V]) retained() topology.DedupeStoreOf[string, V] {
+func (m memoryOf[V]) retained() topology.Store[state.Dedupe[string, V]] {
 	return topology.DedupeStore(m.name, schemas.String(), m.codec, m.retention)
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/onceward/onceward/processors/internal/identity"
 	"github.com/onceward/onceward/processors/internal/pairkey"
 	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
 )
 
@@ -56,7 +57,7 @@ func (p *Posting) same(q *Posting) bool {
 
 // storesOf returns the stores of a ledger. Their codecs are nil if keys is.
 func storesOf[K any](name string, keys schemas.Codec[K], columns string) (
-	contributions topology.StoreOf[ContributionKey[K], Posting], balances topology.StoreOf[K, Sum],
+	contributions topology.Store[state.KeyValue[ContributionKey[K], Posting]], balances topology.Store[state.KeyValue[K, Sum]],
 ) {
 	var contributionKeys schemas.Codec[ContributionKey[K]]
 	if keys != nil {
@@ -64,9 +65,9 @@ func storesOf[K any](name string, keys schemas.Codec[K], columns string) (
 	}
 	var postings schemas.Codec[Posting] = postingCodec{columns}
 	contributionsName, balancesName := Stores(name)
-	contributions = topology.Store(contributionsName, contributionKeys, postings)
+	contributions = topology.KeyValueStore(contributionsName, contributionKeys, postings)
 	var sums schemas.Codec[Sum] = newSumCodec(columns)
-	balances = topology.Store(balancesName, keys, sums)
+	balances = topology.KeyValueStore(balancesName, keys, sums)
 	return contributions, balances
 }
 

@@ -35,8 +35,8 @@ const (
 // streams may be used any number of times. Conflicts has records with [EmitConflicts] only, and something has to
 // use it then.
 type Ledger[K, V any] struct {
-	contributions topology.StoreOf[ContributionKey[K], Posting]
-	balances      topology.StoreOf[K, Sum]
+	contributions topology.Store[state.KeyValue[ContributionKey[K], Posting]]
+	balances      topology.Store[state.KeyValue[K, Sum]]
 	changes       topology.OutletOf[K, Balance]
 	duplicates    topology.OutletOf[K, V]
 	conflicts     topology.OutletOf[K, V]
@@ -133,12 +133,12 @@ func (l Ledger[K, V]) Decimals(b Balance) []Decimal {
 }
 
 // ContributionStore returns the store of the contributions, for queries and tests.
-func (l Ledger[K, V]) ContributionStore() topology.StoreOf[ContributionKey[K], Posting] {
+func (l Ledger[K, V]) ContributionStore() topology.Store[state.KeyValue[ContributionKey[K], Posting]] {
 	return l.contributions
 }
 
 // BalanceStore returns the store of the balances, for queries and tests.
-func (l Ledger[K, V]) BalanceStore() topology.StoreOf[K, Sum] { return l.balances }
+func (l Ledger[K, V]) BalanceStore() topology.Store[state.KeyValue[K, Sum]] { return l.balances }
 
 // handler is the ledger of one task.
 type handler[K, V any] struct {

@@ -88,7 +88,7 @@ func TestReversal_E3(t *testing.T) {
 	if after := content(d); after != before {
 		t.Errorf("the stores changed from %s to %s", before, after)
 	}
-	store, err := topologytest.Store(d.Driver, topology.Store("ledger-contributions", schemas.Bytes(), schemas.Bytes()), 0)
+	store, err := topologytest.Store(d.Driver, topology.KeyValueStore("ledger-contributions", schemas.Bytes(), schemas.Bytes()), 0)
 	if err != nil {
 		t.Fatal(err)
 	}

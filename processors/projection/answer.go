@@ -6,6 +6,7 @@ import (
 
 	"github.com/onceward/onceward/processors/internal/pairkey"
 	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
 )
 
@@ -139,9 +140,9 @@ func (a *Answer) settle() {
 
 // choiceStores are the stores of a choice.
 type choiceStores[K, S any] struct {
-	rows    topology.StoreOf[definedKey[K], stored[S]]
-	answers topology.StoreOf[string, Answer]
-	current topology.StoreOf[string, int64]
+	rows    topology.Store[state.KeyValue[definedKey[K], stored[S]]]
+	answers topology.Store[state.KeyValue[string, Answer]]
+	current topology.Store[state.KeyValue[string, int64]]
 }
 
 func choiceStoresOf[K, S any](name string, keys schemas.Codec[K], codec schemas.Codec[S]) choiceStores[K, S] {
@@ -154,9 +155,9 @@ func choiceStoresOf[K, S any](name string, keys schemas.Codec[K], codec schemas.
 		rows = rowCodec[S]{state: codec} // the definition is in the key
 	}
 	return choiceStores[K, S]{
-		rows:    topology.Store(name+"-rows", at, rows),
-		answers: topology.Store(name+"-answers", schemas.String(), schemas.Codec[Answer](answerCodec{})),
-		current: topology.Store(name+"-active", schemas.String(), schemas.Int64()),
+		rows:    topology.KeyValueStore(name+"-rows", at, rows),
+		answers: topology.KeyValueStore(name+"-answers", schemas.String(), schemas.Codec[Answer](answerCodec{})),
+		current: topology.KeyValueStore(name+"-active", schemas.String(), schemas.Int64()),
 	}
 }
 

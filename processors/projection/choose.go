@@ -29,8 +29,8 @@ func Define[K, S any](definition uint16, rows topology.Stream[K, Row[S]]) Define
 type Choice[K, S any] struct {
 	changes  topology.Stream[K, Row[S]]
 	answers  topology.Stream[[]byte, Answer]
-	answered topology.StoreOf[string, Answer]
-	current  topology.StoreOf[string, int64]
+	answered topology.Store[state.KeyValue[string, Answer]]
+	current  topology.Store[state.KeyValue[string, int64]]
 }
 
 // Choose declares a choice between definitions: a node of that name for the commands, one for each definition
@@ -131,11 +131,11 @@ func (c Choice[K, S]) Answers() topology.Stream[[]byte, Answer] { return c.answe
 
 // AnswerStore returns the store of what was decided first about each command, by its id, for queries and
 // tests.
-func (c Choice[K, S]) AnswerStore() topology.StoreOf[string, Answer] { return c.answered }
+func (c Choice[K, S]) AnswerStore() topology.Store[state.KeyValue[string, Answer]] { return c.answered }
 
 // ActiveStore returns the store that has the active definition, under the key "active", for queries and tests.
 // It is empty before the first record.
-func (c Choice[K, S]) ActiveStore() topology.StoreOf[string, int64] { return c.current }
+func (c Choice[K, S]) ActiveStore() topology.Store[state.KeyValue[string, int64]] { return c.current }
 
 // choiceState is what the nodes of a choice share in one task.
 type choiceState[K, S any] struct {

@@ -9,6 +9,7 @@ import (
 	"github.com/onceward/onceward/processors/internal/declare"
 	"github.com/onceward/onceward/processors/internal/identity"
 	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
 )
 
@@ -26,7 +27,7 @@ const whyNoDeadEnd = "what a projection abandons has no record at work whose dea
 type Projection[K, V, S any] struct {
 	node      *topology.Node[K, V]
 	set       *settings
-	store     topology.StoreOf[K, Row[S]]
+	store     topology.Store[state.KeyValue[K, Row[S]]]
 	changes   topology.OutletOf[K, Row[S]]
 	stale     topology.OutletOf[K, Skipped[V]]
 	gaps      topology.OutletOf[K, Gap[V]]
@@ -218,4 +219,4 @@ func (p Projection[K, V, S]) Decisions() topology.Stream[[]byte, decision.Decisi
 }
 
 // Store returns the store of the projection, for queries and tests. It refuses rows of other definitions.
-func (p Projection[K, V, S]) Store() topology.StoreOf[K, Row[S]] { return p.store }
+func (p Projection[K, V, S]) Store() topology.Store[state.KeyValue[K, Row[S]]] { return p.store }

@@ -40,8 +40,8 @@ type Transition[S ~string] struct {
 // option, and an option without a stream.
 type Guarded[K, V any, S ~string] struct {
 	node       *topology.Node[K, V]
-	aggregates topology.StoreOf[K, Aggregate[S]]
-	facts      topology.StoreOf[FactKey[K], Fact[S]]
+	aggregates topology.Store[state.KeyValue[K, Aggregate[S]]]
+	facts      topology.Store[state.KeyValue[FactKey[K], Fact[S]]]
 	accepted   topology.OutletOf[K, V]
 	recorded   topology.OutletOf[K, Fact[S]]
 	decisions  decision.Outlet
@@ -178,11 +178,15 @@ func (g Guarded[K, V, S]) Decisions() topology.Stream[[]byte, decision.Decision]
 }
 
 // AggregateStore returns the store of the aggregates, for queries and tests.
-func (g Guarded[K, V, S]) AggregateStore() topology.StoreOf[K, Aggregate[S]] { return g.aggregates }
+func (g Guarded[K, V, S]) AggregateStore() topology.Store[state.KeyValue[K, Aggregate[S]]] {
+	return g.aggregates
+}
 
 // FactStore returns the store of the accepted transitions, for queries and tests. The ID of its facts is in
 // their keys alone.
-func (g Guarded[K, V, S]) FactStore() topology.StoreOf[FactKey[K], Fact[S]] { return g.facts }
+func (g Guarded[K, V, S]) FactStore() topology.Store[state.KeyValue[FactKey[K], Fact[S]]] {
+	return g.facts
+}
 
 // handler is the guard of one task.
 type handler[K, V any, S ~string] struct {

@@ -9,6 +9,7 @@ import (
 	"github.com/onceward/onceward/processors/internal/identity"
 	"github.com/onceward/onceward/processors/internal/pairkey"
 	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
 )
 
@@ -68,14 +69,14 @@ type FactKey[K any] struct {
 // storesOf returns the stores of a guard. The codecs of their keys are nil if keys is. A fact in the store
 // has no ID, which is in its key.
 func storesOf[K any, S ~string](name string, keys schemas.Codec[K], versioned bool) (
-	aggregates topology.StoreOf[K, Aggregate[S]], facts topology.StoreOf[FactKey[K], Fact[S]],
+	aggregates topology.Store[state.KeyValue[K, Aggregate[S]]], facts topology.Store[state.KeyValue[FactKey[K], Fact[S]]],
 ) {
 	var factKeys schemas.Codec[FactKey[K]]
 	if keys != nil {
 		factKeys = keyCodec[K]{keys}
 	}
-	aggregates = topology.Store(name+aggregatesSuffix, keys, schemas.Codec[Aggregate[S]](aggregateCodec[S]{versioned}))
-	facts = topology.Store(name+factsSuffix, factKeys, schemas.Codec[Fact[S]](factCodec[S]{}))
+	aggregates = topology.KeyValueStore(name+aggregatesSuffix, keys, schemas.Codec[Aggregate[S]](aggregateCodec[S]{versioned}))
+	facts = topology.KeyValueStore(name+factsSuffix, factKeys, schemas.Codec[Fact[S]](factCodec[S]{}))
 	return aggregates, facts
 }
 

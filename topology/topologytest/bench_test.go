@@ -13,7 +13,7 @@ import (
 var (
 	benchIn    = topology.Topic("in", schemas.String(), schemas.Int64())
 	benchOut   = topology.Topic("out", schemas.String(), schemas.Int64())
-	benchStore = topology.Store("sums", schemas.String(), schemas.Int64())
+	benchStore = topology.KeyValueStore("sums", schemas.String(), schemas.Int64())
 )
 
 // benchTopology has three steps: filter, a node with a store, map; and a sink.

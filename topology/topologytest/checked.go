@@ -107,7 +107,7 @@ func (t *Test) WantDead(want ...string) []DeadLetter {
 }
 
 // Stored returns a store of the task of that partition, as [Store] does.
-func Stored[S any](t *Test, store topology.TypedStore[S], partition int32) S {
+func Stored[S any](t *Test, store topology.Store[S], partition int32) S {
 	t.tb.Helper()
 	opened, err := Store(t.Driver, store, partition)
 	if err != nil {

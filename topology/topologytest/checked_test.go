@@ -145,7 +145,7 @@ func TestCheckedFails(t *testing.T) {
 // TestManyDeletions: what is deleted stays deleted from one round to the next, and in scans as well.
 func TestManyDeletions(t *testing.T) {
 	b := topology.NewBuilder("queue")
-	queue := topology.Store("queue", schemas.Int64(), schemas.Int64())
+	queue := topology.KeyValueStore("queue", schemas.Int64(), schemas.Int64())
 	n := topology.Stateful(topology.From(b, orders), "queue", queue)
 	n.Process(func(t *topology.Setup) (topology.Handler[string, int64], error) {
 		store := queue.In(t)

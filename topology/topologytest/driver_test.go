@@ -18,7 +18,7 @@ var (
 	orders   = topology.Topic("orders", schemas.String(), schemas.Int64())
 	others   = topology.Topic("others", schemas.String(), schemas.Int64())
 	totals   = topology.Topic("totals", schemas.String(), schemas.Int64())
-	totalsOf = topology.Store("totals", schemas.String(), schemas.Int64())
+	totalsOf = topology.KeyValueStore("totals", schemas.String(), schemas.Int64())
 )
 
 type order = topology.Record[string, int64]
@@ -342,7 +342,7 @@ func TestErrors(t *testing.T) {
 			return err
 		},
 		"has no store": func() error {
-			_, err := topologytest.Store(d, topology.Store("x", schemas.String(), schemas.String()), 0)
+			_, err := topologytest.Store(d, topology.KeyValueStore("x", schemas.String(), schemas.String()), 0)
 			return err
 		},
 		"has no partition 2": func() error {

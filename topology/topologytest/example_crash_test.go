@@ -14,7 +14,7 @@ import (
 func ExampleDriver_Crash() {
 	payments := topology.Topic("payments", schemas.String(), schemas.Int64())
 	sums := topology.Topic("sums", schemas.String(), schemas.Int64())
-	sumOf := topology.Store("sums", schemas.String(), schemas.Int64())
+	sumOf := topology.KeyValueStore("sums", schemas.String(), schemas.Int64())
 
 	b := topology.NewBuilder("bank")
 	topology.Process(topology.From(b, payments), "sum", sumOf, func(

@@ -65,7 +65,7 @@ func ExampleApplication_AcceptSkip() {
 	ctx := context.Background()
 	b := topology.NewBuilder("wordcount")
 	words := topology.From(b, topology.Topic("words", schemas.String(), schemas.String()))
-	topology.Process(words, "count", topology.Store("counts", schemas.String(), schemas.Int64()), count).
+	topology.Process(words, "count", topology.KeyValueStore("counts", schemas.String(), schemas.Int64()), count).
 		Into(topology.Topic("counts", schemas.String(), schemas.Int64()))
 	wordcount, err := b.Build()
 	must(err)

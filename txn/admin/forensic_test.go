@@ -29,7 +29,7 @@ func lookedAt(t *testing.T) *topology.Topology {
 	byWord := topology.RepartitionWith(topology.SelectKey(in, "word",
 		func(r topology.Record[string, string]) (string, error) { return r.Value, nil }),
 		"words", schemas.String(), schemas.String())
-	counts := topology.Store("counts", schemas.String(), schemas.Int64())
+	counts := topology.KeyValueStore("counts", schemas.String(), schemas.Int64())
 	topology.Process(byWord, "count", counts, func(c *topology.Context, rows state.KeyValue[string, int64],
 		r topology.Record[string, string], emit topology.Emit[string, string]) error {
 		switch {

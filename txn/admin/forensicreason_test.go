@@ -19,7 +19,7 @@ type text = topology.Record[string, string]
 
 // keeping adds a node that keeps the last values of what comes.
 func keeping(s topology.Stream[string, string]) {
-	topology.Process(s, "keep", topology.Store("kept", schemas.String(), schemas.String()),
+	topology.Process(s, "keep", topology.KeyValueStore("kept", schemas.String(), schemas.String()),
 		func(_ *topology.Context, rows state.KeyValue[string, string], r text, _ topology.Emit[string, string]) error {
 			return rows.Put(r.Key, r.Value)
 		})
@@ -61,7 +61,7 @@ func TestForensicNotComparable(t *testing.T) {
 			keeping(topology.RepartitionWith(read(b, "in"), "again", schemas.String(), schemas.String()))
 		}, nil, "repartition topic " + again},
 		"clock": {func(b *topology.Builder) {
-			node := topology.Stateful(read(b, "in"), "tick", topology.Store("kept", schemas.String(), schemas.String()))
+			node := topology.Stateful(read(b, "in"), "tick", topology.KeyValueStore("kept", schemas.String(), schemas.String()))
 			node.Process(func(s *topology.Setup) (topology.Handler[string, string], error) {
 				s.OnWallClock(time.Second, func(*topology.Context, time.Time) error { return nil })
 				return func(*topology.Context, text) error { return nil }, nil

@@ -61,7 +61,7 @@ type planned struct {
 }
 
 func plannedBase() planned {
-	return planned{schemas.String(), topology.Store("counts", schemas.String(), schemas.Int64()), "words"}
+	return planned{schemas.String(), topology.KeyValueStore("counts", schemas.String(), schemas.Int64()), "words"}
 }
 
 func (d planned) describe(t *testing.T) graph.Description {
@@ -113,13 +113,13 @@ func TestPlanJudges(t *testing.T) {
 			cluster: func(p *prospect) { p.before = nil }, want: Unknown, texts: []string{"unknown topology app: ", "--state-dir"},
 		},
 		"codecs of a store": {
-			change: func(d *planned) { d.counts = topology.Store("counts", schemas.String(), schemas.String()) },
+			change: func(d *planned) { d.counts = topology.KeyValueStore("counts", schemas.String(), schemas.String()) },
 			want:   Rebuild, texts: []string{
 				"rebuild store counts: formats (string, int64) becomes (string, string): its rows", "another name",
 			},
 		},
 		"codecs of a store that has nothing yet": {
-			change:  func(d *planned) { d.counts = topology.Store("counts", schemas.String(), schemas.String()) },
+			change:  func(d *planned) { d.counts = topology.KeyValueStore("counts", schemas.String(), schemas.String()) },
 			cluster: func(p *prospect) { p.tasks[0].committed = false },
 			want:    Safe, texts: []string{"safe store counts: formats"},
 		},
@@ -177,19 +177,19 @@ func TestPlanJudges(t *testing.T) {
 			},
 		},
 		"another store": {
-			change:  func(d *planned) { d.counts = topology.Store("totals", schemas.String(), schemas.Int64()) },
+			change:  func(d *planned) { d.counts = topology.KeyValueStore("totals", schemas.String(), schemas.Int64()) },
 			cluster: func(p *prospect) { p.tasks[0].empty = []string{"totals"} },
 			want:    Rebuild, texts: []string{
 				"rebuild store totals: begins empty", "rebuild from-input words_1", "safe store counts: is gone", "comes back",
 			},
 		},
 		"a store of parked records that is gone, and records wait in it": {
-			change:  func(d *planned) { d.counts = topology.Store("totals", schemas.String(), schemas.Int64()) },
+			change:  func(d *planned) { d.counts = topology.KeyValueStore("totals", schemas.String(), schemas.Int64()) },
 			cluster: func(p *prospect) { p.parked = map[string]int64{"counts": 5} },
 			want:    Refused, texts: []string{"refused store counts: is gone", "5 parked records wait in it", "keep ParkKeys"},
 		},
 		"a store of parked records that is gone, with its changelog": {
-			change:  func(d *planned) { d.counts = topology.Store("totals", schemas.String(), schemas.Int64()) },
+			change:  func(d *planned) { d.counts = topology.KeyValueStore("totals", schemas.String(), schemas.Int64()) },
 			cluster: func(p *prospect) { p.parkedUnknown = map[string]bool{"counts": true} },
 			want:    Refused, texts: []string{"refused store counts: is gone", "it is not known whether parked", "adopt --without-parked"},
 		},
@@ -220,7 +220,7 @@ func TestPlanJudges(t *testing.T) {
 			want:    Rebuild, texts: []string{"rebuild topic lines: has 2 partitions more than the state was made for", "another application id"},
 		},
 		"a topic that does not fit, and codecs": {
-			change: func(d *planned) { d.counts = topology.Store("counts", schemas.String(), schemas.String()) },
+			change: func(d *planned) { d.counts = topology.KeyValueStore("counts", schemas.String(), schemas.String()) },
 			cluster: func(p *prospect) {
 				p.mismatches, p.tasks = []*topics.Mismatch{{Topic: "lines", Use: "topic"}}, nil
 			},

@@ -158,7 +158,7 @@ func (d *Driver) DeleteRow(store, key string) {
 // raw opens a store without its codecs.
 func (d *Driver) raw(store string, partition int32) state.KeyValue[[]byte, []byte] {
 	d.tb.Helper()
-	kv, err := topologytest.Store(d.Driver, topology.Store(store, schemas.Bytes(), schemas.Bytes()), partition)
+	kv, err := topologytest.Store(d.Driver, topology.KeyValueStore(store, schemas.Bytes(), schemas.Bytes()), partition)
 	if err != nil {
 		d.tb.Fatal(err)
 	}

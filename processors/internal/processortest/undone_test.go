@@ -22,7 +22,7 @@ const (
 // dedupe declares one that hands on the first record of each key, and counts it.
 func dedupe(b *topology.Builder, where memory) {
 	words := topology.Topic("words", schemas.String(), schemas.String())
-	store := topology.Store("met", schemas.String(), schemas.Int64())
+	store := topology.KeyValueStore("met", schemas.String(), schemas.Int64())
 	node := topology.Stateful(topology.From(b, words), "dedupe", store)
 	out := topology.Outlet[string, string](node, "out")
 	outlives := map[string]bool{}

@@ -35,7 +35,7 @@ func newReading(t *testing.T, wrap func(state.Database) state.Database) *reading
 	t.Helper()
 	b := topology.NewBuilder("reading")
 	r := &reading{round: state.RoundID{ProducerID: 7, Epoch: 3, Incarnation: 1}}
-	store := topology.Store("rows", schemas.String(), schemas.String())
+	store := topology.KeyValueStore("rows", schemas.String(), schemas.String())
 	in := topology.From(b, topology.Topic("in", schemas.String(), schemas.String()))
 	topology.Process(in, "keep", store, func(_ *topology.Context, rows state.KeyValue[string, string],
 		rec topology.Record[string, string], _ topology.Emit[string, string]) error {

@@ -18,7 +18,7 @@ func joined(t *testing.T) *topology.Topology {
 	from := func(name string) topology.Stream[string, string] {
 		return topology.From(b, topology.Topic(name, schemas.String(), schemas.String()))
 	}
-	counts := topology.Store("counts", schemas.String(), schemas.Int64())
+	counts := topology.KeyValueStore("counts", schemas.String(), schemas.Int64())
 	both := topology.RepartitionWith(from("other"), "by-value", schemas.String(), schemas.String()).Merge("both", from("in"))
 	topology.Process(both, "count", counts, func(
 		*topology.Context, state.KeyValue[string, int64], topology.Record[string, string], topology.Emit[string, int64],

@@ -35,7 +35,7 @@ func app(t *testing.T) *topology.Topology {
 	b := topology.NewBuilder("app", topology.DeadLetters("dead"))
 	byValue := topology.RepartitionWith(topology.From(b, topology.Topic("in", schemas.String(), schemas.String())), "by-value",
 		schemas.String(), schemas.String())
-	counts := topology.Store("counts", schemas.String(), schemas.Int64())
+	counts := topology.KeyValueStore("counts", schemas.String(), schemas.Int64())
 	topology.Process(byValue, "count", counts, func(
 		*topology.Context, state.KeyValue[string, int64], topology.Record[string, string], topology.Emit[string, int64],
 	) error {
