@@ -7,6 +7,7 @@
 // The packages, in the order in which to read them:
 //
 //   - [github.com/onceward/onceward/topology]: what to compute, as typed streams, processors and stores;
+//   - [github.com/onceward/onceward/topology/graph]: the contract between a topology and a runtime;
 //   - [github.com/onceward/onceward/topology/topologytest]: running a topology in a test, without a broker;
 //   - [github.com/onceward/onceward/processors/inbox], projection, ledger, transition, effect and
 //     deadletter: what business pipelines need, ready made; evidence writes down what they decide;

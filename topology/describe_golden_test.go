@@ -156,9 +156,9 @@ func TestGoldenDescriptions(t *testing.T) {
 			case "text":
 				return built.Describe()
 			case "mermaid":
-				return built.Mermaid()
+				return built.Description().Mermaid()
 			case "dot":
-				return built.DOT()
+				return built.Description().DOT()
 			case "json":
 				return indented(t, built.Description())
 			}
@@ -226,7 +226,7 @@ func TestPicturesDrawEveryEdge(t *testing.T) {
 				edges += len(n.Next) + len(n.Stores)
 			}
 		}
-		mermaid, dot := built.Mermaid(), built.DOT()
+		mermaid, dot := built.Description().Mermaid(), built.Description().DOT()
 		if n := strings.Count(mermaid, " --> ") + strings.Count(mermaid, " -.- "); n != edges {
 			t.Errorf("%s: Mermaid has %d lines, want %d:\n%s", name, n, edges, mermaid)
 		}

@@ -28,3 +28,6 @@ func (g *Graph) Looks(key []byte) bool {
 	}
 	return false
 }
+
+// CheckPartitions is the check at the end of ResolvePartitions.
+func (t *Topology) CheckPartitions(counts map[string]int32) error { return t.checkPartitions(counts) }

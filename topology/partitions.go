@@ -7,10 +7,11 @@ import (
 	"strings"
 )
 
-// CheckPartitions reports whether counts, the number of partitions of each topic on the cluster, fits the
-// topology: all sources of a subtopology need the same number, because a task reads the same partition of
-// each. The error names the topics and their numbers. Topics that are no sources are not looked at.
-func (t *Topology) CheckPartitions(counts map[string]int32) error {
+// checkPartitions reports whether counts, the number of partitions of each topic on the cluster,
+// fits the topology: all sources of a subtopology need the same number, because a task reads the
+// same partition of each. The error names the topics and their numbers. Topics that are no sources
+// are not looked at.
+func (t *Topology) checkPartitions(counts map[string]int32) error {
 	var errs []error
 	for _, s := range t.subtopologies {
 		if err := t.checkCounts(s, counts); err != nil {
@@ -51,13 +52,14 @@ func (t *Topology) checkCounts(s *subtopology, counts map[string]int32) error {
 	return nil
 }
 
-// ResolvePartitions returns the number of partitions that each repartition topic has to have, by its name
-// on the cluster. known has the numbers of the source topics that are not internal, and of those repartition
-// topics that keep the number that they have.
+// ResolvePartitions returns the number of partitions that each repartition topic has to have, by
+// its name on the cluster. known has the numbers of the source topics that are not internal, and of
+// repartition topics that keep their number.
 //
-// A repartition topic has as many partitions as its Partitions option says; or else as known says; or else as
-// the other sources of the subtopology that reads it; or else as the largest subtopology that writes one of
-// its sources. The error is that of CheckPartitions for the result.
+// The number of a repartition topic is that of its Partitions option, or else that in known.
+// Otherwise it is that of the other sources of the subtopology that reads the topic, or else that
+// of the largest subtopology that writes one of these sources. The error names sources of one
+// subtopology that would have different numbers.
 func (t *Topology) ResolvePartitions(known map[string]int32) (map[string]int32, error) {
 	counts := map[string]int32{}
 	writers := map[string][]*subtopology{}
@@ -71,9 +73,9 @@ func (t *Topology) ResolvePartitions(known map[string]int32) (map[string]int32, 
 			}
 		}
 	}
-	// needed is the number of tasks of a subtopology: fixed by a source, or the largest of those that feed
-	// it. Feeding can go round in a circle of subtopologies, but every stream begins at an external topic,
-	// so the numbers grow to a least fixed point from there.
+	// needed is the number of tasks of a subtopology: fixed by a source, or the largest of those
+	// that feed it. Feeding can go round in a circle of subtopologies, but every stream begins at
+	// an external topic, so the numbers grow to a least fixed point from there.
 	needed := map[*subtopology]int32{}
 	for _, s := range t.subtopologies {
 		needed[s] = t.fixedCount(s, known)
@@ -107,14 +109,14 @@ func (t *Topology) ResolvePartitions(known map[string]int32) (map[string]int32, 
 			}
 		}
 	}
-	if err := t.CheckPartitions(counts); err != nil {
+	if err := t.checkPartitions(counts); err != nil {
 		return nil, err
 	}
 	return internal, nil
 }
 
-// fixedCount returns the number of partitions that a source of a subtopology fixes, 0 if none does. Where they
-// disagree any of them will do, because CheckPartitions refuses the result.
+// fixedCount returns the number of partitions that a source of a subtopology fixes, 0 if none does.
+// Where they disagree any of them will do, because checkPartitions refuses the result.
 func (t *Topology) fixedCount(s *subtopology, known map[string]int32) int32 {
 	count := int32(0)
 	for _, n := range s.sources {
@@ -123,7 +125,8 @@ func (t *Topology) fixedCount(s *subtopology, known map[string]int32) int32 {
 	return count
 }
 
-// fixed returns the number of partitions of a source that does not follow from other topics, 0 if it does.
+// fixed returns the number of partitions of a source that does not follow from other topics, 0 if
+// it does.
 func (t *Topology) fixed(source *node, known map[string]int32) int32 {
 	if source.topic.partitions > 0 {
 		return source.topic.partitions

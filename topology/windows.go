@@ -31,9 +31,6 @@ func (w Windows) Grace(grace time.Duration) Windows {
 // Size returns how long a window is.
 func (w Windows) Size() time.Duration { return w.size }
 
-// Advance returns the time from the beginning of a window to that of the next one.
-func (w Windows) Advance() time.Duration { return w.advance }
-
 // Retention returns how long the store of such windows has to keep one at least: its size and the grace. It
 // is made for the last argument of [WindowStore].
 func (w Windows) Retention() time.Duration { return w.size + w.grace }

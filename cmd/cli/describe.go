@@ -20,9 +20,9 @@ func (c *describeCommand) Run(p *process) error {
 	case "json":
 		return writeJSON(p.out, t.Description())
 	case "mermaid":
-		_, err = io.WriteString(p.out, t.Mermaid())
+		_, err = io.WriteString(p.out, t.Description().Mermaid())
 	case "dot":
-		_, err = io.WriteString(p.out, t.DOT())
+		_, err = io.WriteString(p.out, t.Description().DOT())
 	default:
 		_, err = io.WriteString(p.out, t.Describe())
 	}

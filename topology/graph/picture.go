@@ -1,18 +1,19 @@
-package topology
+package graph
 
 import (
 	"fmt"
 	"strings"
 )
 
-// The pictures show what people think of: topics, the processors between them, and stores. A source and a sink are the topic that they read
-// or write, so that what goes through a topic is one line from end to end, also from one subtopology to another; [Topology.Describe] has
-// every node. The dead-letter topic is left out, because every node leads there.
+// Pictures show topics, the processors between them, and stores. A source and a sink are drawn as
+// the topic that they read or write. So records that go through a topic are one line, also from one
+// subtopology to another. The dead-letter topic is left out, because every node leads there.
 
-// Mermaid returns t as a flow chart for Mermaid, which GitHub and GitLab draw in Markdown. Topics lie outside of the subtopologies, stores
-// inside; internal topics and the way to a store are dashed. Equal topologies have equal pictures.
-func (t *Topology) Mermaid() string {
-	p := t.picture()
+// Mermaid returns d as a flow chart for Mermaid, which GitHub and GitLab draw in Markdown. Topics
+// lie outside of the subtopologies, and stores inside. Internal topics and the lines to stores are
+// dashed. Equal topologies have equal pictures.
+func (d Description) Mermaid() string {
+	p := d.picture()
 	var s strings.Builder
 	s.WriteString("flowchart LR\n")
 	for _, topic := range p.topics {
@@ -51,8 +52,8 @@ func (t *Topology) Mermaid() string {
 	return s.String()
 }
 
-// mermaidID returns an identifier for something of a kind. Mermaid takes letters, digits and underscores; what else is in a name is
-// replaced by its code, so that two names stay two.
+// mermaidID returns an identifier for a shape. It keeps ASCII digits and the characters from A to Z
+// and from a to z. Other bytes of a name are replaced by their codes, so that two names stay two.
 func mermaidID(kind, name string) string {
 	var s strings.Builder
 	s.WriteString(kind + "_")
@@ -66,11 +67,11 @@ func mermaidID(kind, name string) string {
 	return s.String()
 }
 
-// DOT returns t as a graph for Graphviz, with the same picture as [Topology.Mermaid].
-func (t *Topology) DOT() string {
-	p := t.picture()
+// DOT returns d as a graph for Graphviz, with the same picture as [Description.Mermaid].
+func (d Description) DOT() string {
+	p := d.picture()
 	var s strings.Builder
-	fmt.Fprintf(&s, "digraph %q {\n  rankdir=LR\n  node [shape=box]\n", t.name)
+	fmt.Fprintf(&s, "digraph %q {\n  rankdir=LR\n  node [shape=box]\n", d.Name)
 	for _, topic := range p.topics {
 		style := ""
 		if topic.internal {
@@ -134,52 +135,53 @@ type pictureEdge struct {
 	label    string
 }
 
-// picture takes the topology as it was built: internal topics stand without the application id, as in Describe.
-func (t *Topology) picture() picture {
+// picture returns the picture of d. Internal topics stand in it without the application id, as in
+// topology.Topology.Describe.
+func (d Description) picture() picture {
+	internal := map[string]bool{}
+	for _, topic := range d.InternalTopics {
+		internal[topic] = true
+	}
+	local := func(topic string) string {
+		if internal[topic] {
+			return strings.TrimPrefix(topic, d.Application+"-")
+		}
+		return topic
+	}
+	shapeOf := func(n NodeDescription) shape {
+		if n.Kind == ProcessorKind {
+			return shape{nodeShape, n.Name}
+		}
+		return shape{topicShape, local(n.Topic)}
+	}
 	var p picture
 	seen := map[string]bool{}
-	for _, sub := range t.subtopologies {
-		drawn := pictureSubtopology{name: sub.name}
-		for _, n := range sub.nodes {
-			if n.kind == processorNode {
-				drawn.processors = append(drawn.processors, n.name)
-			} else if name := n.topic.local(); !seen[name] {
+	for _, sub := range d.Subtopologies {
+		drawn := pictureSubtopology{name: sub.Name}
+		shapes := map[string]shape{}
+		for _, n := range sub.Nodes {
+			shapes[n.Name] = shapeOf(n)
+		}
+		for _, n := range sub.Nodes {
+			if n.Kind == ProcessorKind {
+				drawn.processors = append(drawn.processors, n.Name)
+			} else if name := local(n.Topic); !seen[name] {
 				seen[name] = true
-				p.topics = append(p.topics, pictureTopic{name: name, internal: n.topic.repartition})
+				p.topics = append(p.topics, pictureTopic{name: name, internal: internal[n.Topic]})
 			}
-			p.edges = append(p.edges, n.edges()...)
+			for _, store := range n.Stores {
+				p.edges = append(p.edges, pictureEdge{from: shapeOf(n), to: shape{storeShape, store}})
+			}
+			for _, e := range n.Next {
+				p.edges = append(p.edges, pictureEdge{from: shapeOf(n), to: shapes[e.To], label: e.Outlet})
+			}
 		}
-		for _, store := range sub.stores {
-			drawn.stores = append(drawn.stores, store.name)
+		for _, store := range sub.Stores {
+			drawn.stores = append(drawn.stores, store.Name)
 		}
-		if len(drawn.processors)+len(drawn.stores) > 0 { // a frame around nothing is not drawn
+		if len(drawn.processors)+len(drawn.stores) > 0 { // an empty frame is not drawn
 			p.subtopologies = append(p.subtopologies, drawn)
 		}
 	}
 	return p
-}
-
-// edges returns the lines that begin at n. A sink has none: the lines to it end at its topic.
-func (n *node) edges() []pictureEdge {
-	var edges []pictureEdge
-	for _, store := range n.storeNames() {
-		edges = append(edges, pictureEdge{from: n.shape(), to: shape{storeShape, store}})
-	}
-	shapes := map[string]shape{}
-	for _, o := range n.outlets {
-		for _, child := range o.children {
-			shapes[child.name] = child.shape()
-		}
-	}
-	for _, e := range n.describe("").Next {
-		edges = append(edges, pictureEdge{from: n.shape(), to: shapes[e.To], label: e.Outlet})
-	}
-	return edges
-}
-
-func (n *node) shape() shape {
-	if n.kind == processorNode {
-		return shape{nodeShape, n.name}
-	}
-	return shape{topicShape, n.topic.local()}
 }

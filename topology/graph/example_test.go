@@ -1,4 +1,4 @@
-package topology_test
+package graph_test
 
 import (
 	"fmt"
@@ -9,8 +9,10 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// speakers counts what everybody has said, in a store of that name.
+// speakers counts the records of each speaker, in a store of that name.
 func speakers(store string) *topology.Topology {
+	said := topology.Topic("said", schemas.String(), schemas.String())
+	numbers := topology.Topic("numbers", schemas.String(), schemas.Int64())
 	b := topology.NewBuilder("speakers")
 	counts := topology.Count(topology.From(b, said), topology.TimestampedStore(store, schemas.String(), schemas.Int64()))
 	counts.Into(numbers)
@@ -22,8 +24,8 @@ func speakers(store string) *topology.Topology {
 }
 
 // A picture for Markdown.
-func ExampleTopology_Mermaid() {
-	fmt.Print(speakers("counts").Mermaid())
+func ExampleDescription_Mermaid() {
+	fmt.Print(speakers("counts").Description().Mermaid())
 	// Output:
 	// flowchart LR
 	//   t_said(["said"])
@@ -37,7 +39,7 @@ func ExampleTopology_Mermaid() {
 	//   n_counts -- "new" --> t_numbers
 }
 
-// What a change of a program is: here the store has another name. onceward plan also says what it means for what is stored.
+// The new program gives the store another name. onceward plan also says what that means for the data.
 func ExampleCompare() {
 	for _, d := range graph.Compare(speakers("counts").Description(), speakers("totals").Description()) {
 		if d.Subject == graph.SubjectStore {
