@@ -52,7 +52,7 @@
 // alphabetically first of its source topics and repartitionings. Between subtopologies records travel
 // through topics only ([Stream.Repartition] makes an internal one). A task is one partition of a subtopology: it
 // reads the partition of that number of every source, hence all of them have equally many, and it has a
-// store of its own for every store that its nodes name: a [Store] or one of the other kinds ([Store]).
+// store of its own for every store that its nodes name ([Store]).
 //
 // Internal topics are <application>-<store>-changelog and <application>-<name>-repartition.
 //

@@ -55,10 +55,9 @@ type Verdict struct {
 	// Wrote says that a store was written, also that of parked records. It is never set for Retry
 	// and Stop.
 	Wrote bool
-	// EventTime is the time of the record, in milliseconds since the epoch: its timestamp, unless
-	// its source has a topology.EventTime. After a verdict Accept the runtime raises the stream
-	// time to EventTime, unless that is state.NoTime. For a punctuation it is used only if Released
-	// is set.
+	// EventTime is the time of the record in milliseconds since the epoch. It is the timestamp, or
+	// the result of a topology.EventTime of the source. A verdict Accept raises the stream time to
+	// EventTime; state.NoTime raises nothing. For a punctuation it counts only if Released is set.
 	EventTime int64
 	// Outputs is valid until the next call of Process or Punctuate. The caller copies the structs.
 	// The bytes are never reused.

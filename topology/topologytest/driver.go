@@ -251,9 +251,8 @@ func (d *Driver) Counts() []graph.Tally {
 	return counts
 }
 
-// Store returns a store of the task of that partition, as it is now: a state.KeyValue for a topology.Store, and
-// what the kind has for the others. Writing to it prepares a test. [Driver.Crash] and [Driver.Abort] undo
-// that too, unless it is committed.
+// Store returns a store of the task of that partition, as it is now. Writing to it prepares a test.
+// [Driver.Crash] and [Driver.Abort] undo that too, unless it is committed.
 func Store[S any](d *Driver, store topology.Store[S], partition int32) (opened S, err error) {
 	for _, sub := range d.topology.Subtopologies() {
 		for _, s := range sub.Stores {
