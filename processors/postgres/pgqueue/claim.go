@@ -36,6 +36,11 @@ WHERE entry = ANY($1) RETURNING ` + entryColumns
 const giveUpEntry = `
 UPDATE onceward.queue SET status = 'QUARANTINED', claims = claims + 1, due_at = NULL, class = 'poison', reason = $2 WHERE entry = $1`
 
+// returnEntry ends a claim that has expired. The entry is tried again after a pause: entries whose process one of
+// them has ended are not at work together again, and so the others get through.
+const returnEntry = `
+UPDATE onceward.queue SET status = 'RETRYABLE_FAILED', class = 'transient', reason = $2, due_at = clock_timestamp() + $3::interval WHERE entry = $1`
+
 const insertDecision = `
 INSERT INTO onceward.queue_decisions (entry, claim, status, decided_by, class, reason) VALUES ($1, $2, $3, $4, $5, $6)`
 
@@ -94,7 +99,6 @@ func (q *Queue) claimIn(ctx context.Context, tx pgx.Tx, n, look int) (c claimed,
 		case d.head != d.entry:
 			heads = append(heads, d.head)
 			blocked[d.head] = append(blocked[d.head], d.entry)
-		case len(take) == n: // another claim takes it
 		case d.expired && d.attempts >= q.config.Attempts:
 			reason := fmt.Sprintf("claim %d of %s has expired, and so was the last of %d attempts", d.claims, d.by, d.attempts)
 			decisions.Queue(giveUpEntry, d.entry, reason)
@@ -102,12 +106,12 @@ func (q *Queue) claimIn(ctx context.Context, tx pgx.Tx, n, look int) (c claimed,
 			q.expired(d)
 			q.metrics.quarantined.Inc()
 			q.config.Logger.Error("an entry is quarantined", "entry", d.entry, "reason", reason)
-		default:
-			if d.expired {
-				decisions.Queue(insertDecision, d.entry, d.claims, RetryableFailed, q.owner, "transient",
-					fmt.Sprintf("claim %d of %s has expired", d.claims, d.by))
-				q.expired(d)
-			}
+		case d.expired:
+			reason := fmt.Sprintf("claim %d of %s has expired", d.claims, d.by)
+			decisions.Queue(returnEntry, d.entry, reason, work.Pause(d.attempts, q.config.RetryMin, q.config.RetryMax))
+			decisions.Queue(insertDecision, d.entry, d.claims, RetryableFailed, q.owner, "transient", reason)
+			q.expired(d)
+		case len(take) < n: // another claim takes the others
 			take = append(take, d.entry)
 		}
 	}

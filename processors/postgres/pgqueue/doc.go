@@ -58,19 +58,27 @@
 // is tried again, or in quarantine, holds up those behind it: a person requeues it ([Queue.Requeue]), or lets the others pass ([Queue.Ignore]). Duplicates
 // and conflicts have no place in the order.
 //
-// A transaction that stores events of several aggregates in several calls of Store can deadlock with another one; PostgreSQL ends one of them. Each
-// aggregate takes an advisory lock until the end of the transaction: see max_locks_per_transaction where one stores thousands of them.
+// Transactions can deadlock that store events of several aggregates in several calls of Store, or new events of the
+// same ids in another order; PostgreSQL ends one of them. Each aggregate takes an advisory lock until the end of the
+// transaction: see max_locks_per_transaction where one stores thousands of them.
+//
+// Store notifies workers in the caller's transaction. PostgreSQL lets such transactions of one server commit one
+// after the other.
 //
 // # Failure
 //
 // postgres.ClassOf classifies errors. The transaction is rolled back, and then
 //
 //	what fails                               what follows
-//	the server or the connection             RETRYABLE_FAILED; it does not count as an attempt
-//	serialization failure, deadlock          the handler is called again at once, three times; then the same
+//	the server or the connection             RETRYABLE_FAILED; it counts as an attempt only if the handler had the
+//	                                         connection, and the server works
+//	serialization failure, deadlock          the handler is called three times; then RETRYABLE_FAILED. It counts as an
+//	                                         attempt from the hundredth claim of the entry on
 //	transient, overload                      RETRYABLE_FAILED, with a pause that doubles; after [Config.Attempts] QUARANTINED
-//	a claim that expires                     the same; so an entry that ends every process that handles it gets to quarantine
-//	conflict, validation, poison, a panic    QUARANTINED
+//	a claim that expires                     the same; so an entry that ends every process that handles it gets to
+//	                                         quarantine, and those beside it get through in the pauses
+//	conflict, validation, poison, a panic,   QUARANTINED
+//	a constraint at the COMMIT
 //	config, corruption, fatal                RETRYABLE_FAILED, and Run returns a [*Failure]
 //	COMMIT without an answer                 the end of the claim waits for the transaction, and finds the entry settled or not
 //

@@ -16,6 +16,7 @@ import (
 
 	"github.com/onceward/onceward/processors/postgres"
 	"github.com/onceward/onceward/processors/postgres/internal/pgtest"
+	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
 )
 
@@ -53,6 +54,7 @@ func TestSessionsTerminatedAtEveryPoint(t *testing.T) {
 }
 
 // TestCommitInDoubt: a COMMIT without an answer may have taken effect or not; the entry is processed once either way, and the queue says which it was.
+// Row of the failure matrix: crash after end before the local apply.
 func TestCommitInDoubt(t *testing.T) {
 	for _, c := range []struct {
 		fault   pgtest.CommitFault
@@ -216,22 +218,154 @@ func TestSlowHandlerIsQuarantined(t *testing.T) {
 	}
 }
 
-// TestPoisonThatEndsProcesses: an entry whose claims expire because it ends every process that handles it goes to quarantine.
+// TestPoisonThatEndsProcesses: an entry whose claims expire because it ends every process that handles it goes
+// to quarantine. Each time it pauses, so that the entries that were at work beside it get through without it.
+// Row of the failure matrix: poison payload.
 func TestPoisonThatEndsProcesses(t *testing.T) {
 	s := newStage(t)
 	s.store(Event{ID: "a"})
-	q := s.queue("worker", func(c *Config) { c.Attempts = 3 })
-	for i := range 4 {
-		c, err := q.claim(t.Context(), 1, 1) // the process ends here
-		if want := min(1, 3-i); err != nil || len(c.entries) != want {
-			t.Fatalf("claim %d: %d entries, %v", i+1, len(c.entries), err)
+	q := s.queue("worker", func(c *Config) { c.Attempts, c.RetryMin, c.RetryMax = 3, time.Hour, time.Hour })
+	claim := func(want int) {
+		t.Helper()
+		c, err := q.claim(t.Context(), 1, 1)
+		if err != nil || len(c.entries) != want {
+			t.Fatalf("%d entries are claimed, want %d: %v", len(c.entries), want, err)
 		}
-		s.expire()
 	}
+	for range 2 {
+		claim(1) // the process ends here
+		s.expire()
+		claim(0)
+		if n := s.db.Int(t, "SELECT count(*) FROM onceward.queue WHERE status = 'RETRYABLE_FAILED' AND due_at > now() + interval '29 minutes'"); n != 1 {
+			t.Fatal("the entry whose claim has expired does not pause")
+		}
+		s.db.Exec(t, "UPDATE onceward.queue SET due_at = now()")
+	}
+	claim(1)
+	s.expire()
+	claim(0)
 	all, err := q.List(t.Context(), Filter{Statuses: []Status{Quarantined}}, 1)
 	if err != nil || len(all) != 1 || all[0].Class != topology.Poison || !strings.Contains(all[0].Reason, "the last of 3 attempts") {
 		t.Errorf("the entry is %+v, %v", all, err)
 	}
+}
+
+// TestPoisonForTheTransaction: a handler whose transaction ends in the same way each time, on a server that works,
+// is to blame for that: the entry goes to quarantine, and is not tried for ever.
+// Row of the failure matrix: poison payload.
+func TestPoisonForTheTransaction(t *testing.T) {
+	for name, fail := range map[string]func(ctx context.Context, s *stage, tx pgx.Tx) error{
+		"deferred constraint": func(ctx context.Context, _ *stage, tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, "INSERT INTO late VALUES (1), (1)")
+			return err
+		},
+		"terminates its session": func(ctx context.Context, _ *stage, tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, "SELECT pg_terminate_backend(pg_backend_pid())")
+			return err
+		},
+		"terminates its session in silence": func(ctx context.Context, _ *stage, tx pgx.Tx) error {
+			_, _ = tx.Exec(ctx, "SELECT pg_terminate_backend(pg_backend_pid())")
+			return nil
+		},
+		"context of the handler ends": func(ctx context.Context, s *stage, tx pgx.Tx) error {
+			ctx, cancel := context.WithCancel(ctx)
+			var watch sync.WaitGroup
+			watch.Go(func() {
+				defer cancel()
+				pgtest.Await(s.t, "the statement sleeps", func() bool { return s.db.Sleeping(s.t) > 0 })
+			})
+			defer watch.Wait()
+			_, err := tx.Exec(ctx, "SELECT pg_sleep(3600)")
+			return err
+		},
+		"serialization failure": func(ctx context.Context, _ *stage, tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, "DO $$ BEGIN RAISE 'again' USING ERRCODE = '40001'; END $$")
+			return err
+		},
+		"failure in silence": func(ctx context.Context, _ *stage, tx pgx.Tx) error {
+			_, _ = tx.Exec(ctx, "SELECT 1/0")
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t)
+			s.db.Exec(t, "CREATE TABLE late (n int UNIQUE DEFERRABLE INITIALLY DEFERRED)")
+			s.store(Event{ID: "poison"}, Event{ID: "a"})
+			s.db.Exec(t, "UPDATE onceward.queue SET claims = $1", contendedCounts-2)
+			s.start(s.queue("worker", func(c *Config) {
+				c.Attempts = 2
+				c.Handle = func(ctx context.Context, tx pgx.Tx, e *Entry) (Decision, error) {
+					if e.ID == "poison" {
+						if err := fail(ctx, s, tx); err != nil {
+							return Decision{}, err
+						}
+					}
+					return effect(ctx, tx, e)
+				}
+			}))
+			pgtest.Await(t, "the entry is in quarantine, and the other one is processed", func() bool {
+				return s.with(Quarantined) == 1 && s.with(Processed) == 1
+			})
+			s.judge()
+		})
+	}
+}
+
+// TestHandlerMisusesItsTransaction: a handler that ends the transaction by a statement, or leaves it unusable,
+// stops the workers.
+func TestHandlerMisusesItsTransaction(t *testing.T) {
+	for name, handle := range map[string]func(ctx context.Context, tx pgx.Tx) error{
+		"has ended the transaction": func(ctx context.Context, tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, "ROLLBACK")
+			return err
+		},
+		"has left the rows of a query open": func(ctx context.Context, tx pgx.Tx) error {
+			_, err := tx.Query(ctx, "SELECT 1") //nolint:rowserrcheck,sqlclosecheck // the mistake of this test
+			return err
+		},
+		"must not commit or roll back": func(ctx context.Context, tx pgx.Tx) error { return tx.Commit(ctx) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t)
+			s.store(Event{ID: "a"})
+			err := s.queue("worker", func(c *Config) {
+				c.Handle = func(ctx context.Context, tx pgx.Tx, _ *Entry) (Decision, error) { return Decision{}, handle(ctx, tx) }
+			}).Run(t.Context())
+			if f, ok := errors.AsType[*Failure](err); !ok || f.Class != topology.Config || !strings.Contains(f.Error(), name) {
+				t.Errorf("Run: %v", err)
+			}
+			if n := s.with(RetryableFailed); n != 1 {
+				t.Errorf("%d entries wait to be tried again", n)
+			}
+		})
+	}
+}
+
+// TestReasonsAreMadeStorable: a reason that PostgreSQL cannot store does not fail the work that it is about.
+func TestReasonsAreMadeStorable(t *testing.T) {
+	s := newStage(t)
+	const bad = "a\x00b\xff"
+	s.store(Event{ID: "ignored"}, Event{ID: "refused"})
+	s.start(s.queue("worker", func(c *Config) {
+		c.Handle = func(_ context.Context, _ pgx.Tx, e *Entry) (Decision, error) {
+			if e.ID == "refused" {
+				return Decision{}, topology.Fail(topology.Validation, schemas.Reason(bad))
+			}
+			return Decision{Status: Ignored, Reason: bad + strings.Repeat("x", 5000)}, nil
+		}
+	}))
+	pgtest.Await(t, "both are decided", func() bool { return s.with(Ignored) == 1 && s.with(Quarantined) == 1 })
+	if n := s.db.Int(t, "SELECT count(*) FROM onceward.queue WHERE reason LIKE 'a\uFFFDb%' AND length(reason) <= 1024"); n != 2 {
+		t.Errorf("%d entries have the reason", n)
+	}
+}
+
+// TestLongClaims: a claim can last for longer than the server's limits can say.
+func TestLongClaims(t *testing.T) {
+	s := newStage(t)
+	s.store(Event{ID: "a"})
+	s.start(s.queue("worker", func(c *Config) { c.ClaimFor = 50 * 24 * time.Hour }))
+	s.awaitSettled()
 }
 
 // TestContention: serialization failures and deadlocks are tried again until they pass, and not held against the entry.
@@ -242,7 +376,7 @@ func TestContention(t *testing.T) {
 	met.Add(2)
 	var first [2]atomic.Bool
 	q := s.queue("worker", func(c *Config) {
-		c.Attempts, c.Parallel = 1, 3
+		c.Parallel = 3
 		c.Handle = func(ctx context.Context, tx pgx.Tx, e *Entry) (Decision, error) {
 			if e.ID == "serialization" && e.Claims < 4 {
 				_, err := tx.Exec(ctx, "DO $$ BEGIN RAISE EXCEPTION 'contended' USING ERRCODE = 'serialization_failure'; END $$")
@@ -293,7 +427,31 @@ func TestDependencyFails(t *testing.T) {
 	s.judge()
 }
 
+// TestDiskFull: while the disk of the server is full nothing is held against an entry, and workers go on when it has
+// room. Row of the failure matrix: disk full.
+func TestDiskFull(t *testing.T) {
+	s := newStage(t)
+	s.store(numbered("a", 4, "one", "")...)
+	heal := s.db.Full(t, "effects", "onceward.queue_decisions")
+	var calls atomic.Int64
+	s.start(s.queue("worker", func(c *Config) {
+		c.Attempts = 3 // one can count: the disk has room when the end of its claim is recorded
+		c.Handle = func(ctx context.Context, tx pgx.Tx, e *Entry) (Decision, error) {
+			calls.Add(1)
+			return effect(ctx, tx, e)
+		}
+	}))
+	pgtest.Await(t, "the handler has failed", func() bool { return calls.Load() >= 2 })
+	heal()
+	s.awaitSettled()
+	s.judge()
+	if n := s.effects(); n != 4 {
+		t.Errorf("%d effects", n)
+	}
+}
+
 // TestServerCrash: what was stored and settled is there after a crash of the server, and workers go on by themselves.
+// Row of the failure matrix: broker restart.
 func TestServerCrash(t *testing.T) {
 	server, db := pgtest.Own(t)
 	if _, err := postgres.Migrate(t.Context(), db.Pool); err != nil {

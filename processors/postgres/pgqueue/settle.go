@@ -3,12 +3,12 @@ package pgqueue
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/onceward/onceward/processors/postgres/internal/work"
+	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
 )
 
@@ -45,19 +45,20 @@ WHERE due_at IS NULL AND status IN ('RECEIVED', 'RETRYABLE_FAILED') AND entry = 
 // errFenced: the claim has expired, or another one has followed.
 var errFenced = errors.New("the claim has expired")
 
-// begin begins a transaction at READ COMMITTED, which wakeNext needs; a handler cannot change that after the first query. The limit makes the server end
-// the transaction of a process that has frozen in it.
+// begin begins a transaction at READ COMMITTED, which wakeNext needs; a handler cannot change that after the
+// first query.
 func (q *Queue) begin() string {
-	return fmt.Sprintf("begin isolation level read committed; set local idle_in_transaction_session_timeout = %d; select 1", q.config.ClaimFor.Milliseconds())
+	return work.Begin(pgx.ReadCommitted, q.config.ClaimFor) + "; select 1"
 }
 
-// commitError is an error of a COMMIT: the transaction may have taken effect.
+// commitError is an error of a COMMIT without a definite answer: the transaction may have taken effect.
 type commitError struct{ err error }
 
-func (e *commitError) Error() string { return "commit: " + e.err.Error() }
+func (e *commitError) Error() string { return e.err.Error() }
 func (e *commitError) Unwrap() error { return e.err }
 
-// attempt calls the handler and settles the entry, in one transaction.
+// attempt calls the handler and settles the entry, in one transaction. Its decision counts with a [commitError]
+// too.
 func (q *Queue) attempt(ctx context.Context, e *Entry) (Decision, error) {
 	began := time.Now()
 	defer func() { q.metrics.handle.Observe(time.Since(began).Seconds()) }()
@@ -65,8 +66,7 @@ func (q *Queue) attempt(ctx context.Context, e *Entry) (Decision, error) {
 	if err != nil {
 		return Decision{}, work.Failed("begin", err)
 	}
-	// Behind a COMMIT, and on a connection that has ended, this does nothing. Its own failure ends the connection, and so the transaction.
-	defer func() { _ = t.Rollback(context.WithoutCancel(ctx)) }()
+	defer work.Rollback(ctx, t)
 	conn := t.Conn()
 	if err := q.at(ctx, "begun", e); err != nil {
 		return Decision{}, err
@@ -76,22 +76,23 @@ func (q *Queue) attempt(ctx context.Context, e *Entry) (Decision, error) {
 	if err := work.Call(func() (err error) { d, err = q.config.Handle(ctx, work.Lend(t), &handed); return err }); err != nil {
 		return Decision{}, work.OfConnection(conn, err)
 	}
+	if err := work.LeftBy(conn); err != nil {
+		return Decision{}, err
+	}
 	if d.Status == "" {
 		d.Status = Processed
 	}
 	if !d.Status.Final() {
-		return Decision{}, topology.Fail(topology.Config, fmt.Errorf("the handler has decided %s, which is not its decision to take", d.Status))
+		return Decision{}, topology.Fail(topology.Config, schemas.Reason("the handler has decided "+string(d.Status)+", which is not its decision to take"))
 	}
 	if err := q.at(ctx, "handled", e); err != nil {
 		return Decision{}, err
 	}
 	settled, err := q.settle(ctx, t, e, d)
-	switch {
-	case work.Aborted(err):
-		return Decision{}, work.ErrSwallowed
-	case err != nil:
+	if err != nil {
 		return Decision{}, work.OfConnection(conn, work.Failed("settle", err))
-	case !settled:
+	}
+	if !settled {
 		return Decision{}, errFenced
 	}
 	if err := q.at(ctx, "settled", e); err != nil {
@@ -99,7 +100,11 @@ func (q *Queue) attempt(ctx context.Context, e *Entry) (Decision, error) {
 	}
 	commit := time.Now()
 	if err := t.Commit(ctx); err != nil {
-		return Decision{}, &commitError{work.OfConnection(conn, work.Failed("commit", err))}
+		failed := work.Failed("commit", err)
+		if work.RolledBack(err) {
+			return Decision{}, &work.CallError{Err: failed} // a deferred constraint or trigger: by what the handler has written
+		}
+		return d, &commitError{failed}
 	}
 	q.metrics.commit.Observe(time.Since(commit).Seconds())
 	return d, q.at(ctx, "committed", e)
@@ -108,7 +113,7 @@ func (q *Queue) attempt(ctx context.Context, e *Entry) (Decision, error) {
 // settle settles the entry in tx, unless its claim has expired.
 func (q *Queue) settle(ctx context.Context, tx pgx.Tx, e *Entry, d Decision) (settled bool, err error) {
 	batch := &pgx.Batch{}
-	batch.Queue(q.settleSQL, e.Number, e.Claims, d.Status, q.owner, d.Reason)
+	batch.Queue(q.settleSQL, e.Number, e.Claims, d.Status, q.owner, work.Text(d.Reason))
 	if e.Aggregate != "" {
 		batch.Queue(wakeNext, q.config.Name, e.Aggregate)
 	}
@@ -119,25 +124,55 @@ func (q *Queue) settle(ctx context.Context, tx pgx.Tx, e *Entry, d Decision) (se
 
 // failed is what is known of an attempt that has had no effect.
 type failed struct {
-	status    Status
-	class     topology.Class
-	reason    string
-	blameless bool // it does not count as an attempt
-	after     time.Duration
+	class  topology.Class
+	reason string
+	blame  blame
+	fatal  bool // it says nothing about the entry, and others would fail as well
 }
 
-// fail ends the claim of an entry that has had no effect, and says whether it was still there.
-func (q *Queue) fail(ctx context.Context, e *Entry, f failed) (there bool, err error) {
-	uncounted := 0
-	if f.blameless {
-		uncounted = 1
+// blame says whether a failure counts as an attempt of its entry.
+type blame int
+
+const (
+	ofEntry blame = iota
+	// ofConnection: only if the server takes the end of the claim at the first try.
+	ofConnection
+	ofOthers
+)
+
+// counts says whether the failure counts as an attempt, if the server takes the end of the claim at the given
+// try.
+func (f failed) counts(try int) bool {
+	return !f.fatal && (f.blame == ofEntry || f.blame == ofConnection && try == 1)
+}
+
+// status returns what becomes of the entry.
+func (q *Queue) status(e *Entry, f failed, counts bool) Status {
+	lasting := f.class != topology.Transient && f.class != topology.Overload
+	if counts && (lasting || e.Attempts >= q.config.Attempts) {
+		return Quarantined
 	}
+	return RetryableFailed
+}
+
+// fail ends the claim of an entry that has had no effect. It returns what has become of the entry, and whether
+// the claim was still there.
+func (q *Queue) fail(ctx context.Context, e *Entry, f failed) (status Status, there bool, err error) {
+	pause := work.Pause(max(1, e.Attempts), q.config.RetryMin, q.config.RetryMax)
+	try := 0
 	err = persist(ctx, func() error {
-		tag, err := q.config.Pool.Exec(ctx, failEntry, e.Number, e.Claims, f.status, q.owner, f.reason, uncounted, f.class.String(), f.after)
+		try++
+		uncounted := 0
+		counts := f.counts(try)
+		if !counts {
+			uncounted = 1
+		}
+		status = q.status(e, f, counts)
+		tag, err := q.config.Pool.Exec(ctx, failEntry, e.Number, e.Claims, status, q.owner, f.reason, uncounted, f.class.String(), pause)
 		there = tag.RowsAffected() == 1
 		return work.Failed("end a claim", err)
 	})
-	return there, err
+	return status, there, err
 }
 
 // release gives the claim of an entry back that nothing has been done with.

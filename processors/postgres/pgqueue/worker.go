@@ -44,6 +44,9 @@ const (
 	releaseFor = 5 * time.Second
 	// contentionTries is how often a handler is called again at once because of other transactions.
 	contentionTries = 3
+	// contendedCounts is with which claim contention begins to count as an attempt: an entry that never gets
+	// through must not be tried for ever.
+	contendedCounts = 100
 	contentionMin   = 5 * time.Millisecond
 	contentionMax   = time.Second
 )
@@ -91,7 +94,10 @@ func (r *run) work() {
 		if free == 0 {
 			return
 		}
-		c, err := r.claim(r.ctx, free, max(look, free))
+		// A claim that takes longer than it lasts is of no use; the network may have dropped the connection.
+		limited, cancel := context.WithTimeout(r.ctx, r.config.ClaimFor)
+		c, err := r.claim(limited, free, max(look, free))
+		cancel()
 		for range free - len(c.entries) {
 			<-r.slots
 		}
@@ -166,7 +172,7 @@ func (r *run) handle(e *Entry) {
 	ctx, cancel := context.WithDeadline(r.ctx, e.expires)
 	defer cancel()
 	if err := r.at(ctx, "claimed", e); err != nil {
-		r.failedAttempt(ctx, e, err)
+		r.failedAttempt(ctx, e, Decision{}, err)
 		return
 	}
 	for tries := 1; ; tries++ {
@@ -178,76 +184,87 @@ func (r *run) handle(e *Entry) {
 		if work.Contended(err) && tries < contentionTries && work.Wait(ctx, nil, work.Pause(tries, contentionMin, contentionMax)) {
 			continue
 		}
-		r.failedAttempt(ctx, e, err)
+		r.failedAttempt(ctx, e, d, err)
 		return
 	}
 }
 
 var errSlow = topology.Fail(topology.Transient, schemas.Reason("the handler was at work when the claim expired"))
 
-// failedAttempt says what follows from an attempt that has failed in the context of its claim.
-func (r *run) failedAttempt(claim context.Context, e *Entry, err error) {
+// failedAttempt says what follows from an attempt that has failed in the context of its claim. The decision is
+// that of a commit in doubt.
+func (r *run) failedAttempt(claim context.Context, e *Entry, d Decision, err error) {
 	// The claim ends by itself when it expires, so there is no use in trying for longer; a worker that stops is not kept for so long.
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(r.ctx), e.expires.Add(releaseFor))
 	defer cancel()
 	defer context.AfterFunc(r.ctx, func() { time.AfterFunc(releaseFor, cancel) })()
+	log := r.config.Logger.With("entry", e.Number, "claim", e.Claims)
 	_, inDoubt := errors.AsType[*commitError](err)
 	switch {
 	case errors.Is(err, errFenced):
 		r.metrics.fenced.Inc()
-		r.config.Logger.Warn("an entry could not be settled: its claim has expired", "entry", e.Number, "claim", e.Claims)
+		log.Warn("an entry could not be settled: its claim has expired")
 		return
 	case r.ctx.Err() != nil:
 		if err := r.release(ctx, e); err != nil {
-			r.config.Logger.Warn("a claim could not be given back; it expires", "entry", e.Number, "claim", e.Claims, "reason", work.Reason(err))
+			log.Warn("a claim could not be given back; it expires", "reason", work.Reason(err))
 		}
 		return
 	case errors.Is(claim.Err(), context.DeadlineExceeded):
 		err = errSlow // whatever it has broken off
 	}
-	class, reason := postgres.ClassOf(err), work.Reason(err)
-	blameless := work.Unavailable(err) || work.Contended(err) || inDoubt && !errors.Is(err, errSlow)
-	status, fatal := RetryableFailed, false
-	switch class {
-	case topology.Config, topology.Corruption, topology.Fatal:
-		blameless, fatal = true, true
-	case topology.Transient, topology.Overload:
-		if !blameless && e.Attempts >= r.config.Attempts {
-			status = Quarantined
-		}
-	default:
-		if !blameless {
-			status = Quarantined
-		}
-	}
-	r.metrics.failures.WithLabelValues(r.config.Name, class.String()).Inc()
-	log := r.config.Logger.Warn
-	if status == Quarantined || fatal {
-		log = r.config.Logger.Error
-	}
-	log("an entry has failed", "entry", e.Number, "claim", e.Claims, "status", status, "class", class, "attempts", e.Attempts, "reason", reason)
-	there, failErr := r.fail(ctx, e, failed{status, class, reason, blameless, work.Pause(max(1, e.Attempts), r.config.RetryMin, r.config.RetryMax)})
+	f := failureOf(e, err)
+	status, there, failErr := r.fail(ctx, e, f)
 	switch {
 	case failErr != nil:
-		r.config.Logger.Warn("the end of a claim could not be recorded; it expires", "entry", e.Number, "claim", e.Claims, "reason", work.Reason(failErr))
-	case there && status == Quarantined:
-		r.metrics.quarantined.Inc()
+		r.metrics.failures.WithLabelValues(r.config.Name, f.class.String()).Inc()
+		log.Warn("an entry has failed, which could not be recorded; its claim expires", "class", f.class, "reason", f.reason, "because", work.Reason(failErr))
+	case inDoubt && !there:
+		r.metrics.tookEffect.Inc()
+		r.metrics.settled[d.Status].Inc()
+		log.Info("a COMMIT without an answer has taken effect")
+	default:
+		if inDoubt {
+			r.metrics.hadNoEffect.Inc()
+		}
+		r.metrics.failures.WithLabelValues(r.config.Name, f.class.String()).Inc()
+		say := log.Warn
+		if status == Quarantined || f.fatal {
+			say = log.Error
+		}
+		if there && status == Quarantined {
+			r.metrics.quarantined.Inc()
+		}
+		say("an entry has failed", "status", status, "class", f.class, "attempts", e.Attempts, "reason", f.reason)
 	}
-	if inDoubt && failErr == nil {
-		r.resolved(there)
-	}
-	if fatal {
-		r.end(&Failure{e.Number, class, err})
+	if f.fatal {
+		r.end(&Failure{e.Number, f.class, err})
 	}
 }
 
-// resolved counts a COMMIT without an answer. It has taken effect if the claim was not there any more.
-func (r *run) resolved(there bool) {
-	if there {
-		r.metrics.hadNoEffect.Inc()
-	} else {
-		r.metrics.tookEffect.Inc()
+// failureOf says what an error of an attempt means.
+func failureOf(e *Entry, err error) failed {
+	f := failed{class: postgres.ClassOf(err), reason: work.Reason(err)}
+	_, inDoubt := errors.AsType[*commitError](err)
+	switch f.class {
+	case topology.Config, topology.Corruption, topology.Fatal:
+		f.fatal = true
+		return f
 	}
+	switch {
+	case work.Contended(err):
+		if e.Claims < contendedCounts {
+			f.blame = ofOthers
+		}
+	case inDoubt, work.Own(err) && work.Unavailable(err):
+		f.blame = ofOthers
+		if _, lost := errors.AsType[*work.LostError](err); lost { // behind the handler
+			f.blame = ofConnection
+		}
+	case work.Unavailable(err):
+		f.blame = ofConnection
+	}
+	return f
 }
 
 // oldestPending is the age of the oldest entry that a worker has to bring to an end, without a row if there is none.

@@ -21,6 +21,7 @@ import (
 )
 
 // TestDecisions_M3: what a handler decides and how it fails is the status of the entry, with evidence.
+// Row of the failure matrix: older version after newer.
 func TestDecisions_M3(t *testing.T) {
 	s := newStage(t)
 	q := s.queue("worker", func(c *Config) {

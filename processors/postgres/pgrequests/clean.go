@@ -5,6 +5,8 @@ import (
 	"errors"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/onceward/onceward/processors/postgres/internal/work"
 )
 
 // cleanRows is how many rows one transaction of Clean changes: little enough to be short, and for others not to wait.
@@ -55,7 +57,7 @@ func (s *Store) Clean(ctx context.Context, limit int) (changed int, err error) {
 		for changed < limit {
 			rows, n := min(cleanRows, limit-changed), 0
 			if err := s.pool.QueryRow(ctx, step.sql, append([]any{s.service, rows}, step.args...)...).Scan(&n); err != nil {
-				return changed, s.failed("clean", err)
+				return changed, s.failed("clean", work.Failed("change what is old", err))
 			}
 			changed += n
 			step.counter.Add(float64(n))

@@ -72,6 +72,8 @@
 // ([AuditRetention]) after the start of its last attempt. In that time a copy is refused (expired), and has no second effect. Afterwards it is
 // a new request. So the audit retention has to be longer than the time after which a client can still retry.
 //
+// [Store.Unknown] lists the requests that need an operator.
+//
 // [Store.Clean] removes answers and rows, and gives the status UNKNOWN to external attempts whose lock has expired. Rows that are UNKNOWN stay
 // until they are ended. Nothing is removed unless Clean is called.
 //
@@ -87,7 +89,7 @@
 //	replayed                                    the stored one, and Idempotent-Replayed: true
 //	conflict                                    409 (the draft has 422)
 //	in-progress, unknown                        409 and Retry-After; with HTTP.Location 202, Location and Retry-After
-//	expired                                     409
+//	expired, or ended without a status of HTTP  409
 //	the Func returns an error                   503 and Retry-After for class transient or overload, otherwise 500
 //
 // Answers of 4xx and 5xx that the handler makes have a body of application/problem+json (RFC 9457). Its type is one of the constants
@@ -108,7 +110,12 @@
 // of a JSON body (schemas.CanonicalJSON) do not count. Other bodies are compared byte by byte; a multipart body that is built again with
 // another boundary is another request.
 //
-// All headers that the Func sets are stored with the answer, Set-Cookie too. They and the body are in the table as they are.
+// All headers that the Func sets are stored with the answer, Set-Cookie too. They and the body are in the table as
+// they are. The answer is sent as a whole behind the COMMIT: a Func has no http.Flusher and no http.Hijacker, its
+// informational answers (1xx) are not sent, and body and headers have [ResponseBytesMax] bytes together.
+//
+// The handler reads the body. Middleware in front of it must leave the body unread, or two forms with one key are
+// taken for one request.
 //
 // # Failure
 //

@@ -6,12 +6,14 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/onceward/onceward/processors/postgres/internal/work"
+	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
 )
 
 // ErrFenced is the error of an attempt that cannot end its request: a later attempt has started, or the request was ended. The
 // caller rolls its transaction back. The class of the error is transient: a copy of the request gets the answer, or starts.
-var ErrFenced = errors.New("the request has a later attempt, or was ended: roll back")
+var ErrFenced error = schemas.Reason("the request has a later attempt, or was ended: roll back")
 
 // endRequest waits for a transaction that is starting the request once more.
 const endRequest = `
@@ -65,7 +67,7 @@ func (s *Store) end(ctx context.Context, tx pgx.Tx, c Claim, status Status, r Re
 	tag, err := tx.Exec(ctx, endRequest, s.args(c.Scope, c.Attempt, status, ttl, code, names, values, r.Body, s.lockOf(c.Scope))...)
 	switch {
 	case err != nil:
-		return err
+		return work.Failed("write the end of a request", err)
 	case tag.RowsAffected() == 0:
 		s.fenced.Inc()
 		return topology.Fail(topology.Transient, ErrFenced)

@@ -82,6 +82,7 @@ func traced(t testing.TB, db *pgtest.Database, p *points, refuse func() bool) *p
 // answered has one effect and one answer. A crash ends all connections of the process, which dials no more; another process gets the retry. The
 // process survives a terminated session, which the server has ended. Rows of the failure matrix: crash before
 // processing; crash after the apply; duplicate delivery.
+// Row of the failure matrix: crash after processing before flush.
 func TestFaultAtEveryPoint_M2(t *testing.T) {
 	db := pgtest.New(t)
 	n := 0
@@ -137,6 +138,7 @@ func TestFaultAtEveryPoint_M2(t *testing.T) {
 }
 
 // TestUnansweredCommit_M2: a COMMIT without an answer may have taken effect or not. The handler finds out, and the client sees one answer.
+// Row of the failure matrix: crash after end before the local apply.
 func TestUnansweredCommit_M2(t *testing.T) {
 	for fault, calls := range map[pgtest.CommitFault]int{pgtest.CommitLost: 2, pgtest.CommitUnanswered: 1} {
 		t.Run(fmt.Sprint("calls ", calls), func(t *testing.T) {
@@ -258,6 +260,27 @@ func TestFrozenInTransaction_M2(t *testing.T) {
 	close(goOn)
 	is(t, "the frozen process", <-first, 201, "payment 101")
 	s.effects(1)
+}
+
+// TestDiskFull: while the disk of the server is full clients are told to come back, and there is no effect. Row of
+// the failure matrix: disk full.
+func TestDiskFull(t *testing.T) {
+	db := pgtest.New(t)
+	s := newService(t, db, nil, pgrequests.HTTP{})
+	for _, tables := range [][]string{{"effects"}, {"onceward.requests"}, {"effects", "onceward.requests"}} {
+		key := strings.Join(tables, " ")
+		heal := db.Full(t, tables...)
+		w := s.post(key, "")
+		isProblem(t, key, w, 503, pgrequests.Failed)
+		if w.Header().Get("Retry-After") == "" {
+			t.Errorf("%s: the client is not told when to come back", key)
+		}
+		s.effects(0)
+		heal()
+		is(t, key, s.post(key, ""), 201, "payment")
+		s.effects(1)
+		db.Exec(t, "TRUNCATE effects")
+	}
 }
 
 // TestServerCrash: after a crash of the server, a request that was answered has its answer, and one at work has left nothing. While the server is

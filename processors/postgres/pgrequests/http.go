@@ -7,13 +7,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math"
 	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/onceward/onceward/processors/postgres"
 	"github.com/onceward/onceward/processors/postgres/internal/work"
@@ -95,8 +93,7 @@ func (s *Store) Handler(c HTTP, f Func) (http.Handler, error) {
 	c.Logger = c.Logger.With("service", s.service)
 	return &handler{
 		store: s, config: c, f: f, retryAfter: strconv.FormatInt(int64((c.RetryAfter+time.Second-1)/time.Second), 10),
-		// The limit makes the server end the transaction of a process that has frozen in it.
-		beginSQL: fmt.Sprintf("begin isolation level %s; set local idle_in_transaction_session_timeout = %d", c.Isolation, min(s.lock.Milliseconds(), math.MaxInt32)),
+		beginSQL: work.Begin(c.Isolation, s.lock),
 	}, nil
 }
 
@@ -188,7 +185,7 @@ func (h *handler) answer(c *call) Response {
 		default:
 			o.counter.Inc()
 			doubt = doubt || o.counter == h.store.retryCommit
-			h.config.Logger.Warn("a request is tried again", "operation", c.Scope.Operation, "attempt", attempt, "reason", reasonOf(err))
+			h.config.Logger.Warn("a request is tried again", "operation", c.Scope.Operation, "attempt", attempt, "reason", work.Reason(err))
 		}
 		if !work.Wait(ctx, nil, work.Pause(attempt, pauseMin, pauseMax)) {
 			return h.giveUp(ctx, c, ctx.Err())
@@ -203,21 +200,24 @@ func (h *handler) transact(ctx context.Context, c *call) (a Response, err error)
 	if tx == nil {
 		return a, err
 	}
-	defer h.rollback(ctx, tx)
+	defer work.Rollback(ctx, tx)
 	rec := &recorder{header: http.Header{}}
-	if err := h.f(rec, c.request(), funcTx{tx}); err != nil {
+	if err := h.f(rec, c.request(), work.Lend(tx)); err != nil {
 		return Response{}, h.outageOf(tx, err)
 	}
 	if a, err = rec.response(); err != nil {
 		return Response{}, err
 	}
 	if a.Status >= http.StatusBadRequest {
-		h.rollback(ctx, tx)
+		work.Rollback(ctx, tx)
 		status := StatusFailedTerminal
 		if h.config.Retryable(a.Status) {
 			status = StatusFailedRetryable
 		}
 		return h.fail(ctx, c, status, a)
+	}
+	if err := work.LeftBy(tx.Conn()); err != nil {
+		return Response{}, err
 	}
 	return a, h.finish(ctx, tx, func(ctx context.Context) error { return h.store.Complete(ctx, tx, claim, a) })
 }
@@ -226,11 +226,11 @@ func (h *handler) transact(ctx context.Context, c *call) (a Response, err error)
 func (h *handler) fail(ctx context.Context, c *call, status Status, a Response) (Response, error) {
 	tx, claim, stored, err := h.begin(ctx, c)
 	if tx != nil {
-		defer h.rollback(ctx, tx)
+		defer work.Rollback(ctx, tx)
 		stored, err = a, h.finish(ctx, tx, func(ctx context.Context) error { return h.store.Fail(ctx, tx, claim, status, a) })
 	}
 	if err != nil && status == StatusFailedRetryable { // to the client it says the same
-		h.config.Logger.Warn("a failure could not be stored", "operation", c.Scope.Operation, "reason", reasonOf(err))
+		h.config.Logger.Warn("a failure could not be stored", "operation", c.Scope.Operation, "reason", work.Reason(err))
 		return a, nil
 	}
 	return stored, err
@@ -240,7 +240,7 @@ func (h *handler) fail(ctx context.Context, c *call, status Status, a Response) 
 func (h *handler) begin(ctx context.Context, c *call) (tx pgx.Tx, claim Claim, a Response, err error) {
 	tx, err = h.store.pool.BeginTx(ctx, pgx.TxOptions{BeginQuery: h.beginSQL})
 	if err != nil {
-		if err = h.store.failed("begin", err); postgres.Unavailable(err) {
+		if err = h.store.failed("start", work.Failed("begin", err)); postgres.Unavailable(err) {
 			err = &outage{err, h.store.retryLost}
 		}
 		return nil, Claim{}, Response{}, err
@@ -254,7 +254,7 @@ func (h *handler) begin(ctx context.Context, c *call) (tx pgx.Tx, claim Claim, a
 	} else {
 		a, err = h.refuse(c, start)
 	}
-	h.rollback(ctx, tx)
+	work.Rollback(ctx, tx)
 	return nil, Claim{}, a, err
 }
 
@@ -263,32 +263,21 @@ func (h *handler) finish(ctx context.Context, tx pgx.Tx, end func(ctx context.Co
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.store.lock)
 	defer cancel()
 	if err := end(ctx); err != nil {
-		if work.Aborted(err) {
-			return topology.Fail(topology.Poison, errSwallowed)
-		}
 		return h.outageOf(tx, err)
 	}
 	err := tx.Commit(ctx)
 	if err == nil {
 		return nil
 	}
-	err = h.store.failed("commit", err)
-	_, ofServer := errors.AsType[*pgconn.PgError](err)
+	rolledBack := work.RolledBack(err)
+	err = h.store.failed("commit", work.Failed("commit", err))
 	switch {
 	case work.Contended(err):
 		return &outage{err, h.store.retryContention}
-	case ofServer && !postgres.Unavailable(err), errors.Is(err, pgx.ErrTxCommitRollback):
-		return err // it is rolled back
+	case rolledBack:
+		return err
 	}
 	return &outage{err, h.store.retryCommit}
-}
-
-// rollback rolls back, whether or not the client is there. Behind a COMMIT it does nothing. Its own failure ends the connection, and so the
-// transaction.
-func (h *handler) rollback(ctx context.Context, tx pgx.Tx) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.store.lock)
-	defer cancel()
-	_ = tx.Rollback(ctx)
 }
 
 // refuse returns the answer to a request that was not started.
@@ -296,6 +285,9 @@ func (h *handler) refuse(c *call, start Start) (Response, error) {
 	switch start.Outcome {
 	case Replayed:
 		a := start.Response
+		if a.Status < http.StatusOK || a.Status > 999 { // it was ended without an answer of HTTP
+			return problem(http.StatusConflict, KeyExpired, "the request was handled, and no answer is stored; use a new key for a new request"), nil
+		}
 		if a.Header == nil {
 			a.Header = http.Header{}
 		}
@@ -331,10 +323,10 @@ func (h *handler) giveUp(ctx context.Context, c *call, err error) Response {
 		a = problem(http.StatusServiceUnavailable, Failed, "the request cannot be handled at the moment; send it again later")
 		a.Header["Retry-After"] = []string{h.retryAfter}
 	}
-	if ctx.Err() != nil { // the client is gone
+	if errors.Is(ctx.Err(), context.Canceled) { // the client is gone
 		return a
 	}
-	h.config.Logger.Error("a request could not be handled", "operation", c.Scope.Operation, "class", class, "reason", reasonOf(err))
+	h.config.Logger.Error("a request could not be handled", "operation", c.Scope.Operation, "class", class, "reason", work.Reason(err))
 	stored, err := h.fail(ctx, c, StatusFailedRetryable, a)
 	if err != nil {
 		return a

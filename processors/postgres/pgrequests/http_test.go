@@ -130,6 +130,7 @@ func isProblem(t testing.TB, what string, w *httptest.ResponseRecorder, status i
 }
 
 // TestReplayed_M2: a retry has the first answer, with its headers, and no second effect.
+// Row of the failure matrix: replay from earliest.
 func TestReplayed_M2(t *testing.T) {
 	s := newService(t, pgtest.New(t), nil, pgrequests.HTTP{})
 	first := s.post("a", "10")
@@ -290,6 +291,7 @@ func (l *logged) Write(b []byte) (int, error) {
 }
 
 // TestUnhandled_M2: what a Func cannot handle is answered with a problem, is left to a retry, and is logged without a byte of the request.
+// Rows of the failure matrix: poison payload; failing dependency.
 func TestUnhandled_M2(t *testing.T) {
 	var log logged
 	s := newService(t, pgtest.New(t), nil, pgrequests.HTTP{Logger: slog.New(slog.NewTextHandler(&log, nil))})
@@ -313,6 +315,10 @@ func TestUnhandled_M2(t *testing.T) {
 			_, _ = tx.Exec(r.Context(), "SELECT 1/0")
 			w.WriteHeader(http.StatusCreated)
 			return nil
+		}},
+		"statement ROLLBACK": {500, pgrequests.Failed, "has ended the transaction", func(_ http.ResponseWriter, r *http.Request, tx pgx.Tx) error {
+			_, err := tx.Exec(r.Context(), "ROLLBACK")
+			return err
 		}},
 		"commit": {500, pgrequests.Failed, "must not commit", func(_ http.ResponseWriter, r *http.Request, tx pgx.Tx) error { return tx.Commit(r.Context()) }},
 		"rollback": {500, pgrequests.Failed, "must not commit", func(_ http.ResponseWriter, r *http.Request, tx pgx.Tx) error {
@@ -351,6 +357,25 @@ func TestUnhandled_M2(t *testing.T) {
 	}
 }
 
+// TestOpenRows: a Func that leaves the rows of a query open has no effect, and the next copy starts when the server has
+// ended its transaction.
+func TestOpenRows(t *testing.T) {
+	var log logged
+	s := newService(t, pgtest.New(t), nil, pgrequests.HTTP{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	s.do = func(w http.ResponseWriter, r *http.Request, tx pgx.Tx) error {
+		w.WriteHeader(http.StatusCreated)
+		_, err := tx.Query(r.Context(), "SELECT 1") //nolint:rowserrcheck,sqlclosecheck // the mistake of this test
+		return err
+	}
+	isProblem(t, "open rows", s.post("a", ""), 500, pgrequests.Failed)
+	if !strings.Contains(log.String(), "left the rows of a query open") {
+		t.Errorf("the log is %s", log.String())
+	}
+	s.do = nil
+	pgtest.Await(t, "a copy starts", func() bool { return s.post("a", "").Code == http.StatusCreated })
+	s.effects(1)
+}
+
 // TestPanic: a panic goes on to the server, and leaves nothing.
 func TestPanic(t *testing.T) {
 	s := newService(t, pgtest.New(t), nil, pgrequests.HTTP{})
@@ -374,6 +399,41 @@ func TestPanic(t *testing.T) {
 		s.post("b", "")
 		t.Error("a status of 0 is accepted")
 	}()
+	s.effects(1)
+}
+
+// TestEndedWithoutAnswer: a request that an operator has ended without an answer of HTTP is refused, and its copies do
+// not panic.
+func TestEndedWithoutAnswer(t *testing.T) {
+	s := newService(t, pgtest.New(t), nil, pgrequests.HTTP{})
+	for key, status := range map[string]int{"none": 0, "informational": 103, "too large": 1000} {
+		s.do = func(http.ResponseWriter, *http.Request, pgx.Tx) error { return errors.New("failed") }
+		s.post(key, "")
+		s.do = nil
+		s.db.Exec(t, "UPDATE onceward.requests SET status = 'COMPLETED', expires_at = now() + interval '1 hour', response_status = nullif($1, 0) WHERE key = $2",
+			status, key)
+		isProblem(t, key, s.post(key, ""), 409, pgrequests.KeyExpired)
+	}
+	s.effects(0)
+}
+
+// TestHeadersAreThoseOfTheStatus: as with net/http, headers that are set behind the status are not sent.
+func TestHeadersAreThoseOfTheStatus(t *testing.T) {
+	s := newService(t, pgtest.New(t), nil, pgrequests.HTTP{})
+	s.do = func(w http.ResponseWriter, _ *http.Request, _ pgx.Tx) error {
+		w.Header().Set("Before", "1")
+		w.WriteHeader(http.StatusEarlyHints) // is not sent
+		w.Header().Set("Between", "1")
+		w.WriteHeader(http.StatusCreated)
+		w.Header().Set("Behind", "1")
+		return nil
+	}
+	for _, what := range []string{"the first", "its copy"} {
+		h := s.post("a", "").Header()
+		if h.Get("Before") == "" || h.Get("Between") == "" || h.Get("Behind") != "" {
+			t.Errorf("%s: the headers are %v", what, h)
+		}
+	}
 	s.effects(1)
 }
 

@@ -1,16 +1,18 @@
 package pgrequests
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
+
+	"github.com/onceward/onceward/schemas"
 )
 
-var errResponseTooLong = errors.New("the response is too long to be stored")
+const errResponseTooLong = schemas.Reason("the response is too long to be stored")
 
 // recorder keeps what a Func answers until its transaction has ended.
 type recorder struct {
 	header http.Header
+	sent   http.Header // as they were when the status was set: what is set later is not part of the answer
 	status int
 	body   []byte
 	failed bool
@@ -25,7 +27,7 @@ func (r *recorder) WriteHeader(status int) {
 		panic(fmt.Sprintf("pgrequests: invalid status %d", status))
 	}
 	if r.status == 0 && status >= http.StatusOK {
-		r.status = status
+		r.status, r.sent = status, r.header.Clone()
 	}
 }
 
@@ -43,7 +45,7 @@ func (r *recorder) Write(b []byte) (int, error) {
 // response returns the answer.
 func (r *recorder) response() (Response, error) {
 	r.WriteHeader(http.StatusOK)
-	a := Response{Status: r.status, Header: r.header, Body: r.body}
+	a := Response{Status: r.status, Header: r.sent, Body: r.body}
 	if r.failed || a.check() != nil {
 		return Response{}, errResponseTooLong
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/onceward/onceward/processors/postgres/internal/work"
 	"github.com/onceward/onceward/topology"
 )
 
@@ -65,7 +66,7 @@ func (s *Store) StartOrReplay(ctx context.Context, tx pgx.Tx, r Request) (Start,
 	}
 	start, err := s.start(ctx, tx, &r)
 	if err != nil {
-		return Start{}, s.failed("start", err)
+		return Start{}, s.failed("start", work.Failed("write a request", err))
 	}
 	s.outcomes[start.Outcome].Inc()
 	return start, nil

@@ -3,12 +3,12 @@ package pgrequests
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"unicode/utf8"
 
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/onceward/onceward/processors/postgres/internal/work"
 )
 
 // Store has the requests of one service.
@@ -24,7 +24,7 @@ type Store struct {
 // request. The pool is for [Store.Handler], [Store.Find] and [Store.Clean]; the other methods use the transaction of the caller.
 func New(pool *pgxpool.Pool, service string, opts ...Option) (*Store, error) {
 	s := &Store{
-		pool: pool, service: service, holder: holder(),
+		pool: pool, service: service, holder: work.Owner(),
 		settings: settings{ttl: DefaultTimeToLive, audit: DefaultAuditRetention, lock: DefaultLock},
 	}
 	var errs []error
@@ -51,25 +51,13 @@ func New(pool *pgxpool.Pool, service string, opts ...Option) (*Store, error) {
 	return s, nil
 }
 
-// holder names this process.
-func holder() string {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown host"
-	}
-	return fmt.Sprintf("%s, process %d", host, os.Getpid())
-}
-
 // storable says whether PostgreSQL takes s as text.
 func storable(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
 
-// failed returns the error of an operation, nil for nil. It says what to do about missing tables.
+// failed returns the error of an operation, nil for nil.
 func (s *Store) failed(op string, err error) error {
 	if err == nil {
 		return nil
-	}
-	if e, ok := errors.AsType[*pgconn.PgError](err); ok && (e.Code == "42P01" || e.Code == "3F000") && strings.Contains(e.Message, "onceward") {
-		err = fmt.Errorf("the tables are missing; postgres.Migrate creates them: %w", err)
 	}
 	return fmt.Errorf("pgrequests: %s: %s: %w", s.service, op, err)
 }

@@ -132,7 +132,10 @@ func TestRecordEndsConnection(t *testing.T) {
 			return err
 		},
 		"pause": func(ctx context.Context, s *stage, tx pgx.Tx) error {
-			s.db.Exec(s.t, "SELECT pg_sleep(0.4)")
+			session := tx.Conn().PgConn().PID()
+			pgtest.Await(s.t, "the server ends the transaction", func() bool {
+				return s.db.Int(s.t, "SELECT count(*) FROM pg_stat_activity WHERE pid = $1", session) == 0
+			})
 			_, err := tx.Exec(ctx, "SELECT 1")
 			return err
 		},
@@ -155,7 +158,9 @@ func TestRecordEndsConnection(t *testing.T) {
 				s.produce(1, 8)
 				a := s.sink("a", func(c *Config) {
 					c.Attempts = 2
-					c.IdleInTransaction = 200 * time.Millisecond
+					if name == "pause" { // the others must not pause by accident
+						c.IdleInTransaction = 300 * time.Millisecond
+					}
 					c.Apply = Each(func(ctx context.Context, tx pgx.Tx, r *kgo.Record) error {
 						if string(r.Value) == "0-5" {
 							if err := fail(ctx, s, tx); err != nil {

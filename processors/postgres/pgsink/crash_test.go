@@ -58,6 +58,7 @@ func child() int {
 // TestKilledAtEveryPoint: a process that is killed between receiving a batch and going on to the next one has applied each record once or not at
 // all, and its successor applies the rest. Rows of the failure matrix: crash before processing; crash after the apply;
 // duplicate delivery.
+// Row of the failure matrix: crash after processing before flush.
 func TestKilledAtEveryPoint(t *testing.T) {
 	onStage(t, 2, func(s *stage) {
 		for _, point := range points {

@@ -35,25 +35,6 @@ func (f *Failure) Unwrap() error { return f.Err }
 // errFenced: the row of the partition's offset has another generation, or another offset than its owner has moved it to.
 var errFenced = errors.New("fenced")
 
-// ownError is a failure of a statement of the sink itself, or of its connection. No record is to blame.
-type ownError struct{ err error }
-
-func (e *ownError) Error() string { return e.err.Error() }
-func (e *ownError) Unwrap() error { return e.err }
-
-// own returns the error of a statement of the sink, nil for nil.
-func own(op string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return &ownError{work.Failed(op, err)}
-}
-
-func isOwn(err error) bool {
-	_, ok := errors.AsType[*ownError](err)
-	return ok
-}
-
 // hopeless says whether a statement of the sink fails for a reason that only an operator or the program can remove.
 func hopeless(err error) bool {
 	switch postgres.ClassOf(err) {
@@ -66,12 +47,6 @@ func hopeless(err error) bool {
 		return answered || errors.Is(err, puddle.ErrClosedPool)
 	}
 }
-
-// The ways in which Apply can misuse its transaction.
-var (
-	errEnded    = topology.Fail(topology.Config, errors.New("Apply has ended the transaction that it was given"))
-	errRowsOpen = topology.Fail(topology.Config, errors.New("Apply has left the rows of a query open: close them, or read them to their end"))
-)
 
 // fault is who is to blame for a failed attempt.
 type fault int
@@ -86,7 +61,7 @@ const (
 // faultOf says who is to blame. A class that topology.Fail has given comes first, unless it only says that another attempt may succeed.
 func faultOf(err error) fault {
 	if said := topology.ClassOf(err); said != topology.Poison && said != topology.Transient && said != topology.Overload {
-		if isOwn(err) {
+		if work.Own(err) {
 			return ofSink
 		}
 		return ofRecord
@@ -94,7 +69,7 @@ func faultOf(err error) fault {
 	switch {
 	case work.Contended(err):
 		return ofContention
-	case isOwn(err):
+	case work.Own(err):
 		return ofSink
 	case work.Unavailable(err) && !paused(err):
 		return ofServer

@@ -8,10 +8,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/onceward/onceward/processors/postgres"
 	"github.com/onceward/onceward/processors/postgres/internal/work"
 )
 
@@ -67,7 +65,7 @@ func (s *Sink) unknown(ctx context.Context, q interface {
 }, topic string, n int) (unknown []int32, some bool, err error) {
 	rows, err := q.Query(ctx, knownPartitions, s.config.Name, topic)
 	if err != nil {
-		return nil, false, own("read offsets", err)
+		return nil, false, work.Failed("read offsets", err)
 	}
 	known, err := pgx.CollectRows(rows, pgx.RowTo[int32])
 	for p := range int32(n) {
@@ -75,7 +73,7 @@ func (s *Sink) unknown(ctx context.Context, q interface {
 			unknown = append(unknown, p)
 		}
 	}
-	return unknown, len(known) > 0, own("read offsets", err)
+	return unknown, len(known) > 0, work.Failed("read offsets", err)
 }
 
 // introduce stores where the partitions of a topic begin that the sink has no offset of: where begin says, or, if the topic is known already and
@@ -100,7 +98,7 @@ func (s *Sink) introduce(ctx context.Context, topic string, topicID [16]byte, ea
 		}
 		return nil
 	})
-	return own("store where a topic begins", err)
+	return work.Failed("store where a topic begins", err)
 }
 
 // claim makes this instance the owner of a partition.
@@ -109,7 +107,7 @@ func (s *Sink) claim(ctx context.Context, p partition, topicID [16]byte) (at pos
 	if errors.Is(err, pgx.ErrNoRows) {
 		return at, fmt.Errorf("topic %s, partition %d: %w", p.topic, p.n, errOtherTopic)
 	}
-	return at, own("claim an offset", err)
+	return at, work.Failed("claim an offset", err)
 }
 
 // transact runs f and moves the offset behind a batch in one transaction. The error is errFenced if the partition has another owner. An error of f is
@@ -118,16 +116,11 @@ func (w *worker) transact(ctx context.Context, b batch, f func(ctx context.Conte
 	s := w.sink
 	began := time.Now()
 	defer func() { s.metrics.batch.Observe(time.Since(began).Seconds()) }()
-	t, err := s.config.Pool.BeginTx(ctx, pgx.TxOptions{BeginQuery: s.begin()})
+	t, err := s.config.Pool.BeginTx(ctx, pgx.TxOptions{BeginQuery: work.Begin(s.config.Isolation, s.config.IdleInTransaction)})
 	if err != nil {
-		return own("begin", err)
+		return work.Failed("begin", err)
 	}
-	// Behind a COMMIT, and on a connection that has ended, this does nothing. Its own failure ends the connection, and so the transaction.
-	defer func() {
-		patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackMax)
-		defer cancel()
-		_ = t.Rollback(patience)
-	}()
+	defer work.Rollback(ctx, t)
 	conn := t.Conn()
 	if err := s.at(ctx, "begun", w); err != nil {
 		return err
@@ -138,7 +131,7 @@ func (w *worker) transact(ctx context.Context, b batch, f func(ctx context.Conte
 		}
 		return work.OfConnection(conn, err)
 	}
-	if err := leftBy(conn); err != nil {
+	if err := work.LeftBy(conn); err != nil {
 		return err
 	}
 	if err := s.at(ctx, "applied", w); err != nil {
@@ -146,7 +139,7 @@ func (w *worker) transact(ctx context.Context, b batch, f func(ctx context.Conte
 	}
 	moved, err := t.Exec(ctx, s.moveSQL, s.config.Name, w.topic, w.n, w.generation, w.next, b.next, b.epoch)
 	if err != nil {
-		return own("move an offset", err)
+		return work.Failed("move an offset", err)
 	}
 	if moved.RowsAffected() != 1 {
 		return w.fenced()
@@ -157,9 +150,9 @@ func (w *worker) transact(ctx context.Context, b batch, f func(ctx context.Conte
 	commit := time.Now()
 	if err := t.Commit(ctx); err != nil {
 		// The connection belongs to the pool again, so only the error says what has happened.
-		failed := own("commit", err)
-		if _, answered := errors.AsType[*pgconn.PgError](err); answered && !postgres.Unavailable(err) {
-			failed = work.Failed("commit", err) // a deferred constraint or trigger: by what Apply has written
+		failed := work.Failed("commit", err)
+		if work.RolledBack(err) {
+			failed = &work.CallError{Err: failed} // a deferred constraint or trigger: by what Apply has written
 		}
 		if err := s.resolve(w, ctx, b.next, failed); err != nil {
 			s.metrics.commitFailures.Inc()
@@ -169,29 +162,6 @@ func (w *worker) transact(ctx context.Context, b batch, f func(ctx context.Conte
 	s.metrics.commit.Observe(time.Since(commit).Seconds())
 	s.metrics.commits.Inc()
 	return s.at(ctx, "committed", w)
-}
-
-// rollbackMax is how long a rollback waits for a network that does not answer.
-const rollbackMax = 5 * time.Second
-
-// leftBy says whether Apply, which has returned no error, has left the transaction fit to go on.
-func leftBy(conn *pgx.Conn) error {
-	switch c := conn.PgConn(); {
-	case c.IsClosed(): // found by the next statement
-		return nil
-	case c.IsBusy():
-		return errRowsOpen
-	case c.TxStatus() == 'E':
-		return work.ErrSwallowed
-	case c.TxStatus() == 'I':
-		return errEnded
-	}
-	return nil
-}
-
-// begin is the statement that begins a transaction. The limit makes the server end the transaction of a process that has frozen in it.
-func (s *Sink) begin() string {
-	return fmt.Sprintf("begin isolation level %s; set local idle_in_transaction_session_timeout = %d", s.config.Isolation, s.config.IdleInTransaction.Milliseconds())
 }
 
 // resolve finds out what has become of a commit that has returned an error: nil if it has taken effect, and otherwise what has failed.
@@ -212,7 +182,7 @@ func (w *worker) resolve(ctx context.Context, next int64, commitErr error) error
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case hopeless(err):
-			return own("look at an offset", err)
+			return work.Failed("look at an offset", err)
 		}
 		s.config.Logger.Warn("a commit is in doubt, and the offset cannot be read yet", "topic", w.topic, "partition", w.n, "attempt", attempt,
 			"reason", work.Reason(work.Failed("look at an offset", err)))

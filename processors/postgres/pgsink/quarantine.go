@@ -75,7 +75,7 @@ var ErrNotQuarantined = errors.New("the record is not in quarantine")
 // for records whose order does not count any more. An error leaves it in quarantine, but for one of the COMMIT, which may have taken effect:
 // calling Requeue again tells, by ErrNotQuarantined. If the topic was created again and both records of one offset are there, both are applied.
 func (s *Sink) Requeue(ctx context.Context, topic string, partition int32, offset int64) error {
-	err := pgx.BeginTxFunc(ctx, s.config.Pool, pgx.TxOptions{BeginQuery: s.begin()}, func(t pgx.Tx) error {
+	err := pgx.BeginTxFunc(ctx, s.config.Pool, pgx.TxOptions{BeginQuery: work.Begin(s.config.Isolation, s.config.IdleInTransaction)}, func(t pgx.Tx) error {
 		rows, err := t.Query(ctx, `DELETE FROM onceward.sink_quarantine WHERE sink = $1 AND topic = $2 AND partition = $3 AND record_offset = $4 AND letter_topic IS NULL
 			RETURNING `+recordColumns, s.config.Name, topic, partition, offset)
 		if err != nil {

@@ -50,7 +50,7 @@ func (w *worker) insist(f func() error) error {
 		case w.stopped() && !errors.Is(err, errFenced):
 			return errStopped
 		}
-		if class := postgres.ClassOf(err); (!isOwn(err) || hopeless(err)) && class != topology.Transient && class != topology.Overload {
+		if class := postgres.ClassOf(err); (!work.Own(err) || hopeless(err)) && class != topology.Transient && class != topology.Overload {
 			return err // errFenced, a missing table, a topic that is not there
 		}
 		w.sink.config.Logger.Warn("a record that is refused cannot be kept yet", "topic", w.topic, "partition", w.n, "failures", failures,
@@ -99,7 +99,7 @@ func (w *worker) quarantine(b batch, why refusal) error {
 	return w.pass(b, count, func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, insertQuarantine, w.sink.config.Name, w.topic, w.n, r.Offset, w.topicID, r.Timestamp.UnixMilli(), r.Key, r.Value, keys,
 			values, why.class.String(), work.Reason(why.err), why.attempts, why.first, w.sink.config.DeadLetterTopic, r.Attrs.TimestampType())
-		return own("quarantine a record", err)
+		return work.Failed("quarantine a record", err)
 	})
 }
 
@@ -113,7 +113,7 @@ func (w *worker) sendLetters() error {
 			if err == nil {
 				letters, err = pgx.CollectRows(rows, scanLetter)
 			}
-			return own("read dead letters", err)
+			return work.Failed("read dead letters", err)
 		})
 		if err != nil || len(letters) == 0 {
 			return err
@@ -159,7 +159,7 @@ func (w *worker) send(l letter) error {
 		return err
 	}
 	_, err = w.sink.config.Pool.Exec(ctx, then, w.sink.config.Name, w.topic, w.n, r.Offset, l.topicID)
-	return own("remove a dead letter that was sent", err)
+	return work.Failed("remove a dead letter that was sent", err)
 }
 
 // untilStopped returns a context that also ends when the worker is told to stop: a revoke does not wait for a broker that is down.

@@ -43,7 +43,7 @@ func (s *Sink) session(ctx context.Context) error {
 	client, err := kgo.NewClient(append(options,
 		kgo.ConsumerGroup(s.config.Name),
 		kgo.ConsumeTopics(s.config.Topics...),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.FetchIsolationLevel(e.sink.isolation),
 		kgo.KeepControlRecords(), // which move the offset, and are not handed to Apply
 		kgo.DisableAutoCommit(),
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()),

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/onceward/onceward/processors/postgres/internal/work"
 )
 
@@ -23,6 +25,8 @@ type Sink struct {
 	at      func(ctx context.Context, point string, w *worker) error
 	moveSQL string
 	resolve func(w *worker, ctx context.Context, next int64, commitErr error) error
+
+	isolation kgo.IsolationLevel
 }
 
 // New returns a sink. It asks neither Kafka nor the database.
@@ -34,6 +38,7 @@ func New(c Config) (*Sink, error) {
 	s := &Sink{config: c, slots: make(chan struct{}, c.Parallel), moveSQL: moveOffset, queueMax: max(queueRecordsMax, 2*c.BatchRecords), contendedCounts: contendedCounts, restMax: restMax}
 	s.at = func(context.Context, string, *worker) error { return nil }
 	s.resolve = (*worker).resolve
+	s.isolation = kgo.ReadCommitted()
 	if s.metrics, err = newMetrics(c.Metrics, c.Name); err != nil {
 		return nil, fmt.Errorf("pgsink: %w", err)
 	}
@@ -51,7 +56,7 @@ func (s *Sink) Run(ctx context.Context) error {
 		case errors.Is(err, errFenced):
 			s.metrics.fenced.Inc()
 			s.config.Logger.Warn("a partition has another owner; the sink joins the group again", "reason", err)
-		case isOwn(err) && !hopeless(err):
+		case work.Own(err) && !hopeless(err):
 			s.config.Logger.Warn("the database cannot be used; the sink joins the group again after a pause", "reason", work.Reason(err))
 		case passes(err):
 			s.config.Logger.Warn("Kafka does not answer; the sink joins the group again after a pause", "error", err)

@@ -21,7 +21,8 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// TestAppliesOnce: every committed record has its effect once and in order, over restarts, and aborted ones have none.
+// TestAppliesOnce (M4): every committed record has its effect once and in order, over restarts, and aborted ones have none.
+// Row of the failure matrix: out-of-order completion.
 func TestAppliesOnce(t *testing.T) {
 	onStage(t, 3, func(s *stage) {
 		stop := s.start(s.sink("a", nil))
@@ -60,6 +61,7 @@ func TestSessionsAreTerminated(t *testing.T) {
 }
 
 // TestCommitInDoubt: of a commit without an answer the row says whether it has taken effect; one that comes late is waited for.
+// Row of the failure matrix: crash after end before the local apply.
 func TestCommitInDoubt(t *testing.T) {
 	for fault, name := range map[pgtest.CommitFault]string{
 		pgtest.CommitLost: "lost", pgtest.CommitUnanswered: "unanswered", pgtest.CommitLate: "late",
@@ -582,6 +584,7 @@ func TestTopicCreatedAgainMeanwhile(t *testing.T) {
 }
 
 // TestRecordsWereDeleted: records that were deleted before they were applied are told, and not skipped.
+// Row of the failure matrix: replay after expiry.
 func TestRecordsWereDeleted(t *testing.T) {
 	onStage(t, 1, func(s *stage) {
 		s.produce(1, 5)
@@ -711,6 +714,34 @@ func TestServerRestarts(t *testing.T) {
 		db.Pool.Reset()
 		s.awaitEnd()
 		s.judge()
+	})
+}
+
+// TestDiskFull: while the disk of the server is full no record is to blame, and the sink goes on when it has room. Row
+// of the failure matrix: disk full.
+func TestDiskFull(t *testing.T) {
+	onStage(t, 1, func(s *stage) {
+		var tries atomic.Int32
+		a := s.sink("a", func(c *Config) { c.Attempts = 1 })
+		a.setAt(func(_ context.Context, point string, _ int32) error {
+			if point == "begun" {
+				tries.Add(1)
+			}
+			return nil
+		})
+		s.start(a)
+		s.produce(1, 10)
+		s.awaitEnd()
+		heal := s.db.Full(s.t, "effects", "onceward.sink_offsets")
+		before := tries.Load()
+		s.produce(1, 20)
+		pgtest.Await(s.t, "it was tried several times", func() bool { return tries.Load() > before+2 })
+		heal()
+		s.awaitEnd()
+		s.judge()
+		if n := s.quarantined(); n != 0 {
+			s.t.Errorf("%d records are in quarantine", n)
+		}
 	})
 }
 

@@ -98,6 +98,7 @@ func TestRevokedInWait(t *testing.T) {
 }
 
 // TestRevokedWhileBrokerIsDown: a dead letter that cannot be written does not hold up a revoke.
+// Row of the failure matrix: broker restart.
 func TestRevokedWhileBrokerIsDown(t *testing.T) {
 	w := &worker{stop: make(chan struct{})}
 	w.ctx = t.Context()

@@ -248,7 +248,7 @@ func (w *worker) apply(b batch) error {
 			if len(b.records) > 1 && failures >= contendedApart {
 				return w.oneByOne(b)
 			}
-			if counts = alone && failures >= w.sink.contendedCounts && !isOwn(err); !counts {
+			if counts = alone && failures >= w.sink.contendedCounts && !work.Own(err); !counts {
 				d = work.Pause(failures, contentionMin, contentionMax)
 			}
 		case ofServer:

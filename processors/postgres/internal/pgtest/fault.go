@@ -24,6 +24,20 @@ const (
 	CommitLate
 )
 
+// Full has the server say, of each write to the tables, that its disk is full, until heal is called.
+func (db *Database) Full(t testing.TB, tables ...string) (heal func()) {
+	t.Helper()
+	db.Exec(t, `CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$
+		BEGIN RAISE 'could not extend file: no space left on device' USING ERRCODE = 'disk_full'; END $$`)
+	for _, table := range tables {
+		db.Exec(t, "CREATE TRIGGER full_disk BEFORE INSERT OR UPDATE ON "+table+" FOR EACH ROW EXECUTE FUNCTION full_disk()")
+	}
+	return func() {
+		t.Helper()
+		db.Exec(t, "DROP FUNCTION full_disk CASCADE")
+	}
+}
+
 // Cutter cuts connections of a pool while they commit.
 type Cutter struct {
 	mu     sync.Mutex

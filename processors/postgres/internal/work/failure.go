@@ -1,6 +1,7 @@
 package work
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -29,7 +30,7 @@ func OfConnection(conn *pgx.Conn, err error) error {
 	return err
 }
 
-// DatabaseError is an error of a statement of this module, and not of a caller's function.
+// DatabaseError is an error of a statement of this module.
 type DatabaseError struct {
 	Op  string
 	Err error
@@ -52,6 +53,16 @@ func Failed(op string, err error) error {
 	return &DatabaseError{op, err}
 }
 
+// Own says whether a statement of the calling package has failed: its error is a [DatabaseError] that has not
+// come from a caller's function, which may use this module too.
+func Own(err error) bool {
+	if _, ok := errors.AsType[*CallError](err); ok {
+		return false
+	}
+	_, ok := errors.AsType[*DatabaseError](err)
+	return ok
+}
+
 // Unavailable says whether the server or the connection is to blame. Of other errors than those of the driver this is only said where this module
 // itself has used the connection: a caller's function may have connections to other systems.
 func Unavailable(err error) bool {
@@ -71,14 +82,23 @@ func Contended(err error) bool {
 	return ok && strings.HasPrefix(e.Code, "40")
 }
 
-// Aborted says whether a statement has failed because an earlier one of its transaction had.
-func Aborted(err error) bool {
-	e, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && e.Code == "25P02"
+// Reason returns what can be said of an error without a risk that it quotes a value, as text that can be stored.
+func Reason(err error) string { return Text(reasonOf(err)) }
+
+// textBytesMax is the length of a reason that is stored.
+const textBytesMax = 1024
+
+// Text returns s as PostgreSQL can store it: zero bytes and invalid UTF-8 are replaced, and a long text is cut. A
+// reason that a program gives must not fail the work that it is about.
+func Text(s string) string {
+	s = strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", "\uFFFD"), "\uFFFD")
+	if len(s) > textBytesMax {
+		s = strings.ToValidUTF8(s[:textBytesMax], "")
+	}
+	return s
 }
 
-// Reason returns what can be said of an error without a risk that it quotes a value.
-func Reason(err error) string {
+func reasonOf(err error) string {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		var b strings.Builder
 		fmt.Fprintf(&b, "SQLSTATE %s", e.Code)
@@ -91,11 +111,16 @@ func Reason(err error) string {
 		}
 		return b.String()
 	}
-	if _, ok := errors.AsType[*DatabaseError](err); ok { // of the driver, about the connection
-		return err.Error()
+	if e, ok := errors.AsType[*DatabaseError](err); ok { // of the driver, about the connection; what wraps it may quote a value
+		return e.Error()
 	}
 	if _, ok := errors.AsType[*LostError](err); ok {
 		return "the connection to the database was lost"
+	}
+	for _, ended := range []error{context.Canceled, context.DeadlineExceeded} {
+		if errors.Is(err, ended) {
+			return ended.Error()
+		}
 	}
 	return (&topology.Failure{Err: err}).Reason()
 }
