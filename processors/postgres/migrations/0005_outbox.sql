@@ -24,4 +24,5 @@ CREATE UNIQUE INDEX outbox_event_id ON onceward.outbox (outbox, event_id);
 CREATE INDEX outbox_pending ON onceward.outbox (outbox, entry) WHERE status = 'PENDING';
 CREATE INDEX outbox_order ON onceward.outbox (outbox, aggregate, entry) WHERE status = 'PENDING' AND aggregate IS NOT NULL;
 CREATE INDEX outbox_failing ON onceward.outbox (outbox, aggregate, entry) WHERE status = 'PENDING' AND retry_at IS NOT NULL;
+CREATE INDEX outbox_again ON onceward.outbox (outbox, retry_at) WHERE status = 'PENDING' AND retry_at IS NOT NULL;
 CREATE INDEX outbox_published ON onceward.outbox (outbox, published_at) WHERE status = 'PUBLISHED';

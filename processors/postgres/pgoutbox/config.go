@@ -19,11 +19,14 @@ type Config struct {
 	// Client are options of the Kafka client: seed brokers, TLS, SASL, batches. Those that the order needs are the relay's, and come last.
 	Client []kgo.Opt
 
-	// BatchRecords is how many entries a transaction of the relay publishes at most, 500 by default.
+	// BatchRecords is how many entries a transaction of the relay publishes at most, 500 by default. It also
+	// ends at 16 MiB. A quarter is for entries that have failed before,
+	// if there are any.
 	BatchRecords int
 	// Poll is how often a relay looks for entries without a notification, 1 s by default.
 	Poll time.Duration
-	// DeliveryTimeout is how long a record is tried before it has failed, 20 s by default.
+	// DeliveryTimeout is how long a record is tried before it has failed, 20 s by default. A record has failed
+	// earlier if others of its batch were taken, and no answer has come for 2 s.
 	DeliveryTimeout time.Duration
 	// IdleInTransaction is how long the transaction of a relay may wait for the brokers, a minute by default. The server ends it then. It is longer than
 	// DeliveryTimeout by more than 10 s.
@@ -39,8 +42,15 @@ type Config struct {
 	Metrics prometheus.Registerer
 }
 
-// batchTimeMax is after what time a batch begins to publish nothing further.
-const batchTimeMax = 5 * time.Second
+const (
+	// batchTimeMax is after what time a batch begins to publish nothing further.
+	batchTimeMax = 5 * time.Second
+	// straggleMax is how long the answers of a batch of which some records were taken can be quiet. Then the
+	// others are given up. It is more than a partition needs that works.
+	straggleMax = 2 * time.Second
+	// batchBytesMax bounds the records of a batch together, which are in memory.
+	batchBytesMax = 16 << 20
+)
 
 // withDefaults returns the configuration as it works, and all that is wrong with it.
 func (c Config) withDefaults() (Config, error) {

@@ -51,6 +51,8 @@ func child() int {
 // TestKilledAtEveryPoint: of a relay that is killed, the next one publishes what was not marked. The copies have the same ids, so an inbox behind the topic lets
 // each event pass once, in the order of its aggregate. Rows of the failure matrix: crash before processing; crash after processing before
 // flush; duplicate delivery.
+// Rows of the failure matrix: crash after flush before offsets; crash after offsets before end;
+// crash after the apply.
 func TestKilledAtEveryPoint(t *testing.T) {
 	onStage(t, func(s *stage) {
 		for i, point := range points {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -24,6 +25,9 @@ type Outbox struct {
 	at         func(ctx context.Context, point string) error
 	together   bool // publish the events of an aggregate without waiting for one another
 	othersPass bool // publish events of an aggregate behind one that another relay has
+
+	batchBytes  int64
+	straggleMax time.Duration
 }
 
 // channel is what relays of all outboxes of a database listen on.
@@ -35,7 +39,7 @@ func New(c Config) (*Outbox, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pgoutbox: %w", err)
 	}
-	o := &Outbox{config: c, owner: work.Owner()}
+	o := &Outbox{config: c, owner: work.Owner(), batchBytes: batchBytesMax, straggleMax: straggleMax}
 	o.at = func(context.Context, string) error { return nil }
 	if o.metrics, err = newMetrics(c.Metrics, c.Name); err != nil {
 		return nil, fmt.Errorf("pgoutbox: %w", err)

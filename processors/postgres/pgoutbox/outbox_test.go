@@ -102,6 +102,7 @@ func TestAppendRefuses(t *testing.T) {
 }
 
 // TestOrderOfAggregates: with several relays at a time, and events that are appended meanwhile, each event is published once, in the order of its aggregate.
+// Rows of the failure matrix: concurrent duplicate on two instances; older version after newer.
 func TestOrderOfAggregates(t *testing.T) {
 	onStage(t, func(s *stage) {
 		for i := range 3 {
@@ -119,6 +120,7 @@ func TestOrderOfAggregates(t *testing.T) {
 }
 
 // TestOthersDoNotPass: a relay publishes no event behind one that another relay has not published yet. The negative control does.
+// Row of the failure matrix: out-of-order completion.
 func TestOthersDoNotPass(t *testing.T) {
 	for _, broken := range []bool{false, true} {
 		t.Run(fmt.Sprint("others pass ", broken), func(t *testing.T) {
@@ -156,6 +158,7 @@ func TestOthersDoNotPass(t *testing.T) {
 // TestLateCommit: an entry whose transaction commits late is published, although later numbers were published before; of an aggregate that cannot happen,
 // because transactions wait for one another. The negative controls: a relay that remembers the last number loses the event, and appends without the
 // lock break the order.
+// Row of the failure matrix: gap.
 func TestLateCommit(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.start(s.outbox("relay", nil))
@@ -238,6 +241,7 @@ func TestLateCommit(t *testing.T) {
 
 // TestFailureHoldsItsAggregate: an event that the brokers refuse holds up those behind it in its aggregate and no others, until a person takes it out. The
 // negative control sends the events of an aggregate without waiting for one another.
+// Row of the failure matrix: poison payload.
 func TestFailureHoldsItsAggregate(t *testing.T) {
 	for _, together := range []bool{false, true} {
 		t.Run(fmt.Sprint("together ", together), func(t *testing.T) {
@@ -316,6 +320,7 @@ func TestTopicThatComesLater(t *testing.T) {
 }
 
 // TestBrokersAreDown: while no broker takes records nothing is held against an event, and the relay goes on when they are back.
+// Rows of the failure matrix: failing dependency; broker restart.
 func TestBrokersAreDown(t *testing.T) {
 	s := newStage(t, cluster.Own(t, cluster.KindEmbedded))
 	o := s.outbox("relay", func(c *Config) {
@@ -349,6 +354,23 @@ func TestBrokersAreDown(t *testing.T) {
 	}
 	s.awaitPublished()
 	s.judge()
+}
+
+// TestDiskFull: a relay that cannot mark what it has published goes on when the disk of the server has room. Row of
+// the failure matrix: disk full.
+func TestDiskFull(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.append(s.numbered("a", 10, "one", "")...)
+		heal := s.db.Full(s.t, "onceward.outbox")
+		o := s.outbox("relay", nil)
+		s.start(o)
+		pgtest.Await(s.t, "events are published that cannot be marked", func() bool { return testutil.ToFloat64(o.metrics.unmarked) > 0 })
+		heal()
+		s.awaitPublished()
+		if copies := s.judge(); copies == 0 {
+			s.t.Error("there are no copies")
+		}
+	})
 }
 
 // TestSessionsTerminatedAtEveryPoint: whenever the server ends the sessions of a relay, every event is published, in order; the copies are those of batches that
@@ -414,6 +436,7 @@ func TestFrozenRelay(t *testing.T) {
 }
 
 // TestCommitInDoubt: a COMMIT of the relay without an answer may have taken effect or not; the events are published again if not.
+// Row of the failure matrix: crash after end before the local apply.
 func TestCommitInDoubt(t *testing.T) {
 	for _, c := range []struct {
 		fault  pgtest.CommitFault

@@ -57,7 +57,8 @@ func chains(entries []*Entry, together bool) (all [][]*Entry) {
 }
 
 // publish publishes chains side by side. Of each one record at a time is on its way: it is answered before the next one is sent, so that none can pass one that
-// fails. It returns when all are answered, or the context ends.
+// fails. It returns when all are answered, or the context ends. When some have been answered, it gives up
+// those whose answer takes much longer: a partition that takes nothing does not hold up the others.
 func (o *Outbox) publish(ctx context.Context, client *kgo.Client, chains [][]*Entry) (s sent) {
 	type answer struct {
 		publication
@@ -70,15 +71,18 @@ func (o *Outbox) publish(ctx context.Context, client *kgo.Client, chains [][]*En
 	answers := make(chan answer, total) // has room for all, so that no promise of the client waits
 	next := make([]int, len(chains))
 	open := 0
+	group, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
 	produce := func(chain int) {
 		e := chains[chain][next[chain]]
 		next[chain]++
 		open++
+		sent := time.Now()
 		// Not kgo.RecordDeliveryTimeout, which counts from the timestamp of the record.
-		limited, cancel := context.WithTimeoutCause(ctx, o.config.DeliveryTimeout, errNoAnswer)
+		limited, cancel := context.WithTimeoutCause(group, o.config.DeliveryTimeout, errNoAnswer)
 		client.Produce(limited, recordOf(e), func(r *kgo.Record, err error) {
 			if err != nil && errors.Is(context.Cause(limited), errNoAnswer) {
-				err = fmt.Errorf("%w within %s: %w", errNoAnswer, o.config.DeliveryTimeout, err)
+				err = fmt.Errorf("%w within %s: %w", errNoAnswer, time.Since(sent).Round(time.Millisecond), err)
 			}
 			cancel()
 			answers <- answer{publication{e, r, err}, chain}
@@ -88,19 +92,27 @@ func (o *Outbox) publish(ctx context.Context, client *kgo.Client, chains [][]*En
 	for chain := range chains {
 		produce(chain)
 	}
+	quiet := time.NewTimer(o.straggleMax)
+	defer quiet.Stop()
 	for open > 0 {
 		var a answer
 		select {
 		case a = <-answers:
+		case <-quiet.C:
+			if len(s.published) > 0 {
+				giveUp(errNoAnswer)
+			}
+			continue
 		case <-ctx.Done():
 			return s
 		}
 		open--
+		quiet.Reset(o.straggleMax)
 		switch {
 		case a.err == nil:
 			s.published = append(s.published, a.publication)
 			o.metrics.publish.Observe(time.Since(a.entry.AppendedAt).Seconds())
-			if next[a.chain] < len(chains[a.chain]) && time.Since(began) < batchTimeMax {
+			if next[a.chain] < len(chains[a.chain]) && time.Since(began) < batchTimeMax && group.Err() == nil {
 				produce(a.chain)
 			}
 		case ctx.Err() == nil:

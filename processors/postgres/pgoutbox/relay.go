@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,12 +28,26 @@ const (
 	markFor = 5 * time.Second
 )
 
-// takeEntries locks entries that can be published by their time. One that waits to be tried again holds up those behind it in its aggregate.
+// takeEntries locks entries that can be published by their time, from two lanes: of those that have failed
+// before at most $2, and of the others as many as make $3, or one. So entries that fail each time leave room for the others,
+// however many there are. An entry that has failed holds up those behind it in its aggregate.
 const takeEntries = `
-SELECT ` + entryColumns + ` FROM onceward.outbox o
-WHERE outbox = $1 AND status = 'PENDING' AND (retry_at IS NULL OR retry_at <= now()) AND (aggregate IS NULL OR NOT EXISTS (
-	SELECT FROM onceward.outbox f WHERE f.outbox = $1 AND f.aggregate = o.aggregate AND f.status = 'PENDING' AND f.retry_at > now() AND f.entry < o.entry
-)) ORDER BY entry LIMIT $2 FOR UPDATE SKIP LOCKED`
+WITH again AS MATERIALIZED (
+	SELECT entry, aggregate, ` + entryBytes + ` AS bytes FROM onceward.outbox
+	WHERE outbox = $1 AND status = 'PENDING' AND retry_at <= now() ORDER BY retry_at LIMIT $2 FOR UPDATE SKIP LOCKED
+), fresh AS MATERIALIZED (
+	SELECT entry, aggregate, ` + entryBytes + ` AS bytes FROM onceward.outbox o
+	WHERE outbox = $1 AND status = 'PENDING' AND retry_at IS NULL AND (aggregate IS NULL OR NOT EXISTS (
+		SELECT FROM onceward.outbox f
+		WHERE f.outbox = $1 AND f.aggregate = o.aggregate AND f.status = 'PENDING' AND f.retry_at IS NOT NULL AND f.entry < o.entry
+	)) ORDER BY entry LIMIT greatest($3::bigint - (SELECT count(*) FROM again), 1) FOR UPDATE SKIP LOCKED
+)
+SELECT entry, coalesce(aggregate, ''), bytes FROM (TABLE again UNION ALL TABLE fresh) AS taken ORDER BY entry`
+
+// entryBytes is about how long an entry is. The server knows it without reading the value.
+const entryBytes = `coalesce(octet_length(record_key), 0)::bigint + coalesce(octet_length(record_value), 0) + pg_column_size(header_values)`
+
+const readEntries = `SELECT ` + entryColumns + ` FROM onceward.outbox WHERE entry = ANY($1) ORDER BY entry`
 
 // firstOfOthers returns the first pending entry of each aggregate that this relay has not locked: another one has it, or it is beyond the batch. It is a
 // statement of its own, which sees what has happened while the entries were locked.
@@ -48,7 +63,7 @@ UPDATE onceward.outbox o SET status = 'PUBLISHED', published_at = clock_timestam
 FROM unnest($1::bigint[], $2::int[], $3::bigint[]) AS p(entry, partition, record_offset) WHERE o.entry = p.entry`
 
 const markFailed = `
-UPDATE onceward.outbox SET attempts = attempts + 1, retry_at = clock_timestamp() + $2::interval, class = $3, reason = $4 WHERE entry = $1`
+UPDATE onceward.outbox SET attempts = attempts + $2, retry_at = clock_timestamp() + $3::interval, class = $4, reason = $5 WHERE entry = $1`
 
 // Run publishes what was appended until the context ends, and returns nil then. Any other end is an error. It can be called again afterwards, and by as many
 // processes as wanted.
@@ -108,16 +123,19 @@ func (o *Outbox) relay(ctx context.Context, client *kgo.Client, woken <-chan str
 	return nil
 }
 
-// batch publishes entries in one transaction, which locks them meanwhile. It returns how many.
+// batch publishes entries in one transaction, which locks them meanwhile. It returns how many. It runs at READ
+// COMMITTED, because firstOfOthers has to see what is new.
 func (o *Outbox) batch(ctx context.Context, client *kgo.Client) (published int, err error) {
-	t, err := o.config.Pool.BeginTx(ctx, pgx.TxOptions{BeginQuery: o.begin()})
+	t, err := o.config.Pool.BeginTx(ctx, pgx.TxOptions{BeginQuery: work.Begin(pgx.ReadCommitted, o.config.IdleInTransaction)})
 	if err != nil {
 		return 0, work.Failed("begin", err)
 	}
-	// Behind a COMMIT, and on a connection that has ended, this does nothing. Its own failure ends the connection, and so the transaction.
-	defer func() { _ = t.Rollback(context.WithoutCancel(ctx)) }()
+	defer work.Rollback(ctx, t)
 	conn := t.Conn()
-	entries, err := o.take(ctx, t)
+	// When the server has ended the transaction, the network need not say so.
+	limited, cancel := context.WithTimeout(ctx, o.config.IdleInTransaction)
+	defer cancel()
+	entries, err := o.take(limited, t)
 	if err != nil {
 		return 0, work.OfConnection(conn, work.Failed("take entries", err))
 	}
@@ -132,9 +150,9 @@ func (o *Outbox) batch(ctx context.Context, client *kgo.Client) (published int, 
 		return 0, err
 	}
 	// A relay that stops still marks what the brokers have, or the next one publishes it again.
-	mark, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(markFor, cancel) })()
+	mark, cancelMark := context.WithTimeout(context.WithoutCancel(ctx), o.config.IdleInTransaction)
+	defer cancelMark()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(markFor, cancelMark) })()
 	if err := o.mark(mark, t, sent); err != nil {
 		o.metrics.unmarked.Add(float64(len(sent.published)))
 		return 0, work.OfConnection(conn, work.Failed("mark entries", err))
@@ -156,57 +174,81 @@ func (o *Outbox) batch(ctx context.Context, client *kgo.Client) (published int, 
 	return len(sent.published), nil
 }
 
-// begin is the statement that begins a transaction. It runs at READ COMMITTED, because firstOfOthers has to see what is new. The limit makes the server end the
-// transaction of a relay that has frozen in it.
-func (o *Outbox) begin() string {
-	return fmt.Sprintf("begin isolation level read committed; set local idle_in_transaction_session_timeout = %d", o.config.IdleInTransaction.Milliseconds())
+// lockedEntry is a row of takeEntries.
+type lockedEntry struct {
+	Number    int64
+	Aggregate string
+	Bytes     int64
 }
 
-// take locks entries and returns those that may be published: of each aggregate its first pending entries, without a gap.
+// take locks entries and returns those that may be published: of each aggregate its first pending entries,
+// without a gap. Together they have batchBytesMax, unless the first one alone has more.
 func (o *Outbox) take(ctx context.Context, tx pgx.Tx) ([]*Entry, error) {
-	rows, err := tx.Query(ctx, takeEntries, o.config.Name, o.config.BatchRecords)
+	again := (o.config.BatchRecords + 3) / 4
+	rows, err := tx.Query(ctx, takeEntries, o.config.Name, again, o.config.BatchRecords)
 	if err != nil {
 		return nil, err
 	}
-	locked, err := pgx.CollectRows(rows, scanEntry)
+	locked, err := pgx.CollectRows(rows, pgx.RowToStructByPos[lockedEntry])
+	if err != nil || len(locked) == 0 {
+		return nil, err
+	}
+	first, err := o.firstOfOthers(ctx, tx, locked)
 	if err != nil {
 		return nil, err
 	}
 	var numbers []int64
-	aggregates := map[string]bool{}
+	var bytes int64
+	for _, e := range locked {
+		if other, ok := first[e.Aggregate]; ok && e.Number > other {
+			continue
+		}
+		if bytes += e.Bytes; bytes > o.batchBytes && len(numbers) > 0 {
+			break // later ones of its aggregate must not pass it
+		}
+		numbers = append(numbers, e.Number)
+	}
+	if len(numbers) == 0 {
+		return nil, nil
+	}
+	rows, err = tx.Query(ctx, readEntries, numbers)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (*Entry, error) {
+		e, err := scanEntry(row)
+		return &e, err
+	})
+}
+
+// firstOfOthers returns the result of the statement for the aggregates of entries that are locked.
+func (o *Outbox) firstOfOthers(ctx context.Context, tx pgx.Tx, locked []lockedEntry) (map[string]int64, error) {
+	var numbers []int64
 	var names []string
 	for _, e := range locked {
 		numbers = append(numbers, e.Number)
-		if e.Aggregate != "" && !aggregates[e.Aggregate] {
-			aggregates[e.Aggregate] = true
+		if e.Aggregate != "" {
 			names = append(names, e.Aggregate)
 		}
 	}
+	slices.Sort(names)
+	if names = slices.Compact(names); len(names) == 0 || o.othersPass {
+		return nil, nil
+	}
+	rows, err := tx.Query(ctx, firstOfOthers, o.config.Name, names, numbers)
+	if err != nil {
+		return nil, err
+	}
 	first := map[string]int64{}
-	if len(names) > 0 && !o.othersPass {
-		rows, err := tx.Query(ctx, firstOfOthers, o.config.Name, names, numbers)
-		if err != nil {
-			return nil, err
+	var aggregate string
+	var entry *int64
+	_, err = pgx.ForEachRow(rows, []any{&aggregate, &entry}, func() error {
+		if entry != nil {
+			first[aggregate] = *entry
 		}
-		var aggregate string
-		var entry *int64
-		_, err = pgx.ForEachRow(rows, []any{&aggregate, &entry}, func() error {
-			if entry != nil {
-				first[aggregate] = *entry
-			}
-			return nil
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	var entries []*Entry
-	for i, e := range locked {
-		if other, ok := first[e.Aggregate]; !ok || e.Number < other {
-			entries = append(entries, &locked[i])
-		}
-	}
-	return entries, nil
+		return nil
+	})
+	return first, err
 }
 
 // mark writes the result of sending a batch to the table.
@@ -220,15 +262,20 @@ func (o *Outbox) mark(ctx context.Context, tx pgx.Tx, s sent) error {
 		}
 		batch.Queue(markPublished, numbers, partitions, offsets, o.owner)
 	}
-	if !s.outage() {
-		for _, f := range s.failed {
-			class := classOf(f.err)
-			pause := work.Pause(f.entry.Attempts+1, o.config.RetryMin, o.config.RetryMax)
-			batch.Queue(markFailed, f.entry.Number, pause, class.String(), reasonOf(f.err))
-			o.metrics.failures.WithLabelValues(o.config.Name, class.String()).Inc()
-			o.config.Logger.Error("an event cannot be published, and holds up its aggregate", "entry", f.entry.Number, "topic", f.entry.Topic, "class", class,
-				"attempts", f.entry.Attempts+1, "reason", reasonOf(f.err))
+	for _, f := range s.failed {
+		class, reason := classOf(f.err), reasonOf(f.err)
+		pause := work.Pause(f.entry.Attempts+1, o.config.RetryMin, o.config.RetryMax)
+		counts := 1
+		if s.outage() { // nothing is held against an entry, but others get their turn: they may have other brokers
+			counts = 0
 		}
+		batch.Queue(markFailed, f.entry.Number, counts, pause, class.String(), reason)
+		if counts == 0 {
+			continue // the relay logs the outage
+		}
+		o.metrics.failures.WithLabelValues(o.config.Name, class.String()).Inc()
+		o.config.Logger.Error("an event cannot be published, and holds up its aggregate", "entry", f.entry.Number, "topic", f.entry.Topic, "class", class,
+			"attempts", f.entry.Attempts+1, "reason", reason)
 	}
 	return tx.SendBatch(ctx, batch).Close()
 }

@@ -31,6 +31,7 @@ type stage struct {
 	t     *testing.T
 	c     *cluster.Cluster
 	db    *pgtest.Database
+	seeds []string
 	topic string
 	count int // events that were appended
 }
@@ -43,7 +44,7 @@ func onStage(t *testing.T, f func(s *stage)) {
 
 func newStage(t *testing.T, c *cluster.Cluster) *stage {
 	t.Helper()
-	s := &stage{t: t, c: c, db: pgtest.New(t), topic: c.Name(t, "out")}
+	s := &stage{t: t, c: c, db: pgtest.New(t), seeds: c.Brokers(), topic: c.Name(t, "out")}
 	c.CreateTopics(t, 3, s.topic)
 	return s
 }
@@ -53,7 +54,7 @@ func (s *stage) config(instance string, change func(c *Config)) Config {
 	c := Config{
 		Name: "payments", Pool: s.db.NewPool(s.t, pgtest.Named(instance)), BatchRecords: 20, Poll: 20 * time.Millisecond,
 		RetryMin: time.Millisecond, RetryMax: 10 * time.Millisecond,
-		Client: []kgo.Opt{kgo.SeedBrokers(s.c.Brokers()...), kgo.MetadataMinAge(50 * time.Millisecond)},
+		Client: []kgo.Opt{kgo.SeedBrokers(s.seeds...), kgo.MetadataMinAge(50 * time.Millisecond)},
 	}
 	if change != nil {
 		change(&c)
