@@ -8,7 +8,7 @@
 //	pgrequests a service answers each request of its clients with one effect and one answer
 //	pgapply    versioned rows, contributions and transitions, whose writes say what became of them
 //
-// cmd/onceward-postgres is the command of operators for queues and outboxes. It also migrates.
+// cmd/onceward-postgres is the command of operators for queues, outboxes and requests. It also migrates.
 //
 // The packages are a module of their own, so that programs without SQL do not depend on the driver, pgx.
 //

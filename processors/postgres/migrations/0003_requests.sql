@@ -26,4 +26,5 @@ CREATE TABLE onceward.requests (
 -- would cost as much as the primary key.
 CREATE INDEX requests_started_at ON onceward.requests (service, started_at) WHERE started_at IS NOT NULL;
 CREATE INDEX requests_expires_at ON onceward.requests (service, expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX requests_unknown ON onceward.requests (service, started_at) WHERE status = 'UNKNOWN';
 CREATE INDEX requests_external ON onceward.requests (service, locked_until) WHERE status = 'STARTED' AND external;

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/onceward/onceward/processors/postgres/internal/work"
 )
 
 // Entry is what is stored of a request.
@@ -49,14 +51,9 @@ func (s *Store) Find(ctx context.Context, scope Scope) (e Entry, found bool, err
 		return Entry{}, false, nil
 	}
 	if err != nil {
-		return Entry{}, false, s.failed("find", err)
+		return Entry{}, false, s.failed("find", work.Failed("read a request", err))
 	}
-	if locked != nil {
-		e.LockedUntil = *locked
-	}
-	if ended != nil {
-		e.EndedAt = *ended
-	}
+	e.LockedUntil, e.EndedAt = timeOf(locked), timeOf(ended)
 	e.Response = responseOf(code, names, values, body)
 	return e, true, nil
 }

@@ -3,6 +3,7 @@ package pgrequests_test
 import (
 	"context"
 	"errors"
+	"reflect"
 	"testing"
 	"time"
 
@@ -139,6 +140,9 @@ func TestExternalIsUnknown(t *testing.T) {
 				if err != nil || e.Status != pgrequests.StatusUnknown || !e.External || e.Claim != f.claim {
 					t.Errorf("%+v, %v", e, err)
 				}
+				if all, err := f.store.Unknown(t.Context(), 10); err != nil || !reflect.DeepEqual(all, []pgrequests.Entry{e}) {
+					t.Errorf("the list has %+v, %v, want %+v", all, err, e)
+				}
 				who := []string{"holder", "operator"}
 				if byOperator {
 					who = []string{"operator", "holder"}
@@ -149,6 +153,9 @@ func TestExternalIsUnknown(t *testing.T) {
 				}
 				if a := expect(t, f.db.Pool, f.store, f.request, pgrequests.Replayed); string(a.Response.Body) != name {
 					t.Errorf("the answer is that of the %s", a.Response.Body)
+				}
+				if all, err := f.store.Unknown(t.Context(), 10); err != nil || len(all) != 0 {
+					t.Errorf("when it is ended, the list has %+v, %v", all, err)
 				}
 			})
 		}
@@ -163,6 +170,9 @@ func TestSaidToBeUnknown(t *testing.T) {
 	start := expect(t, db.Pool, s, r, pgrequests.Started)
 	must(t, fail(t, db.Pool, s, start.Claim, pgrequests.StatusUnknown, pgrequests.Response{Status: 504}))
 	expect(t, db.Pool, s, r, pgrequests.Unknown)
+	if all, err := s.Unknown(t.Context(), 1); err != nil || len(all) != 1 || all[0].Response.Status != 504 || all[0].EndedAt.IsZero() {
+		t.Errorf("the list has %+v, %v", all, err)
+	}
 	must(t, fail(t, db.Pool, s, start.Claim, pgrequests.StatusFailedRetryable, pgrequests.Response{}))
 	if again := expect(t, db.Pool, s, r, pgrequests.Started); again.Claim.Attempt != 2 {
 		t.Errorf("attempt %d", again.Claim.Attempt)

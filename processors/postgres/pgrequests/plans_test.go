@@ -26,6 +26,8 @@ func TestPlans(t *testing.T) {
 		{takeRequest, "requests_pkey", 11},
 		{endRequest, "requests_pkey", 14},
 		{findRequest, "requests_pkey", 6},
+		{listUnknown, "requests_unknown", 2},
+		{listUnknown, "requests_external", 2},
 		{expireLocks, "requests_external", 2},
 		{expireAnswers, "requests_expires_at", 2},
 		{expireRows, "requests_started_at", 3},

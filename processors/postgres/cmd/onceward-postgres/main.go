@@ -1,11 +1,13 @@
-// Command onceward-postgres shows and repairs what the packages of processors/postgres keep in PostgreSQL: entries of queues (pgqueue) and of outboxes
-// (pgoutbox). It also creates the tables.
+// Command onceward-postgres shows and repairs what the packages of processors/postgres keep in PostgreSQL:
+// entries of queues (pgqueue) and of outboxes (pgoutbox), and requests whose outcome is unknown (pgrequests). It
+// also creates the tables.
 //
 //	onceward-postgres migrate
 //	onceward-postgres queue list billing --status QUARANTINED
 //	onceward-postgres queue show billing 17 --payload
 //	onceward-postgres queue requeue billing 17 --reason "the gateway is back"
 //	onceward-postgres outbox list payments --failing
+//	onceward-postgres requests list payments
 //
 // The database is that of --url, of DATABASE_URL, or of PGHOST and the other variables of libpq. A URL in the environment keeps its password out of the list
 // of processes.
@@ -39,16 +41,17 @@ func main() {
 }
 
 const (
-	description = "Show and repair queues and outboxes in PostgreSQL."
+	description = "Show and repair queues, outboxes and requests in PostgreSQL."
 	helpWidth   = 100
 )
 
 // commands is the command line.
 type commands struct {
-	URL     string         `name:"url" env:"DATABASE_URL" placeholder:"URL" help:"Database, such as postgres://user@host/name; by default that of PGHOST, PGDATABASE and so on."`
-	Migrate migrateCommand `cmd:"" help:"Create the tables, or bring them up to date."`
-	Queue   queueCommands  `cmd:"" help:"Entries of a queue (pgqueue)."`
-	Outbox  outboxCommands `cmd:"" help:"Entries of an outbox (pgoutbox)."`
+	URL      string           `name:"url" env:"DATABASE_URL" placeholder:"URL" help:"Database, such as postgres://user@host/name; by default that of PGHOST, PGDATABASE and so on."`
+	Migrate  migrateCommand   `cmd:"" help:"Create the tables, or bring them up to date."`
+	Queue    queueCommands    `cmd:"" help:"Entries of a queue (pgqueue)."`
+	Outbox   outboxCommands   `cmd:"" help:"Entries of an outbox (pgoutbox)."`
+	Requests requestsCommands `cmd:"" help:"Requests of a service (pgrequests)."`
 }
 
 // process is what commands have to do with.

@@ -15,6 +15,7 @@ import (
 	"github.com/onceward/onceward/processors/postgres/internal/pgtest"
 	"github.com/onceward/onceward/processors/postgres/pgoutbox"
 	"github.com/onceward/onceward/processors/postgres/pgqueue"
+	"github.com/onceward/onceward/processors/postgres/pgrequests"
 	"github.com/onceward/onceward/topology"
 )
 
@@ -46,7 +47,7 @@ func fill() int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	header := []topology.Header{{Key: "note", Value: []byte("secret header")}}
+	header := []topology.Header{{Key: "note", Value: []byte("secret header")}, {Key: "note", Value: []byte("another")}}
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		_, err := q.Store(ctx, tx,
 			pgqueue.Event{ID: "e1", Type: "paid", Aggregate: "order-7", Source: "payments 0 17", Payload: []byte("secret payload"), Headers: header},
@@ -55,11 +56,35 @@ func fill() int {
 			pgoutbox.Event{ID: "p1", Topic: "payments", Aggregate: "alice", Value: []byte("secret payload"), Headers: header},
 			pgoutbox.Event{ID: "p2", Topic: "payments"}))
 	})
+	if err == nil {
+		err = fillRequests(ctx, pool)
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return 0
+}
+
+// fillRequests starts two requests. One attempt has external effects, and its lock has expired.
+func fillRequests(ctx context.Context, pool *pgxpool.Pool) error {
+	s, err := pgrequests.New(pool, "shop")
+	if err != nil {
+		return err
+	}
+	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		for _, r := range []pgrequests.Request{
+			{Scope: pgrequests.Scope{Tenant: "acme", Client: "alice", Operation: "pay", Key: "k1"}, Hash: [32]byte{1}, External: true},
+			{Scope: pgrequests.Scope{Operation: "pay", Key: "k2\u009b2J"}, Hash: [32]byte{1}, External: true},
+			{Scope: pgrequests.Scope{Operation: "pay", Key: "k3"}, Hash: [32]byte{1}},
+		} {
+			if _, err := s.StartOrReplay(ctx, tx, r); err != nil {
+				return err
+			}
+		}
+		_, err := tx.Exec(ctx, "UPDATE onceward.requests SET locked_until = now() - interval '1 minute'")
+		return err
+	})
 }
 
 // TestScripts runs testdata/*.txtar, each with an empty database.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
 
 	"github.com/onceward/onceward/topology"
 )
@@ -133,7 +134,7 @@ func oneLine(s string) string {
 		return "-"
 	}
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
+		if !unicode.IsPrint(r) { // a terminal obeys some of these
 			return '?'
 		}
 		return r
@@ -150,14 +151,20 @@ func moment(t time.Time) string {
 
 // shownPayload is a payload with its headers, where --payload asks for them.
 type shownPayload struct {
-	Payload []byte            `json:"payload"` // base64
-	Headers map[string][]byte `json:"headers"`
+	Payload []byte        `json:"payload"` // base64
+	Headers []shownHeader `json:"headers"` // in their order; keys can repeat
+}
+
+// shownHeader is a header as JSON.
+type shownHeader struct {
+	Key   string `json:"key"`
+	Value []byte `json:"value"` // base64
 }
 
 func payloadOf(payload []byte, headers []topology.Header) *shownPayload {
-	s := &shownPayload{Payload: payload, Headers: map[string][]byte{}}
+	s := &shownPayload{Payload: payload, Headers: []shownHeader{}}
 	for _, h := range headers {
-		s.Headers[h.Key] = h.Value
+		s.Headers = append(s.Headers, shownHeader{h.Key, h.Value})
 	}
 	return s
 }

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/onceward/onceward/processors/postgres/pgrequests"
+)
+
+type requestsCommands struct {
+	List requestsListCommand `cmd:"" help:"List requests whose outcome is UNKNOWN."`
+	Show requestsShowCommand `cmd:"" help:"Show a request."`
+}
+
+// serviceArg is the service of a store.
+type serviceArg struct {
+	Service string `arg:"" help:"Name of the service."`
+}
+
+// requestEntry is a request as JSON. Its fields are for programs and stay.
+type requestEntry struct {
+	Tenant         string `json:"tenant,omitempty"`
+	Client         string `json:"client,omitempty"`
+	Operation      string `json:"operation"`
+	Resource       string `json:"resource,omitempty"`
+	Key            string `json:"key"`
+	Status         string `json:"status"`
+	Attempt        int64  `json:"attempt"`
+	External       bool   `json:"external"`
+	Holder         string `json:"holder"`
+	CreatedAt      string `json:"createdAt"`
+	StartedAt      string `json:"startedAt"`
+	LockedUntil    string `json:"lockedUntil,omitempty"`
+	EndedAt        string `json:"endedAt,omitempty"`
+	ResponseStatus int    `json:"responseStatus,omitempty"`
+}
+
+func requestEntryOf(e pgrequests.Entry) requestEntry {
+	c := e.Claim.Scope
+	return requestEntry{
+		Tenant: c.Tenant, Client: c.Client, Operation: c.Operation, Resource: c.Resource, Key: c.Key, Status: string(e.Status),
+		Attempt: e.Claim.Attempt, External: e.External, Holder: e.Holder, CreatedAt: moment(e.CreatedAt), StartedAt: moment(e.StartedAt),
+		LockedUntil: moment(e.LockedUntil), EndedAt: moment(e.EndedAt), ResponseStatus: e.Response.Status,
+	}
+}
+
+type requestsListCommand struct {
+	serviceArg
+	Limit int `placeholder:"N" default:"100" help:"Most requests to show; default ${default}."`
+	outputFlag
+}
+
+// Help is for --help.
+func (requestsListCommand) Help() string {
+	return "An attempt may have had an external effect, and has not said so. Find out whether it has. The service then ends the request " +
+		"with Store.Complete or Store.Fail; its copies wait until then. The oldest attempts come first."
+}
+
+// Run is called by kong.
+func (c *requestsListCommand) Run(p *process) error {
+	if c.Limit < 1 {
+		return usageError{fmt.Errorf("--limit: %d is no number of requests", c.Limit)}
+	}
+	s, err := pgrequests.New(p.pool, c.Service)
+	if err != nil {
+		return err
+	}
+	all, err := s.Unknown(p.ctx, c.Limit)
+	if err != nil {
+		return err
+	}
+	if c.Output == "json" {
+		for _, e := range all {
+			if err := writeJSON(p.out, requestEntryOf(e)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	t := newTable(p.out, "STARTED", "TENANT", "CLIENT", "OPERATION", "RESOURCE", "KEY", "ATTEMPT", "HOLDER")
+	for _, e := range all {
+		c := e.Claim.Scope
+		t.row(moment(e.StartedAt), c.Tenant, c.Client, c.Operation, c.Resource, c.Key, strconv.FormatInt(e.Claim.Attempt, 10), e.Holder)
+	}
+	return t.w.Flush()
+}
+
+type requestsShowCommand struct {
+	serviceArg
+	Key       string `arg:"" help:"Key of the request, without quotation marks."`
+	Operation string `required:"" placeholder:"NAME" help:"Operation of the request, such as 'POST /payments'."`
+	Tenant    string `placeholder:"NAME" help:"Tenant of the request."`
+	Client    string `placeholder:"NAME" help:"Client of the request."`
+	Resource  string `placeholder:"NAME" help:"Resource of the request."`
+	outputFlag
+}
+
+// Help is for --help.
+func (requestsShowCommand) Help() string {
+	return "Of the answer the status is shown. UNKNOWN is also a request with external effects whose lock has expired."
+}
+
+// Run is called by kong.
+func (c *requestsShowCommand) Run(p *process) error {
+	s, err := pgrequests.New(p.pool, c.Service)
+	if err != nil {
+		return err
+	}
+	e, found, err := s.Find(p.ctx, pgrequests.Scope{Tenant: c.Tenant, Client: c.Client, Operation: c.Operation, Resource: c.Resource, Key: c.Key})
+	if err != nil {
+		return err
+	}
+	if !found {
+		return errors.New("there is no such request; tenant, client, operation, resource and key have to be those of the request")
+	}
+	shown := requestEntryOf(e)
+	if c.Output == "json" {
+		return writeJSON(p.out, shown)
+	}
+	status := ""
+	if shown.ResponseStatus != 0 {
+		status = strconv.Itoa(shown.ResponseStatus)
+	}
+	t := newTable(p.out, "key", shown.Key)
+	for _, row := range [][2]string{
+		{"tenant", shown.Tenant}, {"client", shown.Client}, {"operation", shown.Operation}, {"resource", shown.Resource}, {"status", shown.Status},
+		{"attempt", strconv.FormatInt(shown.Attempt, 10)}, {"external", strconv.FormatBool(shown.External)}, {"holder", shown.Holder},
+		{"created", shown.CreatedAt}, {"started", shown.StartedAt}, {"locked until", shown.LockedUntil}, {"ended", shown.EndedAt},
+		{"response status", status},
+	} {
+		t.row(row[0], row[1])
+	}
+	return t.w.Flush()
+}
