@@ -24,7 +24,7 @@ CREATE TABLE onceward.queue (
 );
 
 CREATE UNIQUE INDEX queue_event_id ON onceward.queue (queue, event_id) WHERE copy_of IS NULL;
-CREATE INDEX queue_copy_of ON onceward.queue (copy_of) WHERE copy_of IS NOT NULL;
+CREATE INDEX queue_copies ON onceward.queue (queue, event_id) WHERE copy_of IS NOT NULL;
 CREATE INDEX queue_due ON onceward.queue (queue, due_at, entry) WHERE due_at IS NOT NULL;
 CREATE INDEX queue_order ON onceward.queue (queue, aggregate, entry) WHERE aggregate IS NOT NULL AND settled_at IS NULL;
 CREATE INDEX queue_pending ON onceward.queue (queue, entry) WHERE settled_at IS NULL AND status <> 'QUARANTINED';

@@ -81,7 +81,8 @@ type Entry struct {
 	// Class and Reason are those of the latest failure or decision. They quote nothing of the payload.
 	Class  topology.Class
 	Reason string
-	// PayloadDropped says that the retention of the payload and the headers is over, or that the entry is a duplicate.
+	// PayloadDropped says that a settled entry has no payload: its retention is over, the entry is a duplicate, or the
+	// event had none.
 	PayloadDropped bool
 
 	expires time.Time // when the handler has to be done, by the clock of this process

@@ -24,16 +24,46 @@ type Filter struct {
 	After int64
 }
 
-const listEntries = `SELECT ` + entryColumns + ` FROM onceward.queue
-WHERE queue = $1 AND entry > $2 AND ($3::text[] IS NULL OR status = ANY($3)) AND ($4 = '' OR event_id = $4) AND ($5 = '' OR aggregate = $5)
-ORDER BY entry LIMIT $6`
+// The parts of the statement of List. The parts that depend on the filter let it use an index.
+const (
+	listColumns = `SELECT ` + entryColumns + ` FROM `
+	listAll     = `onceward.queue`
+	listOfEvent = `(SELECT * FROM onceward.queue WHERE queue = $1 AND event_id = $4 AND copy_of IS NULL
+	UNION ALL SELECT * FROM onceward.queue WHERE queue = $1 AND event_id = $4 AND copy_of IS NOT NULL) AS q`
+	listWhere = `
+WHERE queue = $1 AND entry > $2 AND ($3::text[] IS NULL OR status = ANY($3)) AND ($4 = '' OR event_id = $4) AND ($5 = '' OR aggregate = $5)`
+	listPending     = ` AND settled_at IS NULL AND status <> 'QUARANTINED'`
+	listQuarantined = ` AND status = 'QUARANTINED'`
+	listLimit       = ` ORDER BY entry LIMIT $6`
+)
 
-// List returns the entries that the filter selects, in the order of their numbers and at most limit of them.
+// sql returns the statement of List.
+func (f *Filter) sql() string {
+	from, which := listAll, ""
+	if f.EventID != "" {
+		from = listOfEvent
+	}
+	pending, quarantined := len(f.Statuses) > 0, len(f.Statuses) > 0
+	for _, s := range f.Statuses {
+		pending = pending && !s.Final() && s != Quarantined
+		quarantined = quarantined && s == Quarantined
+	}
+	switch {
+	case pending:
+		which = listPending
+	case quarantined:
+		which = listQuarantined
+	}
+	return listColumns + from + listWhere + which + listLimit
+}
+
+// List returns the entries that the filter selects, in the order of their numbers and at most limit of them. It
+// reads the table from [Filter.After] on, unless the filter has an event id, or only statuses that are not final.
 func (q *Queue) List(ctx context.Context, f Filter, limit int) ([]Entry, error) {
 	if limit < 1 {
 		return nil, q.failed("list", errLimit)
 	}
-	rows, err := q.config.Pool.Query(ctx, listEntries, q.config.Name, f.After, f.Statuses, f.EventID, f.Aggregate, limit)
+	rows, err := q.config.Pool.Query(ctx, f.sql(), q.config.Name, f.After, f.Statuses, f.EventID, f.Aggregate, limit)
 	if err == nil {
 		var all []Entry
 		if all, err = pgx.CollectRows(rows, scanEntry); err == nil {

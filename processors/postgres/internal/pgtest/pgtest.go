@@ -26,6 +26,7 @@ import (
 	"net/url"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -234,6 +235,20 @@ func (db *Database) Int(t testing.TB, sql string, args ...any) (n int64) {
 		t.Fatalf("%s: %v", sql, err)
 	}
 	return n
+}
+
+// Plan returns the plan of a statement.
+func (db *Database) Plan(t testing.TB, sql string, args ...any) string {
+	t.Helper()
+	rows, err := db.Pool.Query(t.Context(), "EXPLAIN "+sql, args...)
+	if err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	return strings.Join(lines, "\n")
 }
 
 // Terminate ends every session of the database that has the application name, as pg_terminate_backend does, and returns how many there were.
