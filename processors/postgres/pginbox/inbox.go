@@ -67,7 +67,7 @@ func (b *Inbox) register() error {
 		b.marks[o] = marks.WithLabelValues(b.service, o.String())
 	}
 	cleaned, err := instrument.Register(b.registerer, prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "onceward_postgres_inbox_cleaned_total", Help: "Marks that were forgotten because their retention was over.",
+		Name: "onceward_postgres_inbox_cleaned_total", Help: "Marks that were removed because their retention was over.",
 	}, []string{"service"}))
 	b.cleaned = cleaned.WithLabelValues(b.service)
 	return err
