@@ -24,7 +24,7 @@ import (
 // described is a registerer that keeps the descriptions of what is registered, also of vectors without values.
 type described struct{ lines []string }
 
-var description = regexp.MustCompile(`fqName: "([^"]*)", help: "([^"]*)", constLabels: {}, variableLabels: {([^}]*)}`)
+var description = regexp.MustCompile(`fqName: "([^"]*)", help: "([^"]*)",.* constLabels: {}, variableLabels: {([^}]*)}`)
 
 func (d *described) Register(c prometheus.Collector) error {
 	descs := make(chan *prometheus.Desc, 10)

@@ -20,7 +20,8 @@ type Config struct {
 	Client []kgo.Opt
 
 	// BatchRecords is how many entries a transaction of the relay publishes at most, 500 by default. It also
-	// ends at 16 MiB. A quarter is for entries that have failed before.
+	// ends at 16 MiB. A quarter is for entries that have failed before,
+	// if there are any.
 	BatchRecords int
 	// Poll is how often a relay looks for entries without a notification, 1 s by default.
 	Poll time.Duration

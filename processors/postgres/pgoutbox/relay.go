@@ -29,7 +29,7 @@ const (
 )
 
 // takeEntries locks entries that can be published by their time, from two lanes: of those that have failed
-// before at most $2, and of the others at most $3. So entries that fail each time leave room for the others,
+// before at most $2, and of the others as many as make $3, or one. So entries that fail each time leave room for the others,
 // however many there are. An entry that has failed holds up those behind it in its aggregate.
 const takeEntries = `
 WITH again AS MATERIALIZED (
@@ -40,7 +40,7 @@ WITH again AS MATERIALIZED (
 	WHERE outbox = $1 AND status = 'PENDING' AND retry_at IS NULL AND (aggregate IS NULL OR NOT EXISTS (
 		SELECT FROM onceward.outbox f
 		WHERE f.outbox = $1 AND f.aggregate = o.aggregate AND f.status = 'PENDING' AND f.retry_at IS NOT NULL AND f.entry < o.entry
-	)) ORDER BY entry LIMIT $3 FOR UPDATE SKIP LOCKED
+	)) ORDER BY entry LIMIT greatest($3::bigint - (SELECT count(*) FROM again), 1) FOR UPDATE SKIP LOCKED
 )
 SELECT entry, coalesce(aggregate, ''), bytes FROM (TABLE again UNION ALL TABLE fresh) AS taken ORDER BY entry`
 
@@ -185,7 +185,7 @@ type lockedEntry struct {
 // without a gap. Together they have batchBytesMax, unless the first one alone has more.
 func (o *Outbox) take(ctx context.Context, tx pgx.Tx) ([]*Entry, error) {
 	again := (o.config.BatchRecords + 3) / 4
-	rows, err := tx.Query(ctx, takeEntries, o.config.Name, again, max(1, o.config.BatchRecords-again))
+	rows, err := tx.Query(ctx, takeEntries, o.config.Name, again, o.config.BatchRecords)
 	if err != nil {
 		return nil, err
 	}

@@ -146,7 +146,7 @@ func TestRequeuedConflict(t *testing.T) {
 }
 
 // TestClean: settled entries go when their retention is over, with their evidence, and payloads before them; what is not settled stays. Row of the failure
-// matrix: replay after expiry: an event that comes again afterwards is received again.
+// matrix: replay after expiry. An event that comes again afterwards is received again.
 func TestClean(t *testing.T) {
 	s := newStage(t)
 	q := s.queue("worker", func(c *Config) {

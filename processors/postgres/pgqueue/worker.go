@@ -263,9 +263,6 @@ func failureOf(e *Entry, err error) failed {
 		}
 	case work.Unavailable(err):
 		f.blame = ofConnection
-	case errors.Is(err, work.ErrSwallowed) && e.Attempts == 1:
-		// The statement that has failed in silence may have met contention. The second time it has not.
-		f.class = topology.Transient
 	}
 	return f
 }
