@@ -605,7 +605,7 @@ func TestStrangersAreForgotten(t *testing.T) {
 			t.Errorf("a remembers %d instances and has %d connections", all, linked)
 		}
 		if n := a.Status().Refused; n == 0 {
-			t.Error("nobody was refused")
+			t.Error("no hello was refused")
 		}
 	})
 }
