@@ -13,6 +13,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -48,7 +49,7 @@ func run(args []string, stderr io.Writer) (code int) {
 	var s settings
 	flags := flag.NewFlagSet("payments migrate|service|relay|topology|sink", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	flags.StringVar(&s.database, "database", os.Getenv("DATABASE_URL"), "`URL` of the database")
+	flags.StringVar(&s.database, "database", "", "`URL` of the database, by default DATABASE_URL")
 	flags.StringVar(&s.brokers, "brokers", "localhost:9092", "Kafka brokers, `host:port,...`")
 	flags.StringVar(&s.prefix, "prefix", "payments-", "beginning of the names of topics and groups")
 	flags.StringVar(&s.listen, "listen", "127.0.0.1:8080", "service: `address` of the HTTP server")
@@ -70,7 +71,7 @@ func run(args []string, stderr io.Writer) (code int) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process
-	config, err := pgxpool.ParseConfig(s.database)
+	config, err := pgxpool.ParseConfig(cmp.Or(s.database, os.Getenv("DATABASE_URL")))
 	if err != nil { // the error could quote a password
 		fmt.Fprintln(stderr, "payments: -database or DATABASE_URL is no URL such as postgres://user@host/name")
 		return onceward.ExitUsage
