@@ -58,7 +58,7 @@ test: ## vet and every test but the long ones and those on real Kafka; Go alone
 
 test-kafka: ## the tests that only real Kafka can pass or fail; needs a JDK 17 and Maven (or ONCEWARD_KAFKA_BROKERS)
 	ONCEWARD_REQUIRE_KAFKA=1 $(GATE) $(GO) test $(WAITING) $(GATE_FLAGS) -count=1 -vet off -timeout 20m $(KAFKA_PACKAGES)
-	ONCEWARD_REQUIRE_KAFKA=1 $(GATE) $(GO) -C $(POSTGRES) test $(GATE_FLAGS) -count=1 -vet off -timeout 20m ./pgsink ./pgoutbox # if there is PostgreSQL
+	ONCEWARD_REQUIRE_KAFKA=1 $(GATE) $(GO) -C $(POSTGRES) test $(GATE_FLAGS) -count=1 -vet off -timeout 20m ./pgsink ./pgoutbox ./examples/payments # if there is PostgreSQL
 
 test-postgres: ## the tests on PostgreSQL; needs an installed server (Debian package postgresql) or ONCEWARD_POSTGRES_URL
 	ONCEWARD_REQUIRE_POSTGRES=1 $(GATE) $(GO_ALONE) $(GO) -C $(POSTGRES) test $(GATE_FLAGS) -count=1 -vet off -timeout 20m ./...

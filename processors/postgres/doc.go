@@ -8,6 +8,7 @@
 //	pgrequests a service answers each request of its clients with one effect and one answer
 //	pgapply    versioned rows, contributions and transitions, whose writes say what became of them
 //
+// examples/payments is a service that uses them, with a topology between an outbox and a sink.
 // cmd/onceward-postgres is the command of operators for queues, outboxes and requests. It also migrates.
 //
 // The packages are a module of their own, so that programs without SQL do not depend on the driver, pgx.
