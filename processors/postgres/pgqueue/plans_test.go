@@ -18,7 +18,8 @@ func TestPlans(t *testing.T) {
 		FROM generate_series(1, 30200) AS i`)
 	db.Exec(t, `INSERT INTO onceward.queue (queue, event_id, copy_of, status, event_type, subject, source, payload_hash, header_keys, header_values, settled_at)
 		SELECT 'mail', 'e' || i, i, 'DUPLICATE', '', '', '', '', '{}', '{}', now() FROM generate_series(1, 1000) AS i`)
-	db.Exec(t, "ANALYZE onceward.queue")
+	db.Exec(t, "INSERT INTO onceward.queue_decisions (entry, claim, status, decided_by) SELECT entry, 1, status, 'w' FROM onceward.queue")
+	db.Exec(t, "ANALYZE onceward.queue, onceward.queue_decisions")
 	list := func(f Filter) (sql string, args []any) {
 		return f.sql(), []any{"mail", f.After, f.Statuses, f.EventID, f.Aggregate, 100}
 	}

@@ -367,8 +367,8 @@ func (d *Dispatcher) Running() (running, stopped []graph.TaskID, ok bool) {
 }
 
 // Stopped returns how many of the tasks do not work any more, and the reason that stands for all of
-// them: the same one at every look, and one that says that stored data contradict each other before
-// any other, because such a process is not to be started again as it is.
+// them. It is the same reason at every look. A reason that says that stored data contradict each
+// other comes before any other, because such a process is not to be started again as it is.
 func (d *Dispatcher) Stopped() (stopped, of int, why error) {
 	d.table.RLock()
 	defer d.table.RUnlock()

@@ -7,8 +7,8 @@
 //
 // Of a repartition topic it deletes the records that the tasks of this process have read: no other
 // process reads them, and the topic keeps everything (protocol rule 11.3). Only offsets of applied
-// rounds count, and of those only what was applied at the previous turn by a task that has been
-// owned ever since: the lag leaves room for a look at what was processed last. It is a request to a
+// rounds count, and only at the turn after, for a task that has been owned ever since. The lag
+// leaves room for a look at what was processed last. The deletion is a request to a
 // broker outside of any transaction. That is safe because a committed offset never goes back,
 // unless an operator moves it; then the task stops with an offset out of range instead of leaving
 // records out.

@@ -43,7 +43,7 @@ type Config struct {
 	// Databases changes the options of the databases; nil changes nothing.
 	Databases func(*pebblestore.Options)
 
-	// What outlives a session.
+	// The rest of the process, which outlives a session.
 
 	Cluster     *broker.Cluster
 	Broker      broker.Config
@@ -66,7 +66,7 @@ type Config struct {
 	Metrics    *metrics.Metrics
 	Failpoints failpoint.Set
 
-	// What the session tells its process. None of these functions may block.
+	// The session tells its process by these functions. None may block.
 
 	// Joined is told the member id, also again.
 	Joined func(member string)

@@ -27,8 +27,8 @@ var (
 	// ErrInDoubt says that a commit of the task was sent more than five seconds ago and has no definite answer yet: readers of the output
 	// may see records that the store does not contain.
 	ErrInDoubt = fmt.Errorf("%w: a commit of its task is in doubt", ErrNotServing)
-	// ErrOwnershipLost says that the process knows the task to be another member's, or that it is in the group as a new member since the
-	// task was opened: another process may have gone on with it.
+	// ErrOwnershipLost says that the process knows the task to be another member's, or that it is in
+	// the group as a new member since the task was opened. Another process may have gone on with it.
 	ErrOwnershipLost = fmt.Errorf("%w: its task was given up", ErrNotServing)
 )
 
@@ -101,8 +101,9 @@ func (r Reader) taskOf(store string, partition int32) (*Session, graph.TaskID, e
 	return nil, graph.TaskID{}, fmt.Errorf("%w: the topology declares none of that name", state.ErrUnknownStore)
 }
 
-// readable returns the database of a task, nil if there is none to read, and why only a stale read may have it, nil if that depends on
-// the task, which is nil while it is restored.
+// readable returns the database of a task, nil if there is none to read. The error says why only a
+// stale read may have it, and is nil if that depends on the task. The task is nil while it is
+// restored.
 func (s *Session) readable(id graph.TaskID) (state.Database, *task.Task, error) {
 	at, here := s.tasks.State(id)
 	switch {

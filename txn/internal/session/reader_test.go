@@ -28,6 +28,8 @@ type reading struct {
 	task   *task.Task
 	db     state.Database
 	round  state.RoundID
+	// declared are the stores of the task.
+	declared []state.Declaration
 }
 
 // newReading takes what changes the database before it is used, nil for nothing.
@@ -47,6 +49,7 @@ func newReading(t *testing.T, wrap func(state.Database) state.Database) *reading
 	}
 	r.reader = Reader{Topology: top, Current: func() *Session { return r.s }}
 	sub := top.Subtopologies()[0]
+	r.declared = sub.Declarations()
 	r.s = &Session{
 		cfg: Config{Topology: top, Logger: slog.New(slog.DiscardHandler)}, tasks: noTasks(), subs: map[string]graph.Subtopology{sub.Name: sub},
 		ownership: assign.New([]assign.Subtopology{{Name: sub.Name, Sources: []string{"in"}}}),
@@ -56,10 +59,10 @@ func newReading(t *testing.T, wrap func(state.Database) state.Database) *reading
 	t.Cleanup(func() { cancel(nil) })
 	r.id = r.s.ownership.Add(map[string][]int32{"in": {0}})[0]
 	epoch, _ := r.s.ownership.Epoch(r.id)
-	if r.db = database(t, r.round, "new"); wrap != nil {
+	if r.db = r.database(t, r.round, "new"); wrap != nil {
 		r.db = wrap(r.db)
 	}
-	st, err := state.NewTask(r.db, sub.Declarations())
+	st, err := state.NewTask(r.db, r.declared)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,9 +85,12 @@ func (r *reading) restores(db state.Database) {
 }
 
 // database returns one with the row k.
-func database(t *testing.T, round state.RoundID, value string) state.Database {
+func (r *reading) database(t *testing.T, round state.RoundID, value string) state.Database {
 	t.Helper()
 	db := memstore.New()
+	if err := db.Declare(r.declared...); err != nil {
+		t.Fatal(err)
+	}
 	write := state.Write{Store: state.IDOf("rows"), Key: []byte("k"), Value: []byte(value)}
 	next := state.Positions{Round: round, Inputs: []state.Input{{Topic: "in", Offset: 5}}}
 	if err := db.Apply(state.Positions{}, next, func(yield func(state.Write) bool) { yield(write) }); err != nil {
@@ -113,10 +119,10 @@ func TestReadRefusals(t *testing.T) {
 		{"not assigned", func(_ *testing.T, r *reading) { r.s.tasks.Forget(r.id) }, ErrNotServing, ""},
 		{"restoring, not open yet", func(_ *testing.T, r *reading) { r.restores(nil) }, ErrRestoring, ""},
 		{"restoring", func(t *testing.T, r *reading) {
-			r.restores(database(t, state.RoundID{ProducerID: 1}, "old"))
+			r.restores(r.database(t, state.RoundID{ProducerID: 1}, "old"))
 		}, ErrRestoring, "old"},
 		{"restoring, wiped just now", func(t *testing.T, r *reading) {
-			old := database(t, state.RoundID{ProducerID: 1}, "old")
+			old := r.database(t, state.RoundID{ProducerID: 1}, "old")
 			r.restores(old)
 			_ = old.Close()
 		}, ErrRestoring, ""},

@@ -19,6 +19,7 @@ import (
 	"github.com/onceward/onceward/processors/postgres/pgrequests"
 	"github.com/onceward/onceward/processors/transition"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn"
 )
 
@@ -138,12 +139,12 @@ func paymentID(number int) string { return fmt.Sprint("payment-", number) }
 
 // sound is what is there when every request had its effect once.
 func sound(plan []payment) *seen {
-	poison := topology.DeadLetterOrigin{Topic: "steps", Partition: 1, Offset: 17}
+	poison := graph.DeadLetterOrigin{Topic: "steps", Partition: 1, Offset: 17}
 	s := &seen{
 		answers: map[string][]response{}, reused: map[string][]response{}, facts: map[string][]fact{}, refused: map[string][]refusal{},
 		balances: map[string][]ledger.Balance{}, states: map[string]stateRow{}, refusals: map[string]refusalRow{}, totals: map[string]totalRow{},
 		shownPayments: map[string]paymentView{}, shownAccounts: map[string]accountView{},
-		letters: []topology.DeadLetterOrigin{poison}, poison: []topology.DeadLetterOrigin{poison},
+		letters: []graph.DeadLetterOrigin{poison}, poison: []graph.DeadLetterOrigin{poison},
 	}
 	for i, p := range plan {
 		id, view := paymentID(i), paymentView{Payment: paymentID(i), Account: p.account, Cents: p.cents}

@@ -9,6 +9,7 @@ import (
 	"github.com/onceward/onceward/processors/ledger"
 	"github.com/onceward/onceward/processors/postgres/internal/pgtest"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // look reads everything that is there.
@@ -25,14 +26,14 @@ func (s *scene) look(poison []*kgo.Record) *seen {
 		for i, h := range r.Headers {
 			headers[i] = topology.Header{Key: h.Key, Value: h.Value}
 		}
-		info, err := topology.ParseDeadLetter(headers)
+		info, err := graph.ParseDeadLetter(headers)
 		if err != nil {
 			s.t.Fatal(err)
 		}
 		all.letters = append(all.letters, info.Origin)
 	}
 	for _, r := range poison {
-		all.poison = append(all.poison, topology.DeadLetterOrigin{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset})
+		all.poison = append(all.poison, graph.DeadLetterOrigin{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset})
 	}
 
 	all.payments = int(s.db.Int(s.t, "SELECT count(*) FROM payments"))

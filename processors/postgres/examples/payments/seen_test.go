@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/onceward/onceward/processors/ledger"
-	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // seen is what is there at the end: answers, topics, tables, and what the service shows. Of topics it
@@ -19,8 +19,8 @@ type seen struct {
 	facts    map[string][]fact           // by payment
 	refused  map[string][]refusal        // by payment
 	balances map[string][]ledger.Balance // by account
-	letters  []topology.DeadLetterOrigin
-	poison   []topology.DeadLetterOrigin // the records that are no steps
+	letters  []graph.DeadLetterOrigin
+	poison   []graph.DeadLetterOrigin // the records that are no steps
 
 	payments, steps int // rows of the service
 	states          map[string]stateRow
@@ -184,7 +184,7 @@ func (s *seen) judgeAccount(account string, contributions []string, cents int64,
 	}
 }
 
-func places(origins []topology.DeadLetterOrigin) []string {
+func places(origins []graph.DeadLetterOrigin) []string {
 	out := make([]string, len(origins))
 	for i, o := range origins {
 		out[i] = fmt.Sprintf("%s[%d]@%d", o.Topic, o.Partition, o.Offset)

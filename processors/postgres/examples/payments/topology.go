@@ -45,13 +45,13 @@ func (t topics) topology() (*topology.Topology, error) {
 // once drops the copies that a relay leaves when it dies between publishing a step and storing that
 // the step is published.
 func once(all topology.Stream[string, Step]) topology.Stream[string, Step] {
-	return inbox.Dedupe(all, "inbox", envelope.EventID).Accepted()
+	return inbox.Dedupe(all, "inbox", envelope.EventID, inbox.Forever()).Accepted()
 }
 
 // decide lets payments take the steps that the machine allows. Captures and refunds change the
 // balance of the account.
 func (t topics) decide(asked topology.Stream[string, Step]) {
-	guard := transition.Guard(asked, "payments", machine, stepOf)
+	guard := transition.Guard(asked, "payments", machine, stepOf, transition.EmitRefused())
 	guard.Facts().Into(t.facts)
 	// A dead letter would undo the row of the inbox, and a copy of the step would be refused again.
 	guard.Refused().Into(t.refused)
