@@ -76,8 +76,8 @@ func (w *letterWriter) settle(ctx context.Context) error {
 // noteMax bounds the question for the producer id.
 const noteMax = 5 * time.Second
 
-// note keeps the producer id that the transactional id has before it is initialised, which can give it another one. What hangs under the old one
-// can still be committed, beside the same letters that are written again. Without an answer the look goes without it.
+// note keeps the producer id that the transactional id has before it is initialised, which can give it another one. A transaction that hangs under
+// the old one can still be committed, beside the same records that are written again. Without an answer the look goes without it.
 func (w *letterWriter) note(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, noteMax)
 	defer cancel()
@@ -160,8 +160,8 @@ func (w *letterWriter) try(ctx context.Context, all written, crash func(string) 
 	return nil
 }
 
-// look asks the partitions that records go to whether they hold an older transaction of the producer open. What is written would decide what
-// becomes of it (protocol rule 13.7). Partitions that may not be read are not looked at.
+// look asks the partitions that records go to whether they hold an older transaction of the producer open. The next transaction
+// would decide how that one ends (protocol rule 13.7). Partitions that may not be read are not looked at.
 func (w *letterWriter) look(ctx context.Context, records []*broker.Record) error {
 	ask := map[string][]int32{}
 	for _, r := range records {

@@ -315,13 +315,13 @@ func (o RepairOptions) repair(ctx context.Context, c *broker.Cluster, f hanging.
 		return leave("no coordinator names its producer: it can be ongoing under a transactional id that this principal may not describe; " +
 			"grant Describe on the transactional id, or stop whatever writes with it and say so with --not-ongoing")
 	case verdict == hanging.Unknown && f.Behind() && !o.NotOngoing:
-		return leave("its coordinator knows the older epoch %d of %s, and does not tell whether it is ongoing: try again; if that stays so, stop "+
+		return leave("its coordinator knows the older epoch %d of %s, and does not tell whether it is ongoing. Try again. If that stays so, stop "+
 			"whatever writes with the id and say so with --not-ongoing", f.Named.Epoch, f.Named.TransactionalID)
 	case !named && !f.Own:
 		return leave("it is not known to be one of the application: name it to repair it")
 	case len(o.Partitions) == 0 && f.Open[len(f.Open)-1].Topic == broker.OffsetsTopic && (unasked != nil || len(f.Evidence.Unread) > 0):
-		return leave("it holds committed offsets open, and results that belong to them can be open in what was not looked at: " +
-			"grant Read (onceward permissions --repair), try again if a topic is missing, or name the partitions with --partition")
+		return leave("it holds committed offsets open, and results that belong to them can be open in what was not looked at. " +
+			"Grant Read (onceward permissions --repair), try again if a topic is missing, or name the partitions with --partition")
 	}
 	if verdict == hanging.Unknown {
 		verdict = hanging.Commit

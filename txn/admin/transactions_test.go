@@ -77,8 +77,8 @@ func addOffset(t *testing.T, broker *virtual.Kafka, cl *kgo.Client) {
 	}
 }
 
-// TestOffsetsNeedAllTopics: where a topic may not be read, or the cluster does not name it, results that belong to the offsets can be open: offsets
-// are repaired only if they are named, and nothing else of the transaction is without them.
+// TestOffsetsNeedAllTopics: where a topic may not be read, or the cluster does not name it, results that belong to the offsets can be open.
+// Then offsets are repaired only if they are named. Nothing else of the transaction is repaired without them.
 func TestOffsetsNeedAllTopics(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		a, broker := hung(t)

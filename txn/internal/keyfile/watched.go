@@ -62,8 +62,8 @@ func (w *Watched[T]) load(stamps []stamp) (news bool, err error) {
 	return true, nil
 }
 
-// Current returns the value as of the files now, or the last good one while they cannot be used. What could not be used is tried again with each
-// call, because the reason may pass, and told once.
+// Current returns the value as of the files now, or the last good one while they cannot be used. Files that could not be used are tried again with each
+// call, because the reason may pass. The failure is reported once.
 func (w *Watched[T]) Current() T {
 	stamps := w.stamp() // not under the mutex: the file system may take its time
 	w.mu.Lock()

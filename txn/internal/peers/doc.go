@@ -14,7 +14,7 @@
 // peer has fenced an instance. Config.Progress and Config.Live are for two members: they see and give signs of life at the brokers.
 //
 // Without a listener every method does nothing. A peer that cannot be reached is not an error: its death is noticed by the group's session
-// time-out, and [Peers.Status] says why.
+// timeout, and [Peers.Status] says why.
 //
 // # Who watches whom
 //
@@ -117,9 +117,9 @@
 // silence bound, or was told that the other one does not hear it. From the same moment on the other one looks at the brokers. So it knows what
 // they have seen when the silence reaches the bound, and tells an instance without traffic from one that is gone.
 //
-// A suspect that is at work is asked about again after 5 s. A fencing that fails is tried again after 1, 2, 4 and 8 s, each time with fresh
-// evidence, and then given up. A hello of an incarnation after it was fenced means that it was fenced in vain, and so does the verdict [Alive].
-// The third time within an hour the incarnation is left to the session time-out, with a warning.
+// A suspect that is at work is asked about again after 5 s. A fencing that fails is tried again after 1 s and then every 2 s, each time with
+// fresh evidence. After eight failures it is given up. A hello of an incarnation after it was fenced means that it was fenced in vain, and so does the verdict [Alive].
+// The third time within an hour the incarnation is left to the session timeout, with a warning.
 //
 // A process that was frozen must not fence everybody when it wakes up. If an event or a tick comes later than two heartbeats after the one
 // before, the process had a gap: all silences begin again, and no suspicion is judged for two heartbeats. Time in which the monotonic clock

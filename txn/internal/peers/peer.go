@@ -58,8 +58,8 @@ func (p *Peers) admits(name string, now time.Time) bool {
 	return slices.Contains(p.ring, name) || p.dropStrangers(now, strangersMax-1) < strangersMax
 }
 
-// dropStrangers forgets instances that are not in the plan and have no connection, if their fencings in vain do not
-// count any more, and as long as more than so many are known: first those that have left first. It returns how many are left.
+// dropStrangers removes instances that are not in the plan and have no connection, as long as more than so many are known.
+// Instances whose fencings in vain still count stay. Those that left first are removed first. It returns how many are left.
 func (p *Peers) dropStrangers(now time.Time, most int) (left int) {
 	var idle []*peer
 	for name, q := range p.peers {

@@ -120,7 +120,7 @@ func (p *Peers) SetSelf(memberID string, transactionalIDs []string) error {
 		}
 	}
 	if n := len(transactionalIDs); n > idsMax {
-		return fmt.Errorf("peers: of %d transactional ids %d are told: the transactions of the others end by their time-out", n, idsMax)
+		return fmt.Errorf("peers: of %d transactional ids %d are told: the transactions of the others end by their timeout", n, idsMax)
 	}
 	return nil
 }
