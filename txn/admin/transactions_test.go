@@ -92,7 +92,7 @@ func TestOffsetsNeedAllTopics(t *testing.T) {
 		denied := broker.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.DescribeProducers}, Topic: "dead", Err: kerr.TopicAuthorizationFailed, Count: -1})
 		for _, dry := range []bool{true, false} {
 			report, err := a.RepairTransactions(t.Context(), admin.RepairOptions{DryRun: dry})
-			if err != nil || len(report.Transactions) != 1 || !strings.Contains(report.Transactions[0].Left, "grant Read") {
+			if err != nil || len(report.Transactions) != 1 || !strings.Contains(report.Transactions[0].Left, "Grant Read") {
 				t.Errorf("without a permission a repair has done %+v, %v", report, err)
 			}
 		}

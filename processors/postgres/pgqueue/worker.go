@@ -246,8 +246,7 @@ func (r *run) failedAttempt(claim context.Context, e *Entry, d Decision, err err
 func failureOf(e *Entry, err error) failed {
 	f := failed{class: postgres.ClassOf(err), reason: work.Reason(err)}
 	_, inDoubt := errors.AsType[*commitError](err)
-	switch f.class {
-	case topology.Config, topology.Corruption, topology.Fatal:
+	if f.class == topology.Config || f.class == topology.Corruption || f.class == topology.Fatal {
 		f.fatal = true
 		return f
 	}

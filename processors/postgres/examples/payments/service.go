@@ -123,19 +123,27 @@ var accountName = regexp.MustCompile(`^[a-z0-9-]{1,40}$`)
 
 const centsMax = 100_000_000
 
+// wish is the body of a request.
+type wish struct {
+	Account string `json:"account"`
+	Cents   int64  `json:"cents"`
+}
+
+// readWish returns the payment that a request asks for, unless it is no valid one.
+func readWish(r *http.Request) (p wish, ok bool) {
+	err := json.NewDecoder(r.Body).Decode(&p)
+	return p, err == nil && accountName.MatchString(p.Account) && p.Cents >= 1 && p.Cents <= centsMax
+}
+
 // authorize creates a payment.
 func (v *service) authorize(w http.ResponseWriter, r *http.Request, tx pgx.Tx) error {
-	var p struct {
-		Account string `json:"account"`
-		Cents   int64  `json:"cents"`
-	}
-	err := json.NewDecoder(r.Body).Decode(&p)
-	if err != nil || !accountName.MatchString(p.Account) || p.Cents < 1 || p.Cents > centsMax {
+	p, ok := readWish(r)
+	if !ok {
 		http.Error(w, fmt.Sprintf("a payment has an account and from 1 to %d cents", centsMax), http.StatusUnprocessableEntity)
 		return nil // the same answer for each retry
 	}
 	step := Step{Account: p.Account, Cents: p.Cents, To: authorized}
-	err = tx.QueryRow(r.Context(), "INSERT INTO payments (account, cents) VALUES ($1, $2) RETURNING id", p.Account, p.Cents).Scan(&step.Payment)
+	err := tx.QueryRow(r.Context(), "INSERT INTO payments (account, cents) VALUES ($1, $2) RETURNING id", p.Account, p.Cents).Scan(&step.Payment)
 	if err != nil {
 		return err // left to a retry
 	}
