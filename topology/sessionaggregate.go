@@ -135,7 +135,7 @@ type sessioning[K, V, A any] struct {
 	time  state.Bytes
 	steps sessionSteps[K, V, A]
 	next  Emit[Windowed[K], Change[A]]
-	// twice has values read again for the steps, which may change what they get.
+	// twice has values read again for changes, because the steps may change what they get.
 	twice bool
 	late  *Counter
 	// closer is nil if nothing asks for closed sessions.
@@ -175,23 +175,19 @@ func (x *sessioning[K, V, A]) process(c *Context, r Record[K, V]) error {
 	// A session of one moment, and a record of that moment: Kafka Streams says nothing of the value before.
 	alone := session.Start == session.End
 	var sofar A
+	var change Change[A]
 	for i, e := range x.found {
-		if !alone {
-			if err := x.remove(c, r, e); err != nil {
-				return err
-			}
-		}
-		merged, ok, err := e.Value, true, error(nil)
-		if x.twice && alone {
-			merged, ok, err = x.rows.Get(r.Key, e.Start, e.End)
-		}
+		old, err := x.before(r.Key, e)
 		if err != nil {
 			return err
 		}
-		if ok {
-			if sofar, err = x.steps.merge(r.Key, sofar, i > 0, merged); err != nil {
-				return err
-			}
+		if alone {
+			change.Old = old
+		} else if err := x.remove(c, r, e, old); err != nil {
+			return err
+		}
+		if sofar, err = x.steps.merge(r.Key, sofar, i > 0, e.Value); err != nil {
+			return err
 		}
 	}
 	value, err := result(x.steps.take(sofar, len(x.found) > 0, r))
@@ -209,23 +205,21 @@ func (x *sessioning[K, V, A]) process(c *Context, r Record[K, V]) error {
 	if err != nil {
 		return err
 	}
-	change := Change[A]{New: value}
-	if alone && len(x.found) > 0 {
-		change.Old = Some(x.found[0].Value)
-	}
+	change.New = value
 	return x.emit(c, r, session, change)
 }
 
-// remove deletes a session that becomes part of another one.
-func (x *sessioning[K, V, A]) remove(c *Context, r Record[K, V], e state.SessionEntry[K, A]) error {
-	old := Some(e.Value)
-	if x.twice {
-		v, ok, err := x.rows.Get(r.Key, e.Start, e.End)
-		if err != nil {
-			return err
-		}
-		old = Option[A]{v, ok}
+// before returns the value of a session for a change. The steps may change the one in e.
+func (x *sessioning[K, V, A]) before(key K, e state.SessionEntry[K, A]) (Option[A], error) {
+	if !x.twice {
+		return Some(e.Value), nil
 	}
+	v, ok, err := x.rows.Get(key, e.Start, e.End)
+	return Option[A]{v, ok}, err
+}
+
+// remove deletes a session that becomes part of another one.
+func (x *sessioning[K, V, A]) remove(c *Context, r Record[K, V], e state.SessionEntry[K, A], old Option[A]) error {
 	if err := x.rows.Delete(r.Key, e.Start, e.End); err != nil {
 		return err
 	}
