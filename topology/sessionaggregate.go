@@ -11,7 +11,7 @@ import (
 // values that sessions end with.
 type SessionTable[K, V any] struct {
 	Table[Windowed[K], V]
-	closing *sessionClosing[K, V]
+	closing *closing[K, V]
 }
 
 // CountSessions returns the table of how many records each session of each key has.
@@ -86,7 +86,7 @@ func aggregateSessions[K, V, A any](
 	steps sessionSteps[K, V, A],
 ) SessionTable[K, A] {
 	old := new(bool)
-	closing := &sessionClosing[K, A]{store: store}
+	closing := &closing[K, A]{name: store.name, key: codecOf[K](store.key), value: codecOf[A](store.value)}
 	p := addStateful(s, store, what, defined, opts, func(t *Setup, next Emit[Windowed[K], Change[A]]) Emit[K, V] {
 		x := &sessioning[K, V, A]{
 			gap: w.gap.Milliseconds(), grace: w.grace.Milliseconds(), gate: newGate[K, V](t, false), rows: store.In(t),
@@ -95,7 +95,7 @@ func aggregateSessions[K, V, A any](
 		// Its stream time is the node's: it is committed and reverted with the rows.
 		x.time, _, _ = watch(t, store.name, codecOf[K](store.key), codecOf[A](store.value))
 		if closing.port != nil {
-			x.closer = closing.open(t, x.rows, x.gap+x.grace)
+			x.closer = &sessionCloser[K, A]{openIndex: closing.open(t), after: x.gap + x.grace, rows: x.rows}
 		}
 		return x.process
 	})

@@ -3,7 +3,6 @@ package topology
 import (
 	"encoding/binary"
 
-	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology/graph"
 )
@@ -18,54 +17,15 @@ import (
 // "-closing" behind it. A session that is open when a running application gets its first use of Closed is in it after
 // its next record only.
 func (t SessionTable[K, V]) Closed() Stream[Windowed[K], V] {
-	b := t.builder("Closed")
-	x := t.closing
-	if b.closed {
-		return Stream[Windowed[K], V]{b: b, port: addPort[Windowed[K], V](b, x.node, closedOutlet)}
-	}
-	if x.port == nil {
-		x.port = addPort[Windowed[K], V](b, x.node, closedOutlet)
-		b.addStore(x.node, x.index())
-	}
-	return Stream[Windowed[K], V]{b: b, port: x.port}
+	return t.closing.stream(t.builder("Closed"))
 }
 
-// sessionClosing is what is declared of the closing of sessions.
-type sessionClosing[K, V any] struct {
-	node  *node
-	store Store[state.Session[K, V]]
-	// port is nil if nothing asks for closed sessions.
-	port *port[Windowed[K], V]
-}
-
-// index describes the store of the sessions that are open: the end of each, its key and its beginning, so that those
-// which are over come first. The session store is in the order of the keys. The value is empty for a session with a
-// record that was live, and otherwise the name of the mode of its first record.
-func (x *sessionClosing[K, V]) index() Store[state.KeyValue[[]byte, []byte]] {
-	return KeyValueStore(x.store.name+closingSuffix, schemas.Bytes(), schemas.Bytes())
-}
-
-// open returns the closer for the node that t prepares. after is how long after its end a session takes records.
-func (x *sessionClosing[K, V]) open(t *Setup, rows state.Session[K, V], after int64) *sessionCloser[K, V] {
-	next, err := link(t.graph, x.port)
-	if err != nil {
-		t.errs = append(t.errs, err)
-	}
-	index := x.index()
-	bytes, _, _ := watch(t, index.name, schemas.Bytes(), schemas.Bytes())
-	_, key, _ := watch(t, x.store.name, codecOf[K](x.store.key), codecOf[V](x.store.value))
-	return &sessionCloser[K, V]{after: after, rows: rows, index: bytes, key: key, next: next}
-}
-
-// sessionCloser closes sessions in a graph.
+// sessionCloser closes sessions in a graph. A row of its index has the end of a session, its key and its beginning.
 type sessionCloser[K, V any] struct {
+	openIndex[K, V]
+	// after is how long after its end a session takes records.
 	after int64
 	rows  state.Session[K, V]
-	index state.Bytes
-	key   state.Codec[K]
-	next  Emit[Windowed[K], V]
-	// row is the buffer of keys of the index.
-	row []byte
 }
 
 // rowOf returns the key of a session in the index. It is good until the next call.
@@ -127,9 +87,7 @@ func (x *sessionCloser[K, V]) close(c *Context, before, now int64) error {
 	if to <= from {
 		return nil
 	}
-	bounds := binary.BigEndian.AppendUint64(make([]byte, 0, 2*startBytes), uint64(from))
-	bounds = binary.BigEndian.AppendUint64(bounds, uint64(to))
-	for e, err := range x.index.Scan(state.Range{From: bounds[:startBytes:startBytes], To: bounds[startBytes:]}) {
+	for e, err := range x.index.Scan(timesBetween(from, to)) {
 		if err != nil {
 			return err
 		}

@@ -11,7 +11,7 @@ import (
 // values that windows end with.
 type WindowedTable[K, V any] struct {
 	Table[Windowed[K], V]
-	closing *windowClosing[K, V]
+	closing *closing[K, V]
 }
 
 // CountWindows returns the table of how many records each key has had in each window.
@@ -55,7 +55,7 @@ func aggregateWindows[K, V, A any](
 	take step[K, V, A],
 ) WindowedTable[K, A] {
 	old := new(bool)
-	closing := &windowClosing[K, A]{store: store}
+	closing := &closing[K, A]{name: store.name, key: codecOf[K](store.key), value: codecOf[A](store.value)}
 	p := addStateful(s, store, what, defined, opts, func(t *Setup, next Emit[Windowed[K], Change[A]]) Emit[K, V] {
 		x := &windowing[K, V, A]{
 			spans: w.spans(), gate: newGate[K, V](t, false), rows: store.In(t), take: take, next: next,
@@ -64,7 +64,7 @@ func aggregateWindows[K, V, A any](
 		// Its stream time is the node's: it is committed and reverted with the rows.
 		x.time, _, _ = watch(t, store.name, codecOf[K](store.key), codecOf[A](store.value))
 		if closing.port != nil {
-			x.closer = closing.open(t, x.rows, x.spans)
+			x.closer = openWindowCloser(t, closing, x.rows, x.spans)
 		}
 		return x.process
 	})

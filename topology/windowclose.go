@@ -3,7 +3,6 @@ package topology
 import (
 	"encoding/binary"
 
-	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology/graph"
 )
@@ -20,54 +19,13 @@ import (
 // it. Windows that are open when a running application gets its first use of Closed are not in it, and have
 // no record.
 func (t WindowedTable[K, V]) Closed() Stream[Windowed[K], V] {
-	b := t.builder("Closed")
-	x := t.closing
-	if b.closed {
-		return Stream[Windowed[K], V]{b: b, port: addPort[Windowed[K], V](b, x.node, closedOutlet)}
-	}
-	if x.port == nil {
-		x.port = addPort[Windowed[K], V](b, x.node, closedOutlet)
-		b.addStore(x.node, x.index())
-	}
-	return Stream[Windowed[K], V]{b: b, port: x.port}
+	return t.closing.stream(t.builder("Closed"))
 }
 
-const (
-	// closedOutlet is the name of the outlet of [WindowedTable.Closed].
-	closedOutlet = "closed"
-	// closingSuffix makes the name of the store that it needs.
-	closingSuffix = "-closing"
-)
-
-// windowClosing is what is declared of the closing of windows.
-type windowClosing[K, V any] struct {
-	node  *node
-	store Store[state.Window[K, V]]
-	// port is nil if nobody asks for closed windows.
-	port *port[Windowed[K], V]
-}
-
-// index describes the store of the windows that are open: the beginning of each, followed by its key, so that
-// those which are over come first. The window store is in the order of the keys, and a scan for what is over
-// would read all that is open.
-//
-// The value is empty for a window with a record that was live, and otherwise the name of a mode. A row of its
-// own, anyMode, says that there was such a window ever; it is behind all windows.
-func (x *windowClosing[K, V]) index() Store[state.KeyValue[[]byte, []byte]] {
-	return KeyValueStore(x.store.name+closingSuffix, schemas.Bytes(), schemas.Bytes())
-}
-
-// open returns the closer for the node that t prepares.
-func (x *windowClosing[K, V]) open(t *Setup, rows state.Window[K, V], s spans) *windowCloser[K, V] {
-	next, err := link(t.graph, x.port)
-	if err != nil {
-		t.errs = append(t.errs, err)
-	}
-	index := x.index()
-	bytes, _, _ := watch(t, index.name, schemas.Bytes(), schemas.Bytes())
-	_, key, _ := watch(t, x.store.name, codecOf[K](x.store.key), codecOf[V](x.store.value))
-	closer := &windowCloser[K, V]{spans: s, rows: rows, index: bytes, key: key, next: next}
-	if raw, _, err := t.store(index.name); err == nil { // else watch has noted it
+// openWindowCloser returns the closer for the node that t prepares.
+func openWindowCloser[K, V any](t *Setup, x *closing[K, V], rows state.Window[K, V], s spans) *windowCloser[K, V] {
+	closer := &windowCloser[K, V]{spans: s, rows: rows, openIndex: x.open(t)}
+	if raw, _, err := t.store(x.index().name); err == nil { // else watch has noted it
 		if _, closer.modes, err = raw.Get(anyMode); err != nil {
 			t.errs = append(t.errs, err)
 		}
@@ -75,15 +33,12 @@ func (x *windowClosing[K, V]) open(t *Setup, rows state.Window[K, V], s spans) *
 	return closer
 }
 
-// windowCloser closes windows in a graph.
+// windowCloser closes windows in a graph. A row of its index has the beginning of a window, followed by its key. A row
+// of its own, anyMode, says that there ever was a window that was not live. It is behind all windows.
 type windowCloser[K, V any] struct {
 	spans
-	rows  state.Window[K, V]
-	index state.Bytes
-	key   state.Codec[K]
-	next  Emit[Windowed[K], V]
-	// row is the buffer of keys of the index.
-	row []byte
+	openIndex[K, V]
+	rows state.Window[K, V]
 	// modes says that there may be windows that are not live. It stays set when a record or a round that has set it is undone: then join
 	// looks where it need not.
 	modes bool
@@ -152,10 +107,7 @@ func (x *windowCloser[K, V]) close(c *Context, before, now int64) error {
 		return nil
 	}
 	// What was closed earlier is deleted. To begin behind it spares the database a walk over what it has not yet cleared away.
-	bounds := binary.BigEndian.AppendUint64(make([]byte, 0, 2*startBytes), uint64(max(closed+1, 0)))
-	bounds = binary.BigEndian.AppendUint64(bounds, uint64(last+1))
-	open := state.Range{From: bounds[:startBytes:startBytes], To: bounds[startBytes:]}
-	for e, err := range x.index.Scan(open) {
+	for e, err := range x.index.Scan(timesBetween(max(closed+1, 0), last+1)) {
 		if err != nil {
 			return err
 		}
@@ -165,11 +117,6 @@ func (x *windowCloser[K, V]) close(c *Context, before, now int64) error {
 	}
 	return nil
 }
-
-const (
-	errShortIndex = schemas.Reason("a row of the store of open windows is too short")
-	errIndexMode  = schemas.Reason("a row of the store of open windows has no mode that a window can have")
-)
 
 // pass passes on one window, of a row of the index and its value.
 func (x *windowCloser[K, V]) pass(c *Context, row, mode []byte) error {
@@ -189,20 +136,4 @@ func (x *windowCloser[K, V]) pass(c *Context, row, mode []byte) error {
 		return err
 	}
 	return emitClosed(c, mode, x.next, Windowed[K]{Key: key, Start: start, End: start + x.size}, value, ms)
-}
-
-// emitClosed passes on the value that a window or a session ends with. mode is the value of its row in the index.
-func emitClosed[K, V any](c *Context, mode []byte, next Emit[Windowed[K], V], w Windowed[K], value V, ms int64) error {
-	own := Live
-	if len(mode) > 0 {
-		var err error
-		if own, err = ParseMode(string(mode)); err != nil {
-			return Fail(Corruption, errIndexMode)
-		}
-	}
-	o := c.graph.newOrigin()
-	*o = origin{streamTime: o.streamTime}
-	return c.graph.inMode(own, func() error {
-		return next(c, Record[Windowed[K], V]{Key: w, Value: value, Timestamp: ms, Headers: []Header{}, origin: o})
-	})
 }
