@@ -132,7 +132,7 @@ func closedSessionsTask(tb testing.TB, w topology.SessionWindows) *task {
 }
 
 // TestClosedSessions: a session closes when the stream time has passed its end by more than the gap and the grace, once, with
-// what has become of it. Sessions close by their ends and then by their keys.
+// the value that it has then. Sessions close by their ends and then by their keys.
 func TestClosedSessions(t *testing.T) {
 	k := closedSessionsTask(t, topology.Sessions(10*ms).Grace(5*ms))
 	wantLines(t, k.script("left 1 b p", "left 3 a q", "left 8 a r", "left 16 c s", "left 17 c t", "left 23 c u", "left 7 a v",

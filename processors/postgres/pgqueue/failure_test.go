@@ -268,15 +268,7 @@ func TestPoisonForTheTransaction(t *testing.T) {
 			return nil
 		},
 		"context of the handler ends": func(ctx context.Context, s *stage, tx pgx.Tx) error {
-			ctx, cancel := context.WithCancel(ctx)
-			var watch sync.WaitGroup
-			watch.Go(func() {
-				defer cancel()
-				pgtest.Await(s.t, "the statement sleeps", func() bool { return s.db.Sleeping(s.t) > 0 })
-			})
-			defer watch.Wait()
-			_, err := tx.Exec(ctx, "SELECT pg_sleep(3600)")
-			return err
+			return s.db.Interrupted(ctx, s.t, tx)
 		},
 		"serialization failure": func(ctx context.Context, _ *stage, tx pgx.Tx) error {
 			_, err := tx.Exec(ctx, "DO $$ BEGIN RAISE 'again' USING ERRCODE = '40001'; END $$")

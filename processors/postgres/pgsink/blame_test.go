@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -120,16 +119,7 @@ func TestOffsetIsLocked(t *testing.T) {
 func TestRecordEndsConnection(t *testing.T) {
 	for name, fail := range map[string]func(ctx context.Context, s *stage, tx pgx.Tx) error{
 		"context of Apply ends": func(ctx context.Context, s *stage, tx pgx.Tx) error {
-			ctx, cancel := context.WithCancel(ctx)
-			defer cancel()
-			var watch sync.WaitGroup
-			watch.Go(func() {
-				defer cancel()
-				pgtest.Await(s.t, "the statement sleeps", func() bool { return s.db.Sleeping(s.t) > 0 })
-			})
-			defer watch.Wait()
-			_, err := tx.Exec(ctx, "SELECT pg_sleep(60)")
-			return err
+			return s.db.Interrupted(ctx, s.t, tx)
 		},
 		"pause": func(ctx context.Context, s *stage, tx pgx.Tx) error {
 			session := tx.Conn().PgConn().PID()

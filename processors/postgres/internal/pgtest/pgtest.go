@@ -263,8 +263,18 @@ func (db *Database) Waiting(t testing.TB) int64 {
 	return db.Int(t, `SELECT count(*) FROM pg_stat_activity WHERE datname = $1 AND wait_event_type = 'Lock'`, db.name)
 }
 
-// Sleeping returns how many sessions of the database run pg_sleep.
-func (db *Database) Sleeping(t testing.TB) int64 {
+// Interrupted runs a statement in tx that sleeps, and ends its context when the database says that it does.
+func (db *Database) Interrupted(ctx context.Context, t testing.TB, tx pgx.Tx) error {
 	t.Helper()
-	return db.Int(t, `SELECT count(*) FROM pg_stat_activity WHERE datname = $1 AND wait_event = 'PgSleep'`, db.name)
+	ctx, cancel := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		defer cancel()
+		Await(t, "the statement sleeps", func() bool {
+			return db.Int(t, `SELECT count(*) FROM pg_stat_activity WHERE datname = $1 AND wait_event = 'PgSleep'`, db.name) > 0
+		})
+	})
+	defer watch.Wait()
+	_, err := tx.Exec(ctx, "SELECT pg_sleep(3600)")
+	return err
 }
