@@ -155,7 +155,7 @@ func (q *Queue) status(e *Entry, f failed, counts bool) Status {
 	return RetryableFailed
 }
 
-// fail ends the claim of an entry that has had no effect. It returns what has become of the entry, and whether
+// fail ends the claim of an entry that has had no effect. It returns the new status of the entry, and whether
 // the claim was still there.
 func (q *Queue) fail(ctx context.Context, e *Entry, f failed) (status Status, there bool, err error) {
 	pause := work.Pause(max(1, e.Attempts), q.config.RetryMin, q.config.RetryMax)
