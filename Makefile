@@ -9,11 +9,15 @@ REPORT    ?= $(CURDIR)/bench
 REVISION  ?= $(shell git describe --always --abbrev=12 2>/dev/null)$(shell git rev-parse -q --verify HEAD >/dev/null 2>&1 && { git diff --quiet HEAD -- . ':!bench/RESULTS.*' || echo -dirty; })
 
 # Builds do not hold the path of the checkout: checkouts at different paths share the build cache.
+# The output of cgo is shared too, with the paths of the checkout that ran cgo. The pass cgocall opens these paths, and fails when that checkout
+# is gone. So vet leaves cgocall to lint, and lint builds without -trimpath.
 export GOFLAGS := $(strip $(filter-out -trimpath,$(shell $(GO) env GOFLAGS)) -trimpath)
 
 # TEST_TAGS are the build tags of every test, separated by commas. With synctests the Kafka client works inside testing/synctest.
 # With onceward_failpoints a test can fail one application at a point, or break one of its mechanisms.
 TEST_TAGS  ?= synctests,onceward_failpoints
+# VET are the flags of go vet.
+VET        = -tags $(TEST_TAGS) -cgocall=false
 # TEST_FLAGS are further flags of go test, such as -count=1.
 TEST_FLAGS ?=
 # The gate leaves the long scenarios to nightly, and tries the same cases each time: rapid takes its seed from the environment. In short runs it
@@ -49,10 +53,10 @@ drill: ## 100,000 captures through a fake gateway that loses replies, with kills
 	ONCEWARD_REQUIRE_KAFKA=$(KAFKA) $(GO) test -count=1 -v -timeout 30m -run '^TestDrill$$' ./examples/capture -full
 
 test: ## vet and every test but the long ones and those on real Kafka; Go alone
-	$(GO) vet -tags $(TEST_TAGS) ./...
+	$(GO) vet $(VET) ./...
 	$(GATE) $(GO_ALONE) $(IN_MEMORY) $(GO) test $(WAITING) $(GATE_FLAGS) -vet off -timeout 20m $(PACKAGES)
 	CGO_ENABLED=0 $(GATE) $(GO_ALONE) $(GO) test $(GATE_FLAGS) -vet off -run 'Memory|GCPercent' ./state/pebblestore # whose allocator is another one then
-	$(GO) -C $(POSTGRES) vet -tags $(TEST_TAGS) ./...
+	$(GO) -C $(POSTGRES) vet $(VET) ./...
 	ONCEWARD_POSTGRES_URL=none $(GATE) $(GO_ALONE) $(GO) -C $(POSTGRES) test $(GATE_FLAGS) -vet off -timeout 20m ./...
 	@echo "not in make test: real Kafka (make test-kafka), PostgreSQL (make test-postgres), the race detector (make race), the long tests (make nightly)"
 
@@ -112,6 +116,7 @@ soak-state: ## a database under a million writes with crashes, on a file system 
 verify-copy: ## Kafka's own TransactionsTest on real Kafka: 100,000 records, 750 a transaction, client and broker bounced; needs Java 17 and Maven
 	ONCEWARD_REQUIRE_KAFKA=1 $(GO) test -count=1 -v -timeout 30m -run '^TestCopy' ./e2e/conformance -full
 
+lint: export GOFLAGS := $(filter-out -trimpath,$(GOFLAGS))
 lint: prose ## static analysis with the import rules, and make prose
 	$(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION) run
 	cd $(POSTGRES) && $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION) run
