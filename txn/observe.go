@@ -132,10 +132,7 @@ func (a *App) notReady() []string {
 // notAtWork says why not all tasks of the process are open.
 func (a *App) notAtWork() []string {
 	s := a.current()
-	if s != nil && !s.Joined() {
-		return []string{"the process is not a member of the group yet"}
-	}
-	status := a.Status() // after the assignment, so that its tasks are seen
+	status := a.Status()
 	if s == nil || status.State != Running {
 		reason := "the application is " + string(status.State)
 		if status.Reason != "" {

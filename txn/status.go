@@ -38,7 +38,9 @@ const (
 	Created State = "created"
 	// Starting: reaching the cluster, verifying topics, ending what a previous life left open.
 	Starting State = "starting"
-	// Running: a member of the group, or joining it.
+	// Joining: waiting for the group to take the instance in. Reason says what the group waits for.
+	Joining State = "joining"
+	// Running: a member of the group, with the tasks that the group gives it.
 	Running State = "running"
 	// Reconnecting: a membership has ended and the next one is begun, as when brokers were away or a task is resumed. Reason says why.
 	Reconnecting State = "reconnecting"
@@ -64,7 +66,7 @@ type Status struct {
 	Application string `json:"application"`
 	Instance    string `json:"instance"`
 	State       State  `json:"state"`
-	// Reason is set while the state is Reconnecting.
+	// Reason is set while the state is Joining or Reconnecting.
 	Reason string `json:"reason,omitempty"`
 	// HTTP is where the endpoint of Config.HTTP listens, with the port that was taken; empty without one.
 	HTTP   string       `json:"http,omitempty"`
@@ -221,6 +223,9 @@ func (a *App) Status() Status {
 	current, in := a.mu.session, a.mu.in
 	a.mu.Unlock()
 	if current != nil {
+		if s.State == Running && !current.Joined() { // asked before the tasks, so that an assignment is seen
+			s.State, s.Reason = Joining, "the process is not a member of the group yet; the group waits for its other members, for one that died until its session timeout"
+		}
 		s.Tasks = taskStatuses(current.Tasks(), current.Ends())
 		for _, f := range in.lookout.Found() {
 			s.Hanging = append(s.Hanging, hangingStatus(f))

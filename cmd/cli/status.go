@@ -37,7 +37,7 @@ type instanceStatus struct {
 	Application string    `json:"application"`
 	Instance    string    `json:"instance"`
 	State       txn.State `json:"state"`
-	// Reason says why it is reconnecting.
+	// Reason says what it waits for while it is joining, and why it is reconnecting.
 	Reason string       `json:"reason,omitempty"`
 	Totals txn.Totals   `json:"totals"`
 	Tasks  []taskStatus `json:"tasks"`
@@ -128,7 +128,7 @@ func writeStatus(out io.Writer, s txn.Status) error {
 	fmt.Fprintf(&text, "commits\t%d\naborts\t%d\nretries\t%d\n", t.Commits, t.Aborts, t.Retries)
 	if s.PeersAddress != "" {
 		fmt.Fprintf(&text, "peers\tconnect at %s\n", s.PeersAddress)
-	} else if s.State == txn.Running {
+	} else if s.State == txn.Joining || s.State == txn.Running {
 		text.WriteString("peers\toff\n")
 	}
 	if len(s.Tasks) > 0 {

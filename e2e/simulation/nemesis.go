@@ -210,7 +210,7 @@ func (n *nemesis) watch() {
 // look finds tasks that have stopped. A full disk stops one until there is space; nothing else may, but a failpoint.
 func (r *run) look(l *life) {
 	status := l.app.Status()
-	l.ran = l.ran || status.State == txn.Running
+	l.ran = l.ran || status.State == txn.Joining || status.State == txn.Running
 	for _, task := range status.Tasks {
 		if task.State != txn.TaskStopped || diskFull(task.Reason) {
 			continue
