@@ -194,6 +194,6 @@
 //
 // # Concurrency
 //
-// Call Main once at a time in a process, because it handles signals and reads the environment. All
+// Call Run or Main once at a time in a process, because it handles signals and reads the environment. All
 // goroutines that it starts have ended when it returns.
 package cli
