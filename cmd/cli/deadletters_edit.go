@@ -17,7 +17,7 @@ import (
 	"github.com/onceward/onceward/txn/admin"
 )
 
-// deadLettersEditCommand writes another edition of a letter.
+// deadLettersEditCommand writes another edition of a dead letter.
 type deadLettersEditCommand struct {
 	ID string `arg:"" placeholder:"ID" help:"The id of the letter, as list shows it."`
 	letterTopic

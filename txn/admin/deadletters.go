@@ -345,7 +345,7 @@ func (t *letterTopic) scan(ctx context.Context, partition int32, start, end int6
 		edited: map[letterKey]*broker.Record{}, redriven: map[letterKey]mark{}, sessions: map[string]bool{},
 	}
 	editions := map[letterKey]int{}
-	older := map[letterKey]letterKey{} // by their keys in older marks, the first letters that have them
+	older := map[letterKey]letterKey{} // by their keys in older marks, the first dead letters with them
 	err := t.read(ctx, partition, start, end, func(r *broker.Record) error {
 		if m, ok := parseMark(r); ok {
 			idx.redriven[m.letter], idx.sessions[m.session] = m, true

@@ -259,7 +259,7 @@ func TestSilentHostOfTwoIsFenced(t *testing.T) {
 		if s := w.status("b", "a"); s.Suspicion != "fenced" {
 			t.Errorf("a sees %+v", s)
 		}
-		if s := w.status("a", "b"); !strings.Contains(s.Suspicion, "left to the session time-out: fencing has failed: no broker answers") {
+		if s := w.status("a", "b"); !strings.Contains(s.Suspicion, "left to the session timeout: fencing has failed: no broker answers") {
 			t.Errorf("b sees %+v", s)
 		}
 	})
