@@ -82,6 +82,11 @@ var tableTopologies = map[string]func(b *topology.Builder){
 		t.Into(hoursTopic)
 		t.Closed().Into(topology.Topic("final-hours", topology.WindowedCodec(schemas.String(), time.Hour), schemas.Int64()))
 	},
+	"sliding": func(b *topology.Builder) {
+		w := topology.Sliding(time.Hour).Grace(time.Minute)
+		store := topology.WindowStore("counts", schemas.String(), schemas.Int64(), w.Retention())
+		topology.CountWindows(topology.From(b, wordsTopic), w, store).Into(hoursTopic)
+	},
 	"sessions": func(b *topology.Builder) {
 		w := topology.Sessions(time.Minute).Grace(time.Second)
 		store := topology.SessionStore("counts", schemas.String(), schemas.Int64(), w.Retention())

@@ -124,7 +124,7 @@
 //
 // # Windows
 //
-// [Tumbling] and [Hopping] make [Windows] of event time, and their [Windows.Grace] says how late a record may
+// [Tumbling], [Hopping] and [Sliding] make [Windows] of event time, and their [Windows.Grace] says how late a record may
 // be. [CountWindows], [ReduceWindows] and [AggregateWindows] keep an aggregate for each key and window, under
 // [Windowed] keys, for which [WindowedCodec] is the codec in topics. The clock of the node is the largest
 // timestamp that it has got itself. It is part of the state of its store: a record that fails does not move
@@ -193,7 +193,7 @@
 // # What it is not
 //
 // There is no clock for user code, except for the value that a punctuation by the wall clock is given; no I/O and
-// no broker. Joins of two streams, joins by a foreign key, global tables and sliding
-// windows have no operators yet; nor have versioned stores. docs/decisions says what each would reuse, and that what is stored
+// no broker. Joins of two streams, joins by a foreign key and global tables
+// have no operators yet; nor have versioned stores. docs/decisions says what each would reuse, and that what is stored
 // stays as it is.
 package topology

@@ -66,6 +66,16 @@ var operators = []struct {
 		counts := CountWindows(From(b, numbersIn), w, WindowStore("windows", schemas.Int64(), schemas.Int64(), w.Retention()))
 		counts.Into(Topic("out", WindowedCodec(schemas.Int64(), time.Hour), schemas.Int64()))
 	}, 1},
+	{"Sliding", func(b *Builder) {
+		w := Sliding(time.Hour)
+		counts := CountWindows(From(b, numbersIn), w, WindowStore("windows", schemas.Int64(), schemas.Int64(), w.Retention()))
+		counts.Into(Topic("out", WindowedCodec(schemas.Int64(), time.Hour), schemas.Int64()))
+	}, 80},
+	{"Sessions", func(b *Builder) {
+		w := Sessions(time.Hour)
+		counts := CountSessions(From(b, numbersIn), w, SessionStore("sessions", schemas.Int64(), schemas.Int64(), w.Retention()))
+		counts.Into(Topic("out", SessionCodec(schemas.Int64()), schemas.Int64()))
+	}, 80},
 	{"Closed", func(b *Builder) {
 		w := Tumbling(time.Hour)
 		counts := CountWindows(From(b, numbersIn), w, WindowStore("windows", schemas.Int64(), schemas.Int64(), w.Retention()))

@@ -96,6 +96,8 @@
 //   - What a window emits when it closes has headers there: those of the last record in it if it is suppressed, and those of the record
 //     that has closed it if it is emitted on close, whatever its key. Here it has none, for it is made of many records.
 //   - An update of a session has no headers there. Here it has those of the record, as every other update on both sides.
+//   - A suppression of Kafka Streams emits a sliding window a millisecond before it takes no more records, and emits it again after a record
+//     of that moment. Here it is emitted once, as Kafka Streams does on close. Those two are compared.
 //   - A session that is closed stays as it is here. There a late record joins it if the store still has it, and a session that was
 //     emitted on close is emitted again. A store that keeps sessions for as long as they take records has the same updates, but
 //     emitting on close finds none of them there. So package topology compares closed sessions with the updates, and this package the

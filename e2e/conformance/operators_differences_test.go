@@ -35,6 +35,11 @@ func closedWindow(key string, n int64, id byte) string {
 	return line
 }
 
+// slidingWindow is the line of a sliding window of a key that ends at 1000 and has counted n.
+func slidingWindow(key string, n int64) string {
+	return wrote(1000, string(binary.BigEndian.AppendUint64([]byte(key), 1000-windowSize)), n)
+}
+
 // closedWindowRecords are two records in one window, and one that closes it.
 var closedWindowRecords = []caseRecord{
 	keyValue("in", 1001, "a", 1).with("id", []byte{1}), keyValue("in", 1000, "a", 2).with("id", []byte{2}),
@@ -110,6 +115,17 @@ var differences = map[string]difference{
 		declare: closingOperators["count-tumbling-on-close"].declare,
 		here:    caseOutputs{closedWindow("a", 2, 0)},
 		there:   caseOutputs{closedWindow("a", 2, 3)},
+	},
+	"count-sliding-suppressed": {
+		why: "a suppression takes the end of a window for its first moment outside, so it emits a sliding window while the window still takes " +
+			"records, and then again; here a window is emitted when it takes no more",
+		records: []caseRecord{
+			keyValue("in", 1000, "a", 1), keyValue("in", 1000+windowGrace, "b", 2), keyValue("in", 1000, "a", 3),
+			keyValue("in", 1001+windowGrace, "b", 4),
+		},
+		declare: slidingOperators["count-sliding-on-close"].declare,
+		here:    caseOutputs{slidingWindow("a", 2)},
+		there:   caseOutputs{slidingWindow("a", 1), slidingWindow("a", 2)},
 	},
 	"aggregate-grouped": {
 		why: "the first change of a key has the initial aggregate for its old value there, and none here, so that there a second " +

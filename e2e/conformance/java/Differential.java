@@ -46,6 +46,7 @@ import org.apache.kafka.streams.kstream.Named;
 import org.apache.kafka.streams.kstream.Produced;
 import org.apache.kafka.streams.kstream.Repartitioned;
 import org.apache.kafka.streams.kstream.SessionWindows;
+import org.apache.kafka.streams.kstream.SlidingWindows;
 import org.apache.kafka.streams.kstream.Suppressed;
 import org.apache.kafka.streams.kstream.TimeWindowedKStream;
 import org.apache.kafka.streams.kstream.TimeWindows;
@@ -105,6 +106,7 @@ public final class Differential {
         aggregations();
         windows();
         closings();
+        sliding();
         tables();
         times();
         invalid();
@@ -561,6 +563,29 @@ public final class Differential {
         operators.put("aggregate-hopping-on-close", b -> windowed(aggregateOnClose(b, hopping())));
     }
 
+    private static SlidingWindows around(final long grace) {
+        return SlidingWindows.ofTimeDifferenceAndGrace(Duration.ofMillis(SIZE), Duration.ofMillis(grace));
+    }
+
+    private static TimeWindowedKStream<String, Long> sliding(final StreamsBuilder b, final long grace) {
+        return in(b).groupByKey().windowedBy(around(grace));
+    }
+
+    private static KTable<Windowed<String>, Long> removing(final TimeWindowedKStream<String, Long> s) {
+        return s.aggregate(() -> 100L, (k, v, agg) -> (agg + v) % 7 == 0 ? null : agg + v, keeping("aggregate"));
+    }
+
+    private void sliding() {
+        operators.put("count-sliding", b -> windowed(sliding(b, GRACE).count(keeping("count"))));
+        operators.put("count-sliding-no-grace", b -> windowed(sliding(b, 0).count(keeping("count"))));
+        operators.put("reduce-sliding", b -> windowed(sliding(b, GRACE).reduce((x, y) -> 2 * x - y, keeping("reduce"))));
+        operators.put("aggregate-sliding", b -> windowed(removing(sliding(b, GRACE))));
+        operators.put("count-sliding-on-close", b -> windowed(onClose(sliding(b, GRACE)).count(keeping("count"))));
+        operators.put("count-sliding-no-grace-on-close", b -> windowed(onClose(sliding(b, 0)).count(keeping("count"))));
+        operators.put("reduce-sliding-on-close", b -> windowed(onClose(sliding(b, GRACE)).reduce((x, y) -> 2 * x - y, keeping("reduce"))));
+        operators.put("aggregate-sliding-on-close", b -> windowed(removing(onClose(sliding(b, GRACE)))));
+    }
+
     private static KTable<String, Long> table(final StreamsBuilder b, final String topic) {
         return b.table(topic, Consumed.with(STRING, LONG), store(topic + "-table"));
     }
@@ -644,6 +669,7 @@ public final class Differential {
 
     /** What differs from ours on purpose. */
     private void differences() {
+        operators.put("count-sliding-suppressed", b -> windowed(closed(sliding(b, GRACE).count(keeping("count")))));
         operators.put("punctuate-stream-time-as-it-is", b -> punctuated(b, true, PunctuationType.STREAM_TIME));
         operators.put("partition-time-merge", b -> to(in(b, new UsePartitionTimeOnInvalidTimestamp()).merge(b.stream("other",
             Consumed.with(STRING, LONG).withTimestampExtractor(new UsePartitionTimeOnInvalidTimestamp()))), "out"));
