@@ -87,6 +87,11 @@ var tableTopologies = map[string]func(b *topology.Builder){
 		store := topology.WindowStore("counts", schemas.String(), schemas.Int64(), w.Retention())
 		topology.CountWindows(topology.From(b, wordsTopic), w, store).Into(hoursTopic)
 	},
+	"cogroup": func(b *topology.Builder) {
+		lengths := topology.Fold(topology.From(b, wordsTopic), func(sum int64, r word) (int64, error) { return sum + int64(len(r.Value)), nil })
+		amounts := topology.Fold(topology.From(b, amountsTopic), addAmounts)
+		topology.Cogroup([]topology.Folded[string, int64]{lengths, amounts}, amountStore("sums"), nil).Into(resultsTopic)
+	},
 	"sessions": func(b *topology.Builder) {
 		w := topology.Sessions(time.Minute).Grace(time.Second)
 		store := topology.SessionStore("counts", schemas.String(), schemas.Int64(), w.Retention())

@@ -95,12 +95,16 @@
 //	ToTable           a stream                       the last record's          that record's
 //	Count, Reduce,    a stream                       aggregate of its records   largest of its records
 //	Aggregate
+//	Cogroup           several streams, each with a   aggregate of the records   largest of its records
+//	                  function (Fold)
 //	CountTable, ...   a table, grouped by another    aggregate of the entries   largest of its changes
 //	                  key with GroupTable            that are in the group
 //	CountWindows,...  a stream, by key and window    aggregate of the records   largest of its records
 //	                                                 in the window
 //	CountSessions,... a stream, by key and session   aggregate of the records   end of the session
 //	                                                 in the session
+//	CogroupWindows,   as Cogroup, by key and window  as those of one stream     as those of one stream
+//	CogroupSessions   or session
 //
 // The store of a topic has a changelog of its own, unless [RestoreFromTopic] says that the topic is as good.
 //

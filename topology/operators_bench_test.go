@@ -76,6 +76,10 @@ var operators = []struct {
 		counts := CountSessions(From(b, numbersIn), w, SessionStore("sessions", schemas.Int64(), schemas.Int64(), w.Retention()))
 		counts.Into(Topic("out", SessionCodec(schemas.Int64()), schemas.Int64()))
 	}, 80},
+	{"Cogroup", func(b *Builder) {
+		count := func(n int64, _ number) (int64, error) { return n + 1, nil }
+		Cogroup([]Folded[int64, int64]{Fold(From(b, numbersIn), count)}, numbersStore, nil).Into(numbersOut)
+	}, 1},
 	{"Closed", func(b *Builder) {
 		w := Tumbling(time.Hour)
 		counts := CountWindows(From(b, numbersIn), w, WindowStore("windows", schemas.Int64(), schemas.Int64(), w.Retention()))

@@ -104,6 +104,8 @@
 //     updates with those of Kafka Streams.
 //   - A second record of the same moment as the session changes its value there without the value before, so that a second
 //     aggregation would count both. Here the change has it.
+//   - Each stream of a cogroup has a clock of its own there, by which its records are late. Here all of them have the clock of the store. The
+//     cases have a grace that makes no record late.
 //   - The first change of an aggregate has the initial one for its old value in Kafka Streams, and none here, where a second aggregation
 //     would subtract what was never added.
 //
@@ -113,7 +115,7 @@
 //
 //   - Names of nodes and of sub-topologies: positions there, and the user's here. So is the order of nodes and arrows, sorted here.
 //   - Processors that only Kafka Streams has: the step from a table to a stream (KTABLE-TOSTREAM), the passes behind a split, the filter in
-//     front of a repartition topic, the two sides of a table join, whose stores are those of our one processor, and the buffer of a
+//     front of a repartition topic, the two sides of a table join and the streams of a cogroup, whose stores are those of our one processor, and the buffer of a
 //     suppression with its store. The store that our windows wait in until they close, <store>-closing, is left out likewise.
 //   - The indentation of the line of a sub-topology: all but the first are a blank further left there.
 //

@@ -35,6 +35,11 @@ func closedWindow(key string, n int64, id byte) string {
 	return line
 }
 
+// windowFrom is the line of a window of a key that begins with its last record and has the value v.
+func windowFrom(at int64, key string, v int64) string {
+	return wrote(at, string(binary.BigEndian.AppendUint64([]byte(key), uint64(at))), v)
+}
+
 // slidingWindow is the line of a sliding window of a key that ends at 1000 and has counted n.
 func slidingWindow(key string, n int64) string {
 	return wrote(1000, string(binary.BigEndian.AppendUint64([]byte(key), 1000-windowSize)), n)
@@ -126,6 +131,14 @@ var differences = map[string]difference{
 		declare: slidingOperators["count-sliding-on-close"].declare,
 		here:    caseOutputs{slidingWindow("a", 2)},
 		there:   caseOutputs{slidingWindow("a", 1), slidingWindow("a", 2)},
+	},
+	"cogroup-tumbling-late": {
+		why: "each stream of a cogroup has a clock of its own there, so that a record is late or not by the records of its stream; here they " +
+			"have one clock, which is in the store and closes the windows",
+		records: []caseRecord{keyValue("in", 1000, "a", 1), keyValue("in", 2000, "b", 2), keyValue("other", 1000, "a", 3)},
+		declare: func(b *topology.Builder) { cogroupTumbling(b, windowGrace*ms).Into(windowedOut) },
+		here:    caseOutputs{windowFrom(1000, "a", 101), windowFrom(2000, "b", 102)},
+		there:   caseOutputs{windowFrom(1000, "a", 101), windowFrom(2000, "b", 102), windowFrom(1000, "a", 199)},
 	},
 	"aggregate-grouped": {
 		why: "the first change of a key has the initial aggregate for its old value there, and none here, so that there a second " +

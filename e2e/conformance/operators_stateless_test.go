@@ -16,11 +16,11 @@ type (
 var (
 	operatorGroups = []map[string]operator{
 		statelessOperators, dynamicOperators, headerOperators, processorOperators, aggregationOperators, tableOperators, windowOperators,
-		closingOperators, slidingOperators, timeOperators, invalidTimeOperators,
+		closingOperators, slidingOperators, cogroupOperators, timeOperators, invalidTimeOperators,
 	}
 	controlGroups = []map[string]control{
 		statelessControls, headerControls, processorControls, tableControls, windowControls, countControls, closingControls,
-		slidingControls, invalidControls,
+		slidingControls, cogroupControls, invalidControls,
 	}
 )
 
