@@ -156,6 +156,14 @@ func ExampleSessionCodec() {
 	// Output: session:string: "ann\x00\x00\x00\x00\x00\x00\xea`\x00\x00\x00\x00\x00\x00\x00\x01" <nil>
 }
 
+// A key that people read, for a topic that they look into.
+func ExampleWindowedTextCodec() {
+	codec := topology.WindowedTextCodec(schemas.String())
+	b, err := codec.Append(nil, topology.Windowed[string]{Key: "ann", Start: 60_000, End: 120_000})
+	fmt.Printf("%s: %s %v\n", codec.Name(), b, err)
+	// Output: windowed-text:string: ann@1970-01-01T00:01:00.000Z/1970-01-01T00:02:00.000Z <nil>
+}
+
 // The bytes of a windowed key are the key, and the beginning of the window.
 func ExampleWindowedCodec() {
 	codec := topology.WindowedCodec(schemas.String(), time.Minute)
