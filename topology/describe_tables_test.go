@@ -92,6 +92,10 @@ var tableTopologies = map[string]func(b *topology.Builder){
 		amounts := topology.Fold(topology.From(b, amountsTopic), addAmounts)
 		topology.Cogroup([]topology.Folded[string, int64]{lengths, amounts}, amountStore("sums"), nil).Into(resultsTopic)
 	},
+	"suppress": func(b *topology.Builder) {
+		t := topology.TableFrom(b, amountsTopic, amountStore("latest"))
+		t.Suppress("limit", schemas.String(), schemas.Int64(), topology.UntilTimeLimit(time.Minute).MaxRecords(1000)).Into(resultsTopic)
+	},
 	"sessions": func(b *topology.Builder) {
 		w := topology.Sessions(time.Minute).Grace(time.Second)
 		store := topology.SessionStore("counts", schemas.String(), schemas.Int64(), w.Retention())

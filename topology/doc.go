@@ -124,13 +124,15 @@
 // of a key has no old value, where there an aggregation says that it was the initial one, so that a second
 // aggregation subtracts what was never added.
 //
+// [Table.Suppress] makes a table with fewer changes: the changes of a key that come within a time limit become one.
+//
 // A table becomes a stream again by [Table.Stream], [Table.Changes] or [Table.Into].
 //
 // # Windows
 //
 // [Tumbling], [Hopping] and [Sliding] make [Windows] of event time, and their [Windows.Grace] says how late a record may
 // be. [CountWindows], [ReduceWindows] and [AggregateWindows] keep an aggregate for each key and window, under
-// [Windowed] keys, for which [WindowedCodec] is the codec in topics. The clock of the node is the largest
+// [Windowed] keys, for which [WindowedCodec] is the codec in topics, and [WindowedTextCodec] where people look. The clock of the node is the largest
 // timestamp that it has got itself. It is part of the state of its store: a record that fails does not move
 // it, and a restart does not set it back.
 //

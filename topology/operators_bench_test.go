@@ -80,6 +80,10 @@ var operators = []struct {
 		count := func(n int64, _ number) (int64, error) { return n + 1, nil }
 		Cogroup([]Folded[int64, int64]{Fold(From(b, numbersIn), count)}, numbersStore, nil).Into(numbersOut)
 	}, 1},
+	{"Suppress", func(b *Builder) {
+		table := TableFrom(b, numbersIn, numbersStore)
+		table.Suppress("limit", schemas.Int64(), schemas.Int64(), UntilTimeLimit(time.Hour).MaxRecords(1<<20)).Into(numbersOut)
+	}, 6},
 	{"Closed", func(b *Builder) {
 		w := Tumbling(time.Hour)
 		counts := CountWindows(From(b, numbersIn), w, WindowStore("windows", schemas.Int64(), schemas.Int64(), w.Retention()))

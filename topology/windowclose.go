@@ -163,5 +163,5 @@ func (x *windowCloser[K, V]) pass(c *Context, row, mode []byte) error {
 	if err := x.index.Delete(row); err != nil || !ok {
 		return err
 	}
-	return emitClosed(c, mode, x.next, Windowed[K]{Key: key, Start: start, End: start + x.size}, value, ms)
+	return emitAs(c, mode, x.next, Windowed[K]{Key: key, Start: start, End: start + x.size}, value, ms)
 }

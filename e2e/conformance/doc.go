@@ -104,6 +104,8 @@
 //     updates with those of Kafka Streams.
 //   - A second record of the same moment as the session changes its value there without the value before, so that a second
 //     aggregation would count both. Here the change has it.
+//   - The old value of a change that a suppression emits is the one before the last change there, which was never emitted. Here it is the
+//     one that was emitted last. The emitted record has the headers of the last record there, and none here.
 //   - Each stream of a cogroup has a clock of its own there, by which its records are late. Here all of them have the clock of the store. The
 //     cases have a grace that makes no record late.
 //   - The first change of an aggregate has the initial one for its old value in Kafka Streams, and none here, where a second aggregation

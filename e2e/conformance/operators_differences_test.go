@@ -140,6 +140,21 @@ var differences = map[string]difference{
 		here:    caseOutputs{windowFrom(1000, "a", 101), windowFrom(2000, "b", 102)},
 		there:   caseOutputs{windowFrom(1000, "a", 101), windowFrom(2000, "b", 102), windowFrom(1000, "a", 199)},
 	},
+	"suppress-grouped": {
+		why: "the old value of what a suppression lets go is the one before the last change there, which was never emitted, so that an " +
+			"aggregation subtracts what was never added to it; here it is the one that was emitted last",
+		records: []caseRecord{
+			keyValue("in", 1000, "a", 1), keyValue("in", 1001, "a", 2), keyValue("in", 1020, "b", 9), keyValue("in", 1030, "a", 3),
+			keyValue("in", 1031, "a", 4), keyValue("in", 1050, "b", 9),
+		},
+		declare: func(b *topology.Builder) {
+			moved := topology.GroupTable(suppressInput(b, limit()), "moved", strCodec, longCodec,
+				func(k string, v int64) (string, int64, error) { return k, v, nil })
+			topology.ReduceTable(moved, stored("reduce"), addToGroup, takeFromGroup).Into(numbers("out"))
+		},
+		here:  caseOutputs{wrote(1001, "a", 2), wrote(1020, "b", 9), wrote(1031, "a", 4)},
+		there: caseOutputs{wrote(1001, "a", 2), wrote(1020, "b", 9), wrote(1031, "a", 3)},
+	},
 	"aggregate-grouped": {
 		why: "the first change of a key has the initial aggregate for its old value there, and none here, so that there a second " +
 			"aggregation subtracts what was never added to it",

@@ -110,6 +110,7 @@ public final class Differential {
         sliding();
         cogroups();
         tables();
+        suppressions();
         times();
         invalid();
         differences();
@@ -667,6 +668,20 @@ public final class Differential {
         });
     }
 
+    private static <K> Suppressed<K> limit(final Suppressed.BufferConfig<?> buffer) {
+        return Suppressed.<K>untilTimeLimit(Duration.ofMillis(SIZE), buffer).withName("limit");
+    }
+
+    private void suppressions() {
+        operators.put("suppress", b -> to(in(b).groupByKey().count(store("count"))
+            .suppress(limit(Suppressed.BufferConfig.unbounded())).toStream(), "out"));
+        operators.put("suppress-table", b -> to(table(b, "in").suppress(limit(Suppressed.BufferConfig.unbounded())).toStream(), "out"));
+        operators.put("suppress-max-records", b -> to(table(b, "in").suppress(limit(Suppressed.BufferConfig.maxRecords(2))).toStream(), "out"));
+        operators.put("suppress-windowed", b -> windowed(count(windowedBy(b, hopping())).suppress(limit(Suppressed.BufferConfig.maxRecords(5)))));
+        operators.put("suppress-join", b -> to(table(b, "other").leftJoin(
+            table(b, "in").suppress(limit(Suppressed.BufferConfig.unbounded())), (l, r) -> l + or(r, 1000)).toStream(), "out"));
+    }
+
     /** The value is the time. One that is negative is invalid, unless there is the partition's to take in place of it. */
     private static final class ValueTime implements TimestampExtractor {
         private final boolean usePartitionTime;
@@ -718,6 +733,9 @@ public final class Differential {
 
     /** What differs from ours on purpose. */
     private void differences() {
+        operators.put("suppress-grouped", b -> to(table(b, "in").suppress(limit(Suppressed.BufferConfig.unbounded()))
+            .groupBy((k, v) -> KeyValue.pair(k, v), Grouped.with("moved", STRING, LONG))
+            .reduce(Long::sum, (agg, v) -> agg - v, store("reduce")).toStream(), "out"));
         operators.put("cogroup-tumbling-late", b -> windowed(cogroupTumbling(b, Duration.ofMillis(GRACE))));
         operators.put("count-sliding-suppressed", b -> windowed(closed(sliding(b, GRACE).count(keeping("count")))));
         operators.put("punctuate-stream-time-as-it-is", b -> punctuated(b, true, PunctuationType.STREAM_TIME));
