@@ -81,7 +81,9 @@ func (t *Topology) Description() graph.Description {
 }
 
 func (n *node) describe(application string) graph.NodeDescription {
-	d := graph.NodeDescription{Name: n.name, Kind: strings.ToLower(n.kind.String()), Stores: n.storeNames(), Windows: n.windows}
+	d := graph.NodeDescription{
+		Name: n.name, Kind: strings.ToLower(n.kind.String()), Stores: n.storeNames(), Windows: n.windows, Suppression: n.suppression,
+	}
 	if n.kind != processorNode {
 		d.Topic = n.topic.on(application)
 		d.KeyFormat, d.ValueFormat = n.topic.formats.key, n.topic.formats.value

@@ -82,6 +82,20 @@ var tableTopologies = map[string]func(b *topology.Builder){
 		t.Into(hoursTopic)
 		t.Closed().Into(topology.Topic("final-hours", topology.WindowedCodec(schemas.String(), time.Hour), schemas.Int64()))
 	},
+	"sliding": func(b *topology.Builder) {
+		w := topology.Sliding(time.Hour).Grace(time.Minute)
+		store := topology.WindowStore("counts", schemas.String(), schemas.Int64(), w.Retention())
+		topology.CountWindows(topology.From(b, wordsTopic), w, store).Into(hoursTopic)
+	},
+	"cogroup": func(b *topology.Builder) {
+		lengths := topology.Fold(topology.From(b, wordsTopic), func(sum int64, r word) (int64, error) { return sum + int64(len(r.Value)), nil })
+		amounts := topology.Fold(topology.From(b, amountsTopic), addAmounts)
+		topology.Cogroup([]topology.Folded[string, int64]{lengths, amounts}, amountStore("sums"), nil).Into(resultsTopic)
+	},
+	"suppress": func(b *topology.Builder) {
+		t := topology.TableFrom(b, amountsTopic, amountStore("latest"))
+		t.Suppress("limit", schemas.String(), schemas.Int64(), topology.UntilTimeLimit(time.Minute).MaxRecords(1000)).Into(resultsTopic)
+	},
 	"sessions": func(b *topology.Builder) {
 		w := topology.Sessions(time.Minute).Grace(time.Second)
 		store := topology.SessionStore("counts", schemas.String(), schemas.Int64(), w.Retention())

@@ -95,12 +95,16 @@
 //	ToTable           a stream                       the last record's          that record's
 //	Count, Reduce,    a stream                       aggregate of its records   largest of its records
 //	Aggregate
+//	Cogroup           several streams, each with a   aggregate of the records   largest of its records
+//	                  function (Fold)
 //	CountTable, ...   a table, grouped by another    aggregate of the entries   largest of its changes
 //	                  key with GroupTable            that are in the group
 //	CountWindows,...  a stream, by key and window    aggregate of the records   largest of its records
 //	                                                 in the window
 //	CountSessions,... a stream, by key and session   aggregate of the records   end of the session
 //	                                                 in the session
+//	CogroupWindows,   as Cogroup, by key and window  as those of one stream     as those of one stream
+//	CogroupSessions   or session
 //
 // The store of a topic has a changelog of its own, unless [RestoreFromTopic] says that the topic is as good.
 //
@@ -120,13 +124,15 @@
 // of a key has no old value, where there an aggregation says that it was the initial one, so that a second
 // aggregation subtracts what was never added.
 //
+// [Table.Suppress] makes a table with fewer changes: the changes of a key that come within a time limit become one.
+//
 // A table becomes a stream again by [Table.Stream], [Table.Changes] or [Table.Into].
 //
 // # Windows
 //
-// [Tumbling] and [Hopping] make [Windows] of event time, and their [Windows.Grace] says how late a record may
+// [Tumbling], [Hopping] and [Sliding] make [Windows] of event time, and their [Windows.Grace] says how late a record may
 // be. [CountWindows], [ReduceWindows] and [AggregateWindows] keep an aggregate for each key and window, under
-// [Windowed] keys, for which [WindowedCodec] is the codec in topics. The clock of the node is the largest
+// [Windowed] keys, for which [WindowedCodec] is the codec in topics, and [WindowedTextCodec] where people look. The clock of the node is the largest
 // timestamp that it has got itself. It is part of the state of its store: a record that fails does not move
 // it, and a restart does not set it back.
 //
@@ -193,7 +199,7 @@
 // # What it is not
 //
 // There is no clock for user code, except for the value that a punctuation by the wall clock is given; no I/O and
-// no broker. Joins of two streams, joins by a foreign key, global tables and sliding
-// windows have no operators yet; nor have versioned stores. docs/decisions says what each would reuse, and that what is stored
+// no broker. Joins of two streams, joins by a foreign key and global tables
+// have no operators yet; nor have versioned stores. docs/decisions says what each would reuse, and that what is stored
 // stays as it is.
 package topology

@@ -12,7 +12,7 @@ import (
 )
 
 // Fingerprint returns 32 hexadecimal digits that stand for the structure of the topology: its
-// subtopologies, nodes, edges, outlets, topics, stores, windows, and the names of their codecs. The order of
+// subtopologies, nodes, edges, outlets, topics, stores, windows, suppressions, and the names of their codecs. The order of
 // declarations, the application id, policies, starts and numbers of partitions do not count, and nor does
 // what the functions do, which nobody can see.
 func (t *Topology) Fingerprint() string { return t.fingerprint }
@@ -53,6 +53,9 @@ func (t *Topology) writeStructure(w io.Writer) {
 			}
 			if n.windows != "" {
 				fmt.Fprintf(w, " windows %q", n.windows)
+			}
+			if n.suppression != "" {
+				fmt.Fprintf(w, " suppression %q", n.suppression)
 			}
 			parents := make([]string, len(n.parents))
 			for i, p := range n.parents {

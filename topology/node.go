@@ -42,6 +42,8 @@ type node struct {
 	rekeyed *node
 	// windows says what windows the node makes; empty if it makes none.
 	windows string
+	// suppression says how long the node holds changes back; empty if it does not.
+	suppression string
 	// clauses are what the node says about itself.
 	clauses []Clause
 	// horizon is nil if the node has declared none.

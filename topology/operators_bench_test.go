@@ -66,6 +66,24 @@ var operators = []struct {
 		counts := CountWindows(From(b, numbersIn), w, WindowStore("windows", schemas.Int64(), schemas.Int64(), w.Retention()))
 		counts.Into(Topic("out", WindowedCodec(schemas.Int64(), time.Hour), schemas.Int64()))
 	}, 1},
+	{"Sliding", func(b *Builder) {
+		w := Sliding(time.Hour)
+		counts := CountWindows(From(b, numbersIn), w, WindowStore("windows", schemas.Int64(), schemas.Int64(), w.Retention()))
+		counts.Into(Topic("out", WindowedCodec(schemas.Int64(), time.Hour), schemas.Int64()))
+	}, 80},
+	{"Sessions", func(b *Builder) {
+		w := Sessions(time.Hour)
+		counts := CountSessions(From(b, numbersIn), w, SessionStore("sessions", schemas.Int64(), schemas.Int64(), w.Retention()))
+		counts.Into(Topic("out", SessionCodec(schemas.Int64()), schemas.Int64()))
+	}, 80},
+	{"Cogroup", func(b *Builder) {
+		count := func(n int64, _ number) (int64, error) { return n + 1, nil }
+		Cogroup([]Folded[int64, int64]{Fold(From(b, numbersIn), count)}, numbersStore, nil).Into(numbersOut)
+	}, 1},
+	{"Suppress", func(b *Builder) {
+		table := TableFrom(b, numbersIn, numbersStore)
+		table.Suppress("limit", schemas.Int64(), schemas.Int64(), UntilTimeLimit(time.Hour).MaxRecords(1<<20)).Into(numbersOut)
+	}, 6},
 	{"Closed", func(b *Builder) {
 		w := Tumbling(time.Hour)
 		counts := CountWindows(From(b, numbersIn), w, WindowStore("windows", schemas.Int64(), schemas.Int64(), w.Retention()))

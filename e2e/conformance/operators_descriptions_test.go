@@ -96,8 +96,9 @@ func (s subtopology) check() error {
 var (
 	// onlyThere are the processors of Kafka Streams that have none like them here.
 	onlyThere = regexp.MustCompile(`^(KTABLE-TOSTREAM-\d+|KTABLE-SUPPRESS-\d+|split-\d|.*-repartition-filter)$`)
-	// tableJoinSides are those of a table join, with the store of the other one.
-	tableJoinSides = regexp.MustCompile(`^KTABLE-(JOIN|LEFT|OUTER)(THIS|OTHER)-\d+$`)
+	// sides are those of a table join, with the store of the other one, and the streams of a cogroup, with its store. Here they are one
+	// processor with what is behind them.
+	sides = regexp.MustCompile(`^(KTABLE-(JOIN|LEFT|OUTER)(THIS|OTHER)|COGROUPKSTREAM-AGGREGATE)-\d+$`)
 )
 
 // reduce takes out what the package documentation says that the two sides do not share.
@@ -105,7 +106,7 @@ func (s subtopology) reduce() {
 	for _, name := range slices.Sorted(maps.Keys(s)) {
 		n := s[name]
 		switch {
-		case tableJoinSides.MatchString(name):
+		case sides.MatchString(name):
 			for _, to := range n.next {
 				s[to].has = append(s[to].has, n.has...)
 			}

@@ -16,11 +16,11 @@ type (
 var (
 	operatorGroups = []map[string]operator{
 		statelessOperators, dynamicOperators, headerOperators, processorOperators, aggregationOperators, tableOperators, windowOperators,
-		closingOperators, timeOperators, invalidTimeOperators,
+		closingOperators, slidingOperators, cogroupOperators, suppressOperators, timeOperators, invalidTimeOperators,
 	}
 	controlGroups = []map[string]control{
 		statelessControls, headerControls, processorControls, tableControls, windowControls, countControls, closingControls,
-		invalidControls,
+		slidingControls, cogroupControls, suppressControls, invalidControls,
 	}
 )
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -138,7 +139,11 @@ func buildOperator(t *testing.T, declare func(b *topology.Builder)) *topology.To
 func TestOperatorsDoWhatKafkaStreamsDoes(t *testing.T) {
 	t.Parallel()
 	operators, controls := allOperators(t), controlsByOperator(t)
-	names := slices.Sorted(maps.Keys(operators))
+	asked, err := regexp.Compile(*operatorNames)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(operators)), func(name string) bool { return !asked.MatchString(name) })
 	var cases []operatorCase
 	for _, name := range names {
 		cases = append(cases, casesOf(name, operators[name])...)

@@ -34,6 +34,8 @@ const (
 	AttributeStart = "start"
 	// AttributeWindows are the windows that a node makes.
 	AttributeWindows = "windows"
+	// AttributeSuppression is how long a node holds changes back.
+	AttributeSuppression = "suppression"
 	// AttributeWiring is what a node is, which stores it uses, and where it leads.
 	AttributeWiring = "wiring"
 )
@@ -137,6 +139,7 @@ func factsOf(d Description) facts {
 			f[factKey{SubjectNode, n.Name, AttributeExistence}] = "a " + n.Kind
 			f[factKey{SubjectNode, n.Name, AttributeWiring}] = n.wiring()
 			f[factKey{SubjectNode, n.Name, AttributeWindows}] = cmp.Or(n.Windows, "none")
+			f[factKey{SubjectNode, n.Name, AttributeSuppression}] = cmp.Or(n.Suppression, "none")
 			if n.Kind == SinkKind {
 				f[factKey{SubjectNode, n.Name, AttributeFormats}] = codecNames(n.KeyFormat, n.ValueFormat)
 			}

@@ -74,6 +74,8 @@ type NodeDescription struct {
 	Stores []string `json:"stores,omitempty"`
 	// Windows are those that an aggregation makes, in words; empty for other nodes.
 	Windows string `json:"windows,omitempty"`
+	// Suppression is how long a node holds changes back, in words; empty for other nodes.
+	Suppression string `json:"suppression,omitempty"`
 	// Next are sorted by outlet and node.
 	Next []EdgeDescription `json:"next,omitempty"`
 }

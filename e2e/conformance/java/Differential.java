@@ -36,6 +36,7 @@ import org.apache.kafka.streams.TestOutputTopic;
 import org.apache.kafka.streams.Topology;
 import org.apache.kafka.streams.TopologyTestDriver;
 import org.apache.kafka.streams.kstream.Branched;
+import org.apache.kafka.streams.kstream.CogroupedKStream;
 import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.EmitStrategy;
 import org.apache.kafka.streams.kstream.Grouped;
@@ -46,6 +47,7 @@ import org.apache.kafka.streams.kstream.Named;
 import org.apache.kafka.streams.kstream.Produced;
 import org.apache.kafka.streams.kstream.Repartitioned;
 import org.apache.kafka.streams.kstream.SessionWindows;
+import org.apache.kafka.streams.kstream.SlidingWindows;
 import org.apache.kafka.streams.kstream.Suppressed;
 import org.apache.kafka.streams.kstream.TimeWindowedKStream;
 import org.apache.kafka.streams.kstream.TimeWindows;
@@ -105,7 +107,10 @@ public final class Differential {
         aggregations();
         windows();
         closings();
+        sliding();
+        cogroups();
         tables();
+        suppressions();
         times();
         invalid();
         differences();
@@ -561,6 +566,76 @@ public final class Differential {
         operators.put("aggregate-hopping-on-close", b -> windowed(aggregateOnClose(b, hopping())));
     }
 
+    private static SlidingWindows around(final long grace) {
+        return SlidingWindows.ofTimeDifferenceAndGrace(Duration.ofMillis(SIZE), Duration.ofMillis(grace));
+    }
+
+    private static TimeWindowedKStream<String, Long> sliding(final StreamsBuilder b, final long grace) {
+        return in(b).groupByKey().windowedBy(around(grace));
+    }
+
+    private static KTable<Windowed<String>, Long> removing(final TimeWindowedKStream<String, Long> s) {
+        return s.aggregate(() -> 100L, (k, v, agg) -> (agg + v) % 7 == 0 ? null : agg + v, keeping("aggregate"));
+    }
+
+    private void sliding() {
+        operators.put("count-sliding", b -> windowed(sliding(b, GRACE).count(keeping("count"))));
+        operators.put("count-sliding-no-grace", b -> windowed(sliding(b, 0).count(keeping("count"))));
+        operators.put("reduce-sliding", b -> windowed(sliding(b, GRACE).reduce((x, y) -> 2 * x - y, keeping("reduce"))));
+        operators.put("aggregate-sliding", b -> windowed(removing(sliding(b, GRACE))));
+        operators.put("count-sliding-on-close", b -> windowed(onClose(sliding(b, GRACE)).count(keeping("count"))));
+        operators.put("count-sliding-no-grace-on-close", b -> windowed(onClose(sliding(b, 0)).count(keeping("count"))));
+        operators.put("reduce-sliding-on-close", b -> windowed(onClose(sliding(b, GRACE)).reduce((x, y) -> 2 * x - y, keeping("reduce"))));
+        operators.put("aggregate-sliding-on-close", b -> windowed(removing(onClose(sliding(b, GRACE)))));
+    }
+
+    /** Two streams with one aggregate. The topics that drop nulls of their own get none, so that both sides count the same. */
+    private static CogroupedKStream<String, Long> cogroup(final KStream<String, Long> in, final KStream<String, Long> other) {
+        return in.groupByKey().<Long>cogroup((k, v, agg) -> (agg + v) % 7 == 0 ? null : agg + v)
+            .cogroup(other.groupByKey(), (k, v, agg) -> 2 * agg - v);
+    }
+
+    private static CogroupedKStream<String, Long> cogroup(final StreamsBuilder b) {
+        return cogroup(in(b), b.stream("other", Consumed.with(STRING, LONG)));
+    }
+
+    private static CogroupedKStream<String, Long> cogroupValues(final StreamsBuilder b) {
+        return cogroup(values(b), b.stream("other", Consumed.with(STRING, LONG)).filter((k, v) -> k == null || v != null).mapValues(v -> v));
+    }
+
+    /** Each of the two nodes has a stream time of its own there. With this grace nothing is late for either. */
+    private static final Duration LONG_GRACE = Duration.ofHours(1);
+
+    private static Materialized<String, Long, SessionStore<Bytes, byte[]>> keepingSessions(final String name) {
+        return Materialized.<String, Long>as(Stores.inMemorySessionStore(name, Duration.ofHours(2))).withKeySerde(STRING).withValueSerde(LONG);
+    }
+
+    private static Materialized<String, Long, WindowStore<Bytes, byte[]>> keepingLonger(final String name) {
+        return Materialized.<String, Long>as(Stores.inMemoryWindowStore(name, Duration.ofHours(2), Duration.ofMillis(SIZE), false))
+            .withKeySerde(STRING).withValueSerde(LONG);
+    }
+
+    private static KTable<Windowed<String>, Long> cogroupTumbling(final StreamsBuilder b, final Duration grace) {
+        return cogroupValues(b).windowedBy(TimeWindows.ofSizeAndGrace(Duration.ofMillis(SIZE), grace))
+            .aggregate(() -> 100L, keepingLonger("cogroup"));
+    }
+
+    private void cogroups() {
+        operators.put("cogroup", b -> to(cogroup(b).aggregate(() -> 100L, store("cogroup")).toStream(), "out"));
+        operators.put("cogroup-tumbling", b -> windowed(cogroupTumbling(b, LONG_GRACE)));
+        operators.put("cogroup-hopping", b -> windowed(cogroupValues(b)
+            .windowedBy(TimeWindows.ofSizeAndGrace(Duration.ofMillis(SIZE), LONG_GRACE).advanceBy(Duration.ofMillis(ADVANCE)))
+            .aggregate(() -> 100L, keepingLonger("cogroup"))));
+        operators.put("cogroup-sliding", b -> windowed(cogroup(b)
+            .windowedBy(SlidingWindows.ofTimeDifferenceAndGrace(Duration.ofMillis(SIZE), LONG_GRACE))
+            .aggregate(() -> 100L, keepingLonger("cogroup"))));
+        operators.put("cogroup-sessions", b -> sessions(cogroupValues(b)
+            .windowedBy(SessionWindows.ofInactivityGapAndGrace(Duration.ofMillis(SIZE), LONG_GRACE))
+            .aggregate(() -> 100L, (k, x, y) -> x - y, keepingSessions("cogroup"))));
+        operators.put("cogroup-of-three", b -> to(cogroup(b).cogroup(b.stream("third", Consumed.with(STRING, LONG)).groupByKey(), (k, v, agg) -> agg - 3)
+            .aggregate(() -> 100L, store("cogroup")).toStream(), "out"));
+    }
+
     private static KTable<String, Long> table(final StreamsBuilder b, final String topic) {
         return b.table(topic, Consumed.with(STRING, LONG), store(topic + "-table"));
     }
@@ -591,6 +666,20 @@ public final class Differential {
             final KTable<String, Long> sums = s.groupByKey().reduce(Long::sum, store("sums"));
             to(sums.join(s.groupByKey().count(store("counts")), (sum, n) -> sum * 1000 + n).toStream(), "out");
         });
+    }
+
+    private static <K> Suppressed<K> limit(final Suppressed.BufferConfig<?> buffer) {
+        return Suppressed.<K>untilTimeLimit(Duration.ofMillis(SIZE), buffer).withName("limit");
+    }
+
+    private void suppressions() {
+        operators.put("suppress", b -> to(in(b).groupByKey().count(store("count"))
+            .suppress(limit(Suppressed.BufferConfig.unbounded())).toStream(), "out"));
+        operators.put("suppress-table", b -> to(table(b, "in").suppress(limit(Suppressed.BufferConfig.unbounded())).toStream(), "out"));
+        operators.put("suppress-max-records", b -> to(table(b, "in").suppress(limit(Suppressed.BufferConfig.maxRecords(2))).toStream(), "out"));
+        operators.put("suppress-windowed", b -> windowed(count(windowedBy(b, hopping())).suppress(limit(Suppressed.BufferConfig.maxRecords(5)))));
+        operators.put("suppress-join", b -> to(table(b, "other").leftJoin(
+            table(b, "in").suppress(limit(Suppressed.BufferConfig.unbounded())), (l, r) -> l + or(r, 1000)).toStream(), "out"));
     }
 
     /** The value is the time. One that is negative is invalid, unless there is the partition's to take in place of it. */
@@ -644,6 +733,11 @@ public final class Differential {
 
     /** What differs from ours on purpose. */
     private void differences() {
+        operators.put("suppress-grouped", b -> to(table(b, "in").suppress(limit(Suppressed.BufferConfig.unbounded()))
+            .groupBy((k, v) -> KeyValue.pair(k, v), Grouped.with("moved", STRING, LONG))
+            .reduce(Long::sum, (agg, v) -> agg - v, store("reduce")).toStream(), "out"));
+        operators.put("cogroup-tumbling-late", b -> windowed(cogroupTumbling(b, Duration.ofMillis(GRACE))));
+        operators.put("count-sliding-suppressed", b -> windowed(closed(sliding(b, GRACE).count(keeping("count")))));
         operators.put("punctuate-stream-time-as-it-is", b -> punctuated(b, true, PunctuationType.STREAM_TIME));
         operators.put("partition-time-merge", b -> to(in(b, new UsePartitionTimeOnInvalidTimestamp()).merge(b.stream("other",
             Consumed.with(STRING, LONG).withTimestampExtractor(new UsePartitionTimeOnInvalidTimestamp()))), "out"));
