@@ -456,3 +456,42 @@ func TestForeignKeyAfterBuild(t *testing.T) {
 		t.Errorf("the topology has become\n%s", after)
 	}
 }
+
+// TestForeignKeyNull: where a key can be null, a foreign key that is null is none.
+func TestForeignKeyNull(t *testing.T) {
+	d := newDriven(t, func(b *topology.Builder) {
+		right := topology.Topic("right", topology.Nullable(schemas.String()), schemas.String())
+		rows := topology.TimestampedStore("rows", optionText{}, schemas.String())
+		topology.JoinForeignKey(topology.TableFrom(b, leftTopic, leftTable), topology.TableFrom(b, right, rows), "join",
+			func(key, v string) (topology.Option[textOpt], error) {
+				foreign, err := byInitial(key, v)
+				return topology.Some(foreign), err
+			}, plus).Into(resultTopic)
+	})
+	d.steps([][2]string{
+		{"left 1 a x1", ""}, {"right 2 x R", "a=x1+R@2"}, {"left 3 a n", "a=-@3"}, {"left 4 a x2", "a=x2+R@4"},
+	}...)
+	if n := d.Count("join", "null-foreign-key"); n != 1 {
+		t.Errorf("%d rows without a foreign key are counted, want 1", n)
+	}
+}
+
+// TestForeignKeyOrigin: with KeepOrigin the dead letter of an answer names the record that has led to it.
+func TestForeignKeyOrigin(t *testing.T) {
+	d := newDriven(t, func(b *topology.Builder) {
+		topology.JoinForeignKey(topology.TableFrom(b, leftTopic, leftTable), topology.TableFrom(b, rightTopic, rightTable), "join", byInitial,
+			func(_, _, _ string) (string, error) { return "", errors.New("bad") }, topology.KeepOrigin()).Into(resultTopic)
+	})
+	d.pipe("left", 1, "a", "x1")
+	d.pipe("right", 2, "x", "R")
+	d.pipe("left", 3, "a", "x2")
+	letters, err := d.DeadLetters()
+	if err != nil || len(letters) != 2 {
+		t.Fatalf("the dead letters are %v, %v", letters, err)
+	}
+	for i, want := range []string{"right 0", "left 1"} {
+		if s := letters[i].Info.Source; fmt.Sprint(s.Topic, " ", s.Offset) != want {
+			t.Errorf("dead letter %d names %s %d, want %s", i, s.Topic, s.Offset, want)
+		}
+	}
+}
