@@ -117,6 +117,10 @@
 // [JoinStreamTable] and [LeftJoinStreamTable] give the records of a stream the row that a table has for their key at
 // that moment. They keep nothing either, and a change of the table emits nothing.
 //
+// [JoinForeignKey] and [LeftJoinForeignKey] join the rows of a table with the row of another one that each names. The tables
+// may have different tasks, so that the rows subscribe, and are answered, through two internal topics. The results are in no
+// store.
+//
 // Records with a null key, if its codec takes one, and of aggregations those with a null value, are left out and
 // counted ("null-key", "null-value"); see also [SkipNullKeys]. A later record wins, also if its timestamp is
 // smaller. Every record makes its changes at once; there is no cache that sums up several. In all this a table
@@ -199,7 +203,7 @@
 // # What it is not
 //
 // There is no clock for user code, except for the value that a punctuation by the wall clock is given; no I/O and
-// no broker. Joins of two streams, joins by a foreign key and global tables
-// have no operators yet; nor have versioned stores. docs/decisions says what each would reuse, and that what is stored
+// no broker. Joins of two streams and global tables have no operators yet; nor have versioned stores.
+// docs/decisions says what each would reuse, and that what is stored
 // stays as it is.
 package topology

@@ -71,7 +71,7 @@ type node struct {
 	// restores says that tables are restored from the topic of the source, and tables are those.
 	restores bool
 	tables   []restoredTable
-	// looksOnly says that the node writes to none of its stores.
+	// looksOnly says that the node writes to none of its stores but the one that it is named after.
 	looksOnly bool
 	// feedback says that a sink writes to a source of the topology on purpose.
 	feedback bool

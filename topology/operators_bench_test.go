@@ -57,6 +57,11 @@ var operators = []struct {
 		s := From(b, numbersIn)
 		JoinStreamTable(s, ToTable(s, numbersStore), "sum", func(_, v, row int64) (int64, error) { return v + row, nil }).Into(numbersOut)
 	}, 1},
+	{"JoinForeignKey", func(b *Builder) { // the left side
+		others := TableFrom(b, Topic("others", schemas.Int64(), schemas.Int64()), TimestampedStore("other-numbers", schemas.Int64(), schemas.Int64()))
+		JoinForeignKey(TableFrom(b, numbersIn, numbersStore), others, "joined", func(_, v int64) (Option[int64], error) { return Some(v % 7), nil },
+			func(_, l, r int64) (int64, error) { return l + r, nil })
+	}, 1},
 	{"GroupTable", func(b *Builder) {
 		GroupTable(TableFrom(b, numbersIn, numbersStore), "groups", schemas.Int64(), schemas.Int64(),
 			func(k, v int64) (int64, int64, error) { return k % 7, v, nil })

@@ -57,6 +57,7 @@ func (j streamTableJoin[K, V, T, V2]) add(
 		b.mistakeAt(n.pos, name, fmt.Errorf("a table cannot be joined: %w", errForeign))
 		return joined
 	}
+	t.wantRows()
 	n.stores = slices.Clone(t.view.stores)
 	b.checkKeyed(n, s.rekeyed)
 	n.clause(KeyAssumption, "a record meets the row with its key; the stream and the topics of the table have the same partitions").

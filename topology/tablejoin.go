@@ -70,6 +70,8 @@ func (j tableJoin[K, L, R, V]) add(
 		b.mistakeAt(n.pos, name, fmt.Errorf("a table cannot be joined: %w", errForeign))
 		return Table[K, V]{b: b, port: addPort[K, Change[V]](b, n, ""), view: view[K, V]{wantOld: func() {}}}
 	}
+	left.wantRows()
+	right.wantRows()
 	n.stores = unionOf(left.view.stores, right.view.stores)
 	// Where one side is enough, only its old value tells a delete from a key that was never there.
 	if !j.needRight {
@@ -122,6 +124,8 @@ func (j tableJoin[K, L, R, V]) add(
 			right.view.wantOld()
 			*old = true
 		},
+		key:   left.view.key,
+		value: codecOf[V](left.view.value),
 	}}
 }
 
