@@ -85,7 +85,7 @@ type Config struct {
 	// creates what a topology has gained (RebuildFromInput of package txn/admin) goes by the rounds topic.
 	InternalReplicas  int16
 	InternalMinInSync int
-	// AcceptLostRows opens tasks whose windows, sessions or ids would be restored from a changelog that may have lost rows which the store
+	// AcceptLostRows opens tasks whose windows, sessions, series or ids would be restored from a changelog that may have lost rows which the store
 	// can still read: aggregates then begin again, and ids are taken for new. By default such a task stops. It can only be where
 	// retention.ms of the changelog is not -1; the default of the changelogs that Onceward creates is -1.
 	AcceptLostRows bool

@@ -59,7 +59,7 @@
 //
 // Rows are shown by key and value as the store's codecs have made them, with the times that the kind of the store has
 // beside them: window_start, session_start and session_end, valid_from, timestamp. Keys that are given, those of ranges
-// included, are such keys. Stores of windows, sessions and ids have their rows in the order of time first.
+// included, are such keys. Stores of windows, sessions, series and ids have their rows in the order of time first.
 //
 // state export writes lines of JSON: {"type":"partition"} with the positions before the rows of each partition,
 // {"type":"row"} with "key" and "value" as the codecs read them, or "key_text", "key_hex" or "key_base64" (and so
