@@ -12,7 +12,7 @@ import (
 // they expire. Copies share a buffer, so that a Series and its copies are for one goroutine, like the Bytes below.
 //
 // All times are milliseconds since the epoch, from 0 to the year 2262. The store has a stream time, the largest time
-// that was ever added, and a retention. A value whose time is at or before stream time - retention has expired: no
+// that was ever added, and a retention. A value has expired if its time is at or before stream time - retention. Then no
 // method sees it any more, and adding it does nothing.
 //
 // Rows and changelog records are those of a window store of Kafka Streams that retains duplicates, as its joins of two
@@ -125,7 +125,7 @@ func (s Series[K, V]) Fetch(key K, from, to int64) iter.Seq2[SeriesEntry[V], err
 		s.rows.scanReadable(within, false, from, to, func(e Entry, err error) bool {
 			var v SeriesEntry[V]
 			if err == nil {
-				// What is between begins with the key. It is of the key if nothing more is in it.
+				// All keys in the range begin with the key. A longer one is another key.
 				if len(e.Key) != len(encoded)+seriesSuffix {
 					return true
 				}

@@ -74,8 +74,8 @@
 //   - What the broker would refuse at commit time, when it costs the whole round, is refused here, when it
 //     costs one record: sizes, null keys, timestamps. Unknown topics are refused when the graph is made.
 //
-// A record costs no map, no reflection, and no allocation beyond those of codecs and user code: what is
-// encoded lies in chunks of memory that many records share and that are never reused.
+// A record costs no map and no reflection. It costs no allocation beyond those of codecs, user code and scans of stores:
+// what is encoded lies in chunks of memory that many records share and that are never reused.
 //
 // # Keys
 //
@@ -112,6 +112,9 @@
 //
 // [JoinStreamTable] and [LeftJoinStreamTable] give the records of a stream the row that a table has for their key at
 // that moment. They keep nothing either, and a change of the table emits nothing.
+//
+// [JoinStreams], [LeftJoinStreams] and [OuterJoinStreams] join the records of two streams whose timestamps are near
+// each other, as [JoinWindows] say. They keep the records of both streams for that time.
 //
 // Records with a null key, if its codec takes one, and of aggregations those with a null value, are left out and
 // counted ("null-key", "null-value"); see also [SkipNullKeys]. A later record wins, also if its timestamp is
@@ -193,7 +196,7 @@
 // # What it is not
 //
 // There is no clock for user code, except for the value that a punctuation by the wall clock is given; no I/O and
-// no broker. Joins of two streams, joins by a foreign key, global tables and sliding
+// no broker. Joins by a foreign key, global tables and sliding
 // windows have no operators yet; nor have versioned stores. docs/decisions says what each would reuse, and that what is stored
 // stays as it is.
 package topology

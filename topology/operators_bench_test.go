@@ -31,7 +31,7 @@ func mapFilterMap(b *Builder) {
 }
 
 // operators are the topologies that are measured, and how many allocations a record may cost: one for each row that is written,
-// which belongs to the store.
+// which belongs to the store, and those of the store's scans.
 var operators = []struct {
 	name    string
 	declare func(b *Builder)
@@ -57,6 +57,16 @@ var operators = []struct {
 		s := From(b, numbersIn)
 		JoinStreamTable(s, ToTable(s, numbersStore), "sum", func(_, v, row int64) (int64, error) { return v + row, nil }).Into(numbersOut)
 	}, 1},
+	{"JoinStreams", func(b *Builder) {
+		s, n := From(b, numbersIn), schemas.Int64()
+		JoinStreams(s, From(b, Topic("other", n, n)), "sum", Within(time.Second), n, n, n, func(_, l, r int64) (int64, error) { return l + r, nil }).
+			Into(numbersOut)
+	}, 28},
+	{"CountSessions", func(b *Builder) {
+		w := Sessions(time.Second)
+		counts := CountSessions(From(b, numbersIn), w, SessionStore("sessions", schemas.Int64(), schemas.Int64(), w.Retention()))
+		counts.Into(Topic("out", SessionCodec(schemas.Int64()), schemas.Int64()))
+	}, 24},
 	{"GroupTable", func(b *Builder) {
 		GroupTable(TableFrom(b, numbersIn, numbersStore), "groups", schemas.Int64(), schemas.Int64(),
 			func(k, v int64) (int64, int64, error) { return k % 7, v, nil })

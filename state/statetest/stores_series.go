@@ -11,7 +11,7 @@ import (
 // seriesSubject is the series store. It holds the true retention, whatever the view believes in.
 type seriesSubject struct{ retention int64 }
 
-// seriesStep is the time between two moments of a series: few of them, so that many values share one.
+// seriesStep is the time between two moments of a series. It is long, so that many values share a moment.
 const seriesStep = 8 * storeUnit
 
 func (seriesSubject) moment(at int64) int64 { return at - at%seriesStep }
