@@ -96,8 +96,10 @@ func (s subtopology) check() error {
 var (
 	// onlyThere are the processors of Kafka Streams that have none like them here.
 	onlyThere = regexp.MustCompile(`^(KTABLE-TOSTREAM-\d+|KTABLE-SUPPRESS-\d+|split-\d|.*-repartition-filter)$`)
-	// tableJoinSides are those of a table join, with the store of the other one.
-	tableJoinSides = regexp.MustCompile(`^KTABLE-(JOIN|LEFT|OUTER)(THIS|OTHER)-\d+$`)
+	// joinSides are those of a join of tables, with the store of the other one, or of streams.
+	joinSides = regexp.MustCompile(`^(KTABLE-(JOIN|LEFT|OUTER)(THIS|OTHER)-\d+|join-(this|other)-windowed|join-(outer-)?(this|other)-join)$`)
+	// waiting are the stores of what waits until a window closes.
+	waiting = regexp.MustCompile(`-closing$|-(left|outer)-shared-join-store$`)
 )
 
 // reduce takes out what the package documentation says that the two sides do not share.
@@ -105,15 +107,18 @@ func (s subtopology) reduce() {
 	for _, name := range slices.Sorted(maps.Keys(s)) {
 		n := s[name]
 		switch {
-		case tableJoinSides.MatchString(name):
+		case joinSides.MatchString(name):
 			for _, to := range n.next {
 				s[to].has = append(s[to].has, n.has...)
 			}
 			s.takeOut(n)
 		case onlyThere.MatchString(name):
 			s.takeOut(n)
-		case n.kind == "Processor":
-			n.has = slices.DeleteFunc(n.has, func(store string) bool { return strings.HasSuffix(store, "-closing") })
+		}
+	}
+	for _, n := range s {
+		if n.kind == "Processor" {
+			n.has = slices.DeleteFunc(n.has, waiting.MatchString)
 		}
 	}
 }

@@ -16,11 +16,11 @@ type (
 var (
 	operatorGroups = []map[string]operator{
 		statelessOperators, dynamicOperators, headerOperators, processorOperators, aggregationOperators, tableOperators, windowOperators,
-		closingOperators, timeOperators, invalidTimeOperators,
+		closingOperators, timeOperators, invalidTimeOperators, streamJoinOperators,
 	}
 	controlGroups = []map[string]control{
 		statelessControls, headerControls, processorControls, tableControls, windowControls, countControls, closingControls,
-		invalidControls,
+		invalidControls, streamJoinControls,
 	}
 )
 
