@@ -53,8 +53,10 @@ func (s waitingSide) between(tag byte, before, now int64) (r state.Range, some b
 // close passes on the records whose windows are closed at the stream time now and were not at the one before, in the
 // order of their times.
 func (x *openRecords) close(c *Context, before, now int64) error {
-	x.due = x.due[:0]
-	defer func() { clear(x.due[:cap(x.due)]) }()
+	defer func() {
+		clear(x.due) // or what has closed would stay in memory
+		x.due = x.due[:0]
+	}()
 	if rights, some := x.right.between(rightTag, before, now); some {
 		for e, err := range x.index.Scan(rights) {
 			if err != nil {
