@@ -205,7 +205,7 @@ func smallest(heads []head, reverse bool) *head {
 	return best
 }
 
-// timeRows are the typed rows of a store that forgets by time: what Window and Session have in common. Copies share
+// timeRows are the typed rows of a store that forgets by time: what Window, Session and Series have in common. Copies share
 // the buffers.
 type timeRows[K, V any] struct {
 	segments

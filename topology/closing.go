@@ -73,12 +73,12 @@ func timesBetween(from, to int64) state.Range {
 }
 
 const (
-	errShortIndex = schemas.Reason("a row of the store of open windows is too short")
+	errShortIndex = schemas.Reason("a row of the store of what is open is too short")
 	errIndexMode  = schemas.Reason("a row of a store of what waits has no mode that a record can have")
 )
 
-// emitAs passes on a record that is made of records of the past, such as the value that a window ends with. mode is that
-// of the record, and empty for a live one.
+// emitAs passes on a record that is made of records of the past, such as the value that a window ends with, or a record
+// of a join that has waited. mode is that of the record, and empty for a live one.
 func emitAs[K, V any](c *Context, mode []byte, next Emit[K, V], key K, value V, ms int64) error {
 	own := Live
 	if len(mode) > 0 {

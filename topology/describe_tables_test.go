@@ -71,6 +71,16 @@ var tableTopologies = map[string]func(b *topology.Builder){
 			"within", func(k string, _ int64) (topology.Option[string], error) { return topology.Some(k), nil },
 			func(_ string, v int64, limit topology.Option[int64]) (int64, error) { return limit.Or(0) - v, nil }).Into(resultsTopic)
 	},
+	"stream-join": func(b *topology.Builder) {
+		topology.OuterJoinStreams(topology.From(b, amountsTopic), topology.From(b, limitsTopic), "near",
+			topology.Within(time.Hour).After(time.Minute).Grace(time.Second), schemas.String(), schemas.Int64(), schemas.Int64(),
+			func(_ string, l, r topology.Option[int64]) (int64, error) { return l.Or(0) - r.Or(0), nil }).Into(resultsTopic)
+	},
+	"stream-self-join": func(b *topology.Builder) {
+		s := topology.From(b, amountsTopic)
+		topology.JoinStreams(s, s, "near", topology.Within(time.Hour), schemas.String(), schemas.Int64(), schemas.Int64(),
+			func(_ string, l, r int64) (int64, error) { return l - r, nil }).Into(resultsTopic)
+	},
 	"table-group": func(b *topology.Builder) {
 		g := topology.GroupTable(topology.TableFrom(b, amountsTopic, amountStore("latest")), "by-size", schemas.String(), schemas.Int64(),
 			func(k string, v int64) (string, int64, error) { return k, v, nil })

@@ -74,8 +74,8 @@
 //   - What the broker would refuse at commit time, when it costs the whole round, is refused here, when it
 //     costs one record: sizes, null keys, timestamps. Unknown topics are refused when the graph is made.
 //
-// A record costs no map, no reflection, and no allocation beyond those of codecs and user code: what is
-// encoded lies in chunks of memory that many records share and that are never reused.
+// A record costs no map and no reflection. It costs no allocation beyond those of codecs, user code and scans of stores:
+// what is encoded lies in chunks of memory that many records share and that are never reused.
 //
 // # Keys
 //
@@ -120,6 +120,9 @@
 // [JoinForeignKey] and [LeftJoinForeignKey] join the rows of a table with the row of another one that each names. The tables
 // may have different tasks, so that the rows subscribe, and are answered, through two internal topics. The results are in no
 // store.
+//
+// [JoinStreams], [LeftJoinStreams] and [OuterJoinStreams] join the records of two streams whose timestamps are near
+// each other, as [JoinWindows] say. They keep the records of both streams for that time.
 //
 // Records with a null key, if its codec takes one, and of aggregations those with a null value, are left out and
 // counted ("null-key", "null-value"); see also [SkipNullKeys]. A later record wins, also if its timestamp is
@@ -203,7 +206,7 @@
 // # What it is not
 //
 // There is no clock for user code, except for the value that a punctuation by the wall clock is given; no I/O and
-// no broker. Joins of two streams and global tables have no operators yet; nor have versioned stores.
+// no broker. Global tables have no operators yet; nor have versioned stores.
 // docs/decisions says what each would reuse, and that what is stored
 // stays as it is.
 package topology

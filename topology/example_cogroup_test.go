@@ -13,11 +13,11 @@ type account struct {
 }
 
 var (
-	payments = topology.Topic("payments", schemas.String(), schemas.Int64())
+	deposits = topology.Topic("deposits", schemas.String(), schemas.Int64())
 	refunds  = topology.Topic("refunds", schemas.String(), schemas.String())
 )
 
-func addPayment(sofar account, r topology.Record[string, int64]) (account, error) {
+func addDeposit(sofar account, r topology.Record[string, int64]) (account, error) {
 	sofar.Paid += r.Value
 	return sofar, nil
 }
@@ -33,10 +33,10 @@ func ExampleCogroup() {
 	store := topology.TimestampedStore("accounts", schemas.String(), schemas.JSON[account]())
 	b := topology.NewBuilder("cogroup")
 	topology.Cogroup([]topology.Folded[string, account]{
-		topology.Fold(topology.From(b, payments), addPayment),
+		topology.Fold(topology.From(b, deposits), addDeposit),
 		topology.Fold(topology.From(b, refunds), addRefund),
 	}, store, nil).Into(accounts)
-	run(b, accounts, send(payments, "ann", 5), send(refunds, "ann", "broken"), send(payments, "ann", 2))
+	run(b, accounts, send(deposits, "ann", 5), send(refunds, "ann", "broken"), send(deposits, "ann", 2))
 	// Output:
 	// ann {5 0}
 	// ann {5 1}
@@ -50,10 +50,10 @@ func ExampleCogroupWindows() {
 	store := topology.WindowStore("accounts", schemas.String(), schemas.JSON[account](), minute.Retention())
 	b := topology.NewBuilder("cogroup")
 	topology.CogroupWindows([]topology.Folded[string, account]{
-		topology.Fold(topology.From(b, payments), addPayment),
+		topology.Fold(topology.From(b, deposits), addDeposit),
 		topology.Fold(topology.From(b, refunds), addRefund),
 	}, minute, store, nil).Closed().Into(accounts)
-	run(b, accounts, sendAt(0, payments, "ann", 5), sendAt(30*second, refunds, "ann", "broken"), sendAt(60*second, refunds, "bob", "late"))
+	run(b, accounts, sendAt(0, deposits, "ann", 5), sendAt(30*second, refunds, "ann", "broken"), sendAt(60*second, refunds, "bob", "late"))
 	// Output:
 	// {ann 0 60000} {5 1}
 }
@@ -65,12 +65,12 @@ func ExampleCogroupSessions() {
 	store := topology.SessionStore("accounts", schemas.String(), schemas.JSON[account](), visit.Retention())
 	b := topology.NewBuilder("cogroup")
 	topology.CogroupSessions([]topology.Folded[string, account]{
-		topology.Fold(topology.From(b, payments), addPayment),
+		topology.Fold(topology.From(b, deposits), addDeposit),
 		topology.Fold(topology.From(b, refunds), addRefund),
 	}, visit, store, nil, func(_ string, x, y account) (account, error) {
 		return account{Paid: x.Paid + y.Paid, Refunds: x.Refunds + y.Refunds}, nil
 	}).Closed().Into(accounts)
-	run(b, accounts, sendAt(0, payments, "ann", 5), sendAt(50*second, refunds, "ann", "broken"), sendAt(200*second, payments, "bob", 1))
+	run(b, accounts, sendAt(0, deposits, "ann", 5), sendAt(50*second, refunds, "ann", "broken"), sendAt(200*second, deposits, "bob", 1))
 	// Output:
 	// {ann 0 50000} {5 1}
 }

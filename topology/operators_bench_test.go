@@ -31,7 +31,7 @@ func mapFilterMap(b *Builder) {
 }
 
 // operators are the topologies that are measured, and how many allocations a record may cost: one for each row that is written,
-// which belongs to the store.
+// which belongs to the store, and those of the store's scans.
 var operators = []struct {
 	name    string
 	declare func(b *Builder)
@@ -62,6 +62,11 @@ var operators = []struct {
 		JoinForeignKey(TableFrom(b, numbersIn, numbersStore), others, "joined", func(_, v int64) (Option[int64], error) { return Some(v % 7), nil },
 			func(_, l, r int64) (int64, error) { return l + r, nil })
 	}, 1},
+	{"JoinStreams", func(b *Builder) {
+		s, n := From(b, numbersIn), schemas.Int64()
+		JoinStreams(s, From(b, Topic("other", n, n)), "sum", Within(time.Second), n, n, n, func(_, l, r int64) (int64, error) { return l + r, nil }).
+			Into(numbersOut)
+	}, 28},
 	{"GroupTable", func(b *Builder) {
 		GroupTable(TableFrom(b, numbersIn, numbersStore), "groups", schemas.Int64(), schemas.Int64(),
 			func(k, v int64) (int64, int64, error) { return k % 7, v, nil })

@@ -67,8 +67,8 @@
 //
 // Rows are shown by key and value as the codecs of the store decode them, with the times of the kind of
 // store: window_start, session_start and session_end, valid_from, timestamp. Keys in arguments,
-// including those of ranges, have the same form. Stores of windows, sessions and ids sort by time
-// first.
+// including those of ranges, have the same form. Stores of windows, sessions, series and ids sort by
+// time first.
 //
 // state export writes lines of JSON. The file is there when it is complete.
 //

@@ -110,6 +110,14 @@
 //     cases have a grace that makes no record late.
 //   - The first change of an aggregate has the initial one for its old value in Kafka Streams, and none here, where a second aggregation
 //     would subtract what was never added.
+//   - A null that is left out moves the time of an outer join of streams there. Here it moves none. So no null comes ahead of the
+//     other records in the cases of these joins.
+//   - An outer join of streams looks for records that have closed once a second of the wall clock there. After a look it takes the last
+//     record that waits for the earliest one. The Java program has it look with every record, and then both are the same.
+//   - The records that an outer join of streams passes on alone have the headers there of the record that has closed their window, and
+//     none here. So the headers of outer joins are not compared.
+//   - A store of a join of streams keeps records for too short a time there if one of the limits is 0. The stores of the Java program
+//     keep them for a millisecond more then. A null moves no store, as with RocksDB there.
 //
 // The Describe of our topologies has the grammar of Kafka Streams' own: one parser reads both, for every operator, and finds the same
 // sub-topologies of the same sources with their topics, processors with their stores and sinks with their topics, and the same arrows. This is
@@ -117,8 +125,9 @@
 //
 //   - Names of nodes and of sub-topologies: positions there, and the user's here. So is the order of nodes and arrows, sorted here.
 //   - Processors that only Kafka Streams has: the step from a table to a stream (KTABLE-TOSTREAM), the passes behind a split, the filter in
-//     front of a repartition topic, the two sides of a table join and the streams of a cogroup, whose stores are those of our one processor, and the buffer of a
-//     suppression with its store. The store that our windows wait in until they close, <store>-closing, is left out likewise.
+//     front of a repartition topic, the sides of a join and the streams of a cogroup, whose stores are those of our one processor, and the
+//     buffer of a suppression with its store. The store that our windows wait in until they close, <store>-closing, is left out likewise,
+//     and so is that of an outer join on both sides.
 //   - The indentation of the line of a sub-topology: all but the first are a blank further left there.
 //
 // A sink that chooses its topic shows the class that does it there, and here it is a processor with a sink for each of its topics.

@@ -96,9 +96,11 @@ func (s subtopology) check() error {
 var (
 	// onlyThere are the processors of Kafka Streams that have none like them here.
 	onlyThere = regexp.MustCompile(`^(KTABLE-TOSTREAM-\d+|KTABLE-SUPPRESS-\d+|split-\d|.*-repartition-filter)$`)
-	// sides are those of a table join, with the store of the other one, and the streams of a cogroup, with its store. Here they are one
-	// processor with what is behind them.
-	sides = regexp.MustCompile(`^(KTABLE-(JOIN|LEFT|OUTER)(THIS|OTHER)|COGROUPKSTREAM-AGGREGATE)-\d+$`)
+	// sides are those of a join of tables, with the store of the other one, those of a join of streams, and the streams of a
+	// cogroup, with its store. Here they are one processor with what is behind them.
+	sides = regexp.MustCompile(`^((KTABLE-(JOIN|LEFT|OUTER)(THIS|OTHER)|COGROUPKSTREAM-AGGREGATE)-\d+|join-(this|other)-windowed|join-(outer-)?(this|other)-join)$`)
+	// waiting are the stores of what waits until a window closes.
+	waiting = regexp.MustCompile(`-closing$|-(left|outer)-shared-join-store$`)
 )
 
 // reduce takes out what the package documentation says that the two sides do not share.
@@ -113,8 +115,11 @@ func (s subtopology) reduce() {
 			s.takeOut(n)
 		case onlyThere.MatchString(name):
 			s.takeOut(n)
-		case n.kind == "Processor":
-			n.has = slices.DeleteFunc(n.has, func(store string) bool { return strings.HasSuffix(store, "-closing") })
+		}
+	}
+	for _, n := range s {
+		if n.kind == "Processor" {
+			n.has = slices.DeleteFunc(n.has, waiting.MatchString)
 		}
 	}
 }

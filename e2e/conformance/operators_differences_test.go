@@ -155,6 +155,24 @@ var differences = map[string]difference{
 		here:  caseOutputs{wrote(1001, "a", 2), wrote(1020, "b", 9), wrote(1031, "a", 4)},
 		there: caseOutputs{wrote(1001, "a", 2), wrote(1020, "b", 9), wrote(1031, "a", 3)},
 	},
+	"stream-left-join": {
+		why: "a null that is left out moves the time of an outer join there, so that a record which comes later is passed on at once; here it " +
+			"moves no time, as with every other operator",
+		records: []caseRecord{keyValue("in", 1000, "a", 1), deletion("other", 1016, "x"), keyValue("in", 1001, "b", 2)},
+		declare: streamJoinOperators["stream-left-join"].declare,
+		there:   caseOutputs{wrote(1001, "b", 21000)},
+	},
+	"stream-left-join-as-it-is": {
+		why: "after a look at what has closed an outer join takes the last record that waits for the earliest one there, and does not look " +
+			"before that one has closed; here each record is passed on when its own window has closed",
+		records: []caseRecord{
+			keyValue("in", 1000, "a", 1), keyValue("in", 1012, "b", 2), keyValue("in", 1016, "c", 3), keyValue("in", 1020, "d", 4),
+			keyValue("in", 1030, "e", 5), keyValue("in", 1032, "f", 6),
+		},
+		declare: streamJoinOperators["stream-left-join"].declare,
+		here:    caseOutputs{wrote(1000, "a", 11000), wrote(1012, "b", 21000), wrote(1016, "c", 31000)},
+		there:   caseOutputs{wrote(1000, "a", 11000), wrote(1012, "b", 21000)},
+	},
 	"aggregate-grouped": {
 		why: "the first change of a key has the initial aggregate for its old value there, and none here, so that there a second " +
 			"aggregation subtracts what was never added to it",

@@ -16,11 +16,11 @@ type (
 var (
 	operatorGroups = []map[string]operator{
 		statelessOperators, dynamicOperators, headerOperators, processorOperators, aggregationOperators, tableOperators, windowOperators,
-		closingOperators, slidingOperators, cogroupOperators, suppressOperators, timeOperators, invalidTimeOperators,
+		closingOperators, slidingOperators, cogroupOperators, suppressOperators, timeOperators, invalidTimeOperators, streamJoinOperators,
 	}
 	controlGroups = []map[string]control{
 		statelessControls, headerControls, processorControls, tableControls, windowControls, countControls, closingControls,
-		slidingControls, cogroupControls, suppressControls, invalidControls,
+		slidingControls, cogroupControls, suppressControls, invalidControls, streamJoinControls,
 	}
 )
 

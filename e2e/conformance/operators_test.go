@@ -58,6 +58,11 @@ func casesOf(name string, o operator) []operatorCase {
 			operator: name, name: fmt.Sprintf("random %d of seed %d", i, *seed), caseTraits: o.caseTraits, records: randomRecords(r, o.caseTraits),
 		})
 	}
+	if o.nullsBehind {
+		for i := range cases {
+			cases[i].records = limitNulls(cases[i].records)
+		}
+	}
 	return cases
 }
 

@@ -1,6 +1,7 @@
 import java.io.BufferedReader;
 import java.io.BufferedWriter;
 import java.io.IOException;
+import java.lang.reflect.Field;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -40,6 +41,7 @@ import org.apache.kafka.streams.kstream.CogroupedKStream;
 import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.EmitStrategy;
 import org.apache.kafka.streams.kstream.Grouped;
+import org.apache.kafka.streams.kstream.JoinWindows;
 import org.apache.kafka.streams.kstream.KStream;
 import org.apache.kafka.streams.kstream.KTable;
 import org.apache.kafka.streams.kstream.Materialized;
@@ -48,9 +50,11 @@ import org.apache.kafka.streams.kstream.Produced;
 import org.apache.kafka.streams.kstream.Repartitioned;
 import org.apache.kafka.streams.kstream.SessionWindows;
 import org.apache.kafka.streams.kstream.SlidingWindows;
+import org.apache.kafka.streams.kstream.StreamJoined;
 import org.apache.kafka.streams.kstream.Suppressed;
 import org.apache.kafka.streams.kstream.TimeWindowedKStream;
 import org.apache.kafka.streams.kstream.TimeWindows;
+import org.apache.kafka.streams.kstream.ValueJoiner;
 import org.apache.kafka.streams.kstream.Windowed;
 import org.apache.kafka.streams.kstream.WindowedSerdes;
 import org.apache.kafka.streams.processor.LogAndSkipOnInvalidTimestamp;
@@ -63,11 +67,16 @@ import org.apache.kafka.streams.processor.api.FixedKeyRecord;
 import org.apache.kafka.streams.processor.api.ProcessorContext;
 import org.apache.kafka.streams.processor.api.ProcessorSupplier;
 import org.apache.kafka.streams.processor.api.Record;
+import org.apache.kafka.streams.processor.internals.ProcessorNode;
+import org.apache.kafka.streams.processor.internals.ProcessorTopology;
+import org.apache.kafka.streams.state.BuiltInDslStoreSuppliers;
 import org.apache.kafka.streams.state.KeyValueIterator;
 import org.apache.kafka.streams.state.KeyValueStore;
 import org.apache.kafka.streams.state.SessionStore;
 import org.apache.kafka.streams.state.Stores;
 import org.apache.kafka.streams.state.WindowStore;
+import org.apache.kafka.streams.state.internals.InMemoryWindowBytesStoreSupplier;
+import org.apache.kafka.streams.state.internals.InMemoryWindowStore;
 import org.apache.kafka.streams.test.TestRecord;
 
 /**
@@ -111,6 +120,7 @@ public final class Differential {
         cogroups();
         tables();
         suppressions();
+        streamJoins();
         times();
         invalid();
         differences();
@@ -168,7 +178,11 @@ public final class Differential {
         config.put(StreamsConfig.DEFAULT_VALUE_SERDE_CLASS_CONFIG, Serdes.LongSerde.class);
         // A windowed aggregation that emits on close looks for closed windows with every record, and not once a second.
         config.put("__emit.interval.ms.kstreams.windowed.aggregation__", 0L);
+        // So does an outer join.
+        config.put("__emit.interval.ms.kstreams.outer.join.spurious.results.fix__", 0L);
+        config.put(StreamsConfig.DSL_STORE_SUPPLIERS_CLASS_CONFIG, BuiltInDslStoreSuppliers.InMemoryDslStoreSuppliers.class);
         try (TopologyTestDriver driver = new TopologyTestDriver(topology(operator), config, Instant.ofEpochMilli(START))) {
+            final List<Object> trackers = operator.endsWith("-as-it-is") ? List.of() : joinTimes(driver);
             final Map<String, TestInputTopic<byte[], byte[]>> inputs = new TreeMap<>();
             for (final String[] r : steps) {
                 if (r[0].equals("clock")) {
@@ -177,6 +191,9 @@ public final class Differential {
                 }
                 final TestInputTopic<byte[], byte[]> input = inputs.computeIfAbsent(r[0],
                     topic -> driver.createInputTopic(topic, new ByteArraySerializer(), new ByteArraySerializer()));
+                for (final Object tracker : trackers) {
+                    lookAlways(tracker);
+                }
                 input.pipeInput(new TestRecord<>(unhex(r[2]), unhex(r[3]), headersOf(r), Instant.ofEpochMilli(Long.parseLong(r[1]))));
             }
             for (final String topic : driver.producedTopicNames().stream().sorted().toList()) {
@@ -197,6 +214,45 @@ public final class Differential {
             if (asked.contains("dropped")) {
                 out.write("dropped " + dropped(driver) + "\n");
             }
+        }
+    }
+
+    /** The times of the outer joins. */
+    private static List<Object> joinTimes(final TopologyTestDriver driver) {
+        final List<Object> trackers = new ArrayList<>();
+        final ProcessorTopology topology = (ProcessorTopology) field(TopologyTestDriver.class, "processorTopology", driver);
+        for (final ProcessorNode<?, ?, ?, ?> node : topology.processors()) {
+            final Object processor = field(ProcessorNode.class, "processor", node);
+            for (Class<?> c = processor == null ? null : processor.getClass(); c != null; c = c.getSuperclass()) {
+                if (c.getSimpleName().equals("KStreamKStreamJoinProcessor")) {
+                    trackers.add(field(c, "sharedTimeTracker", processor));
+                }
+            }
+        }
+        return trackers;
+    }
+
+    /**
+     * An outer join looks for what has closed only if the earliest record that it has seen waiting may be over. After a look it takes the
+     * last one that it has seen for the earliest, so that others wait for longer. This has it look with every record.
+     */
+    private static void lookAlways(final Object tracker) {
+        try {
+            final Field earliest = tracker.getClass().getDeclaredField("minTime");
+            earliest.setAccessible(true);
+            earliest.setLong(tracker, Long.MIN_VALUE / 2);
+        } catch (final ReflectiveOperationException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
+    private static Object field(final Class<?> of, final String name, final Object from) {
+        try {
+            final Field f = of.getDeclaredField(name);
+            f.setAccessible(true);
+            return f.get(from);
+        } catch (final ReflectiveOperationException e) {
+            throw new IllegalStateException(e);
         }
     }
 
@@ -680,6 +736,68 @@ public final class Differential {
         operators.put("suppress-windowed", b -> windowed(count(windowedBy(b, hopping())).suppress(limit(Suppressed.BufferConfig.maxRecords(5)))));
         operators.put("suppress-join", b -> to(table(b, "other").leftJoin(
             table(b, "in").suppress(limit(Suppressed.BufferConfig.unbounded())), (l, r) -> l + or(r, 1000)).toStream(), "out"));
+    }
+
+    /** A store of one side of a join. A null leaves it as it is, as it does one in RocksDB. It keeps records for a time of its own. */
+    private static InMemoryWindowBytesStoreSupplier joinStore(final String side, final JoinWindows w, final long keeps) {
+        return new InMemoryWindowBytesStoreSupplier("join-" + side, w.size() + w.gracePeriodMs(), w.size(), true) {
+            @Override
+            public WindowStore<Bytes, byte[]> get() {
+                return new InMemoryWindowStore(name(), keeps, windowSize(), true, metricsScope()) {
+                    @Override
+                    public void put(final Bytes key, final byte[] value, final long start) {
+                        if (value != null) {
+                            super.put(key, value, start);
+                        }
+                    }
+                };
+            }
+        };
+    }
+
+    private static JoinWindows near(final long before, final long after, final long grace) {
+        return JoinWindows.ofTimeDifferenceAndGrace(Duration.ofMillis(Math.max(before, after)), Duration.ofMillis(grace))
+            .before(Duration.ofMillis(before)).after(Duration.ofMillis(after));
+    }
+
+    private static StreamJoined<String, Long, Long> kept(final JoinWindows w) {
+        // Where one limit is 0 a record expires before the last moment at which it can meet another one.
+        final long keeps = Math.max(w.size(), Math.max(w.beforeMs, w.afterMs) + 1) + w.gracePeriodMs();
+        return StreamJoined.<String, Long, Long>with(joinStore("left", w, keeps), joinStore("right", w, keeps))
+            .withKeySerde(STRING).withValueSerde(LONG).withOtherValueSerde(LONG).withName("join");
+    }
+
+    private static final ValueJoiner<Long, Long, Long> BOTH = (l, r) -> or(l, 2000) * 10000 + or(r, 1000);
+
+    private void streamJoins() {
+        streamJoins("", near(SIZE, SIZE, GRACE));
+        streamJoins("-no-grace", near(SIZE, SIZE, 0));
+        streamJoins("-before-and-after", near(SIZE, ADVANCE, GRACE));
+        streamJoins("-after-and-before", near(ADVANCE, SIZE, GRACE));
+        streamJoins("-after-only", near(0, SIZE, GRACE));
+        streamJoins("-same-time", near(0, 0, 0));
+        operators.put("skip-invalid-stream-join", b -> to(in(b, new LogAndSkipOnInvalidTimestamp()).join(b.stream("other",
+            Consumed.with(STRING, LONG).withTimestampExtractor(new LogAndSkipOnInvalidTimestamp())),
+            BOTH, near(SIZE, SIZE, GRACE), kept(near(SIZE, SIZE, GRACE))), "out"));
+        operators.put("stream-left-join-as-it-is", operators.get("stream-left-join"));
+    }
+
+    private void streamJoins(final String name, final JoinWindows w) {
+        operators.put("stream-join" + name, b -> to(in(b).join(other(b), BOTH, w, kept(w)), "out"));
+        operators.put("stream-left-join" + name, b -> to(in(b).leftJoin(other(b), BOTH, w, kept(w)), "out"));
+        operators.put("stream-outer-join" + name, b -> to(in(b).outerJoin(other(b), BOTH, w, kept(w)), "out"));
+        operators.put("stream-self-join" + name, b -> {
+            final KStream<String, Long> s = in(b);
+            to(s.join(s, BOTH, w, kept(w)), "out");
+        });
+        operators.put("stream-outer-self-join" + name, b -> {
+            final KStream<String, Long> s = in(b);
+            to(s.outerJoin(s, BOTH, w, kept(w)), "out");
+        });
+    }
+
+    private static KStream<String, Long> other(final StreamsBuilder b) {
+        return b.stream("other", Consumed.with(STRING, LONG));
     }
 
     /** The value is the time. One that is negative is invalid, unless there is the partition's to take in place of it. */
