@@ -152,6 +152,8 @@ type caseTraits struct {
 	wallClock bool
 	// uncounted leaves out how many records were dropped.
 	uncounted bool
+	// settled compares what the outputs add up to: the last record of each key that is no delete.
+	settled bool
 }
 
 // randomRecords makes a case from a seed.

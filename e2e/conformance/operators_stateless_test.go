@@ -16,11 +16,11 @@ type (
 var (
 	operatorGroups = []map[string]operator{
 		statelessOperators, dynamicOperators, headerOperators, processorOperators, aggregationOperators, tableOperators, windowOperators,
-		closingOperators, timeOperators, invalidTimeOperators,
+		closingOperators, timeOperators, invalidTimeOperators, foreignOperators,
 	}
 	controlGroups = []map[string]control{
 		statelessControls, headerControls, processorControls, tableControls, windowControls, countControls, closingControls,
-		invalidControls,
+		invalidControls, foreignControls,
 	}
 )
 
