@@ -154,6 +154,8 @@ type caseTraits struct {
 	uncounted bool
 	// nullsBehind has no record with a null come with a time that is ahead of the others.
 	nullsBehind bool
+	// settled compares what the outputs add up to: the last record of each key that is no delete.
+	settled bool
 }
 
 // limitNulls makes records with a null no later than the latest one before them.

@@ -17,10 +17,11 @@ var (
 	operatorGroups = []map[string]operator{
 		statelessOperators, dynamicOperators, headerOperators, processorOperators, aggregationOperators, tableOperators, windowOperators,
 		closingOperators, slidingOperators, cogroupOperators, suppressOperators, timeOperators, invalidTimeOperators, streamJoinOperators,
+		foreignOperators,
 	}
 	controlGroups = []map[string]control{
 		statelessControls, headerControls, processorControls, tableControls, windowControls, countControls, closingControls,
-		slidingControls, cogroupControls, suppressControls, invalidControls, streamJoinControls,
+		slidingControls, cogroupControls, suppressControls, invalidControls, streamJoinControls, foreignControls,
 	}
 )
 

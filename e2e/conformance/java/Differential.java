@@ -52,6 +52,7 @@ import org.apache.kafka.streams.kstream.SessionWindows;
 import org.apache.kafka.streams.kstream.SlidingWindows;
 import org.apache.kafka.streams.kstream.StreamJoined;
 import org.apache.kafka.streams.kstream.Suppressed;
+import org.apache.kafka.streams.kstream.TableJoined;
 import org.apache.kafka.streams.kstream.TimeWindowedKStream;
 import org.apache.kafka.streams.kstream.TimeWindows;
 import org.apache.kafka.streams.kstream.ValueJoiner;
@@ -121,6 +122,7 @@ public final class Differential {
         tables();
         suppressions();
         streamJoins();
+        foreignKeys();
         times();
         invalid();
         differences();
@@ -798,6 +800,25 @@ public final class Differential {
 
     private static KStream<String, Long> other(final StreamsBuilder b) {
         return b.stream("other", Consumed.with(STRING, LONG));
+    }
+
+    /** The key that a value names, if it does. */
+    private static String foreign(final Long v) {
+        final int i = Math.floorMod(v, 5);
+        return i == 4 ? null : "abcd".substring(i, i + 1);
+    }
+
+    private void foreignKeys() {
+        operators.put("foreign-key-join", b -> to(table(b, "in").join(table(b, "other"), v -> foreign(v), (l, r) -> l * 1000 + r,
+            TableJoined.<String, String>as("join")).toStream(), "out"));
+        operators.put("foreign-key-left-join", b -> to(table(b, "in").leftJoin(table(b, "other"), v -> foreign(v), (l, r) -> l * 1000 + or(r, 999),
+            TableJoined.<String, String>as("join")).toStream(), "out"));
+        operators.put("foreign-key-computed", b -> to(table(b, "in").mapValues(v -> v * 2).join(table(b, "other").filter((k, v) -> v % 2 == 0),
+            v -> foreign(v), (l, r) -> l * 1000 + r, TableJoined.<String, String>as("join")).toStream(), "out"));
+        operators.put("foreign-key-own", b -> {
+            final KTable<String, Long> table = table(b, "in");
+            to(table.join(table, v -> foreign(v), (l, r) -> l * 1000 + r, TableJoined.<String, String>as("join")).toStream(), "out");
+        });
     }
 
     /** The value is the time. One that is negative is invalid, unless there is the partition's to take in place of it. */
