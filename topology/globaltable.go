@@ -28,6 +28,8 @@ type globalTable struct {
 	// formats are those of the topic, and store has those of the store.
 	formats formats
 	store   storeInfo
+	// records are the codecs of the topic.
+	records graph.Rows
 	rows    *graph.SourceRows
 }
 
@@ -73,7 +75,7 @@ func GlobalTableFrom[K, V any](
 	b.claim(store.name, &node{kind: processorNode, name: store.name, pos: pos})
 	read := withDeletes(topic)
 	b.globals = append(b.globals, &globalTable{
-		pos: pos, topic: topic.name, formats: f, store: info,
+		pos: pos, topic: topic.name, formats: f, store: info, records: read.rows(),
 		rows: graph.NewSourceRows(func() graph.RowReader { return readReadable(readRows(read, store)) }, writtenKey(&read.key)),
 	})
 	return t

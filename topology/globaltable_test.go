@@ -158,6 +158,12 @@ func TestGlobalTableSkips(t *testing.T) {
 	if v, at, ok, err := topologytest.Stored(d, rows, 0).Get("x"); v != 7 || !ok || err != nil || at < 0 {
 		t.Errorf("the row is %d at %d, %v, %v", v, at, ok, err)
 	}
+	top := mustBuild(t, b)
+	for name, of := range map[string]func(string) (graph.Rows, bool){"rows": top.Rows, "right": top.Records} {
+		if codecs, ok := of(name); !ok || codecs.Values.Format != schemas.Int64().Name() {
+			t.Errorf("the codecs of %s are %+v, %v", name, codecs, ok)
+		}
+	}
 	if _, err := topologytest.Store(d.Driver, rows, 1); err == nil {
 		t.Error("a global table has a partition 1")
 	}
