@@ -81,6 +81,14 @@ var tableTopologies = map[string]func(b *topology.Builder){
 		topology.JoinStreams(s, s, "near", topology.Within(time.Hour), schemas.String(), schemas.Int64(), schemas.Int64(),
 			func(_ string, l, r int64) (int64, error) { return l - r, nil }).Into(resultsTopic)
 	},
+	"global-table-join": func(b *topology.Builder) {
+		limits := topology.GlobalTableFrom(b, limitsTopic, amountStore("limits"))
+		topology.LeftJoinGlobalTable(topology.From(b, amountsTopic), limits, "within",
+			func(r topology.Record[string, int64]) (topology.Option[string], error) {
+				return topology.Some(r.Key), nil
+			},
+			func(_ string, v int64, limit topology.Option[int64]) (int64, error) { return limit.Or(0) - v, nil }).Into(resultsTopic)
+	},
 	"table-group": func(b *topology.Builder) {
 		g := topology.GroupTable(topology.TableFrom(b, amountsTopic, amountStore("latest")), "by-size", schemas.String(), schemas.Int64(),
 			func(k string, v int64) (string, int64, error) { return k, v, nil })

@@ -124,6 +124,10 @@
 // [JoinStreams], [LeftJoinStreams] and [OuterJoinStreams] join the records of two streams whose timestamps are near
 // each other, as [JoinWindows] say. They keep the records of both streams for that time.
 //
+// [GlobalTableFrom] reads all partitions of a topic into a store of each process. [JoinGlobalTable] and
+// [LeftJoinGlobalTable] look into it, by a key that is chosen from the record. No commit names the position of such a
+// table, which makes the promise smaller: see there.
+//
 // Records with a null key, if its codec takes one, and of aggregations those with a null value, are left out and
 // counted ("null-key", "null-value"); see also [SkipNullKeys]. A later record wins, also if its timestamp is
 // smaller. Every record makes its changes at once; there is no cache that sums up several. In all this a table
@@ -206,7 +210,6 @@
 // # What it is not
 //
 // There is no clock for user code, except for the value that a punctuation by the wall clock is given; no I/O and
-// no broker. Global tables have no operators yet; nor have versioned stores.
-// docs/decisions says what each would reuse, and that what is stored
+// no broker. Versioned tables have no operators yet. docs/decisions says what they would reuse, and that what is stored
 // stays as it is.
 package topology

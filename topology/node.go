@@ -37,6 +37,8 @@ type node struct {
 	parents []*outlet
 	outlets []*outlet
 	stores  []storeInfo
+	// globals are the stores of the global tables that the node looks into.
+	globals []storeInfo
 	// rekeyed is that of the stream that a node with outlets of its own gets: what it emits has those keys, as far as
 	// anybody knows.
 	rekeyed *node
@@ -222,9 +224,14 @@ func (n *node) childNames() []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-func (n *node) storeNames() []string {
-	names := make([]string, len(n.stores))
-	for i, s := range n.stores {
+func (n *node) storeNames() []string { return namesOf(n.stores) }
+
+func (n *node) globalNames() []string { return namesOf(n.globals) }
+
+// namesOf returns the names of stores, sorted and without repetitions.
+func namesOf(stores []storeInfo) []string {
+	names := make([]string, len(stores))
+	for i, s := range stores {
 		names[i] = s.name
 	}
 	slices.Sort(names)

@@ -36,7 +36,7 @@ type State string
 // The states of an App.
 const (
 	Created State = "created"
-	// Starting: reaching the cluster, verifying topics, ending what a previous life left open.
+	// Starting: reaching the cluster, verifying topics, ending what a previous life left open, reading global tables to their ends.
 	Starting State = "starting"
 	// Joining: waiting for the group to take the instance in. Reason says what the group waits for.
 	Joining State = "joining"
@@ -69,9 +69,11 @@ type Status struct {
 	// Reason is set while the state is Joining or Reconnecting.
 	Reason string `json:"reason,omitempty"`
 	// HTTP is where the endpoint of Config.HTTP listens, with the port that was taken; empty without one.
-	HTTP   string       `json:"http,omitempty"`
-	Tasks  []TaskStatus `json:"tasks"`
-	Totals Totals       `json:"totals"`
+	HTTP  string       `json:"http,omitempty"`
+	Tasks []TaskStatus `json:"tasks"`
+	// GlobalTables are the tables that every process has as a whole.
+	GlobalTables []GlobalTableStatus `json:"global_tables,omitempty"`
+	Totals       Totals              `json:"totals"`
 	// Alerts are what is wrong with topics of the application, within a minute after it has begun.
 	Alerts []Alert `json:"alerts,omitempty"`
 	// Hanging are transactions of the application that nothing ends, as they were when they were last looked at.
@@ -235,7 +237,8 @@ func (a *App) Status() Status {
 		s.Totals.add(Totals(current.Totals()))
 		s.Peers = in.watch.status()
 	}
-	s.Alerts = a.alerts.list()
+	s.GlobalTables = a.globalStatus()
+	s.Alerts = a.allAlerts()
 	return s
 }
 

@@ -137,6 +137,10 @@ func inputsOf(t *topology.Topology) (lines []string) {
 			}
 		}
 	}
+	for _, table := range t.Description().GlobalTables {
+		lines = append(lines, fmt.Sprintf("%s: key %s, value %s; a global table: every instance reads all of it",
+			table.Topic, table.TopicKeyFormat, table.TopicValueFormat))
+	}
 	return lines
 }
 

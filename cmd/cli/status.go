@@ -41,6 +41,8 @@ type instanceStatus struct {
 	Reason string       `json:"reason,omitempty"`
 	Totals txn.Totals   `json:"totals"`
 	Tasks  []taskStatus `json:"tasks"`
+	// GlobalTables are left out where there are none.
+	GlobalTables []txn.GlobalTableStatus `json:"global_tables,omitempty"`
 	// PeersAddress is where other instances dial this one, empty without peers. Peers are those that it watches.
 	PeersAddress string           `json:"peers_address"`
 	Peers        []txn.PeerStatus `json:"peers"`
@@ -79,7 +81,7 @@ type taskStatus struct {
 func statusOf(s txn.Status) instanceStatus {
 	out := instanceStatus{
 		Application: s.Application, Instance: s.Instance, State: s.State, Reason: s.Reason, Totals: s.Totals, Tasks: []taskStatus{},
-		PeersAddress: s.PeersAddress, Peers: s.Peers, Alerts: s.Alerts, Hanging: s.Hanging, NotLookedAt: s.NotLookedAt,
+		PeersAddress: s.PeersAddress, Peers: s.Peers, GlobalTables: s.GlobalTables, Alerts: s.Alerts, Hanging: s.Hanging, NotLookedAt: s.NotLookedAt,
 	}
 	if out.Alerts == nil {
 		out.Alerts = []txn.Alert{}
@@ -138,6 +140,12 @@ func writeStatus(out io.Writer, s txn.Status) error {
 	for _, task := range s.Tasks {
 		fmt.Fprintf(&text, "%s\t%s\t%d\t%d\t%s\t%s\n", task.ID, stateOf(task), task.Records, task.DeadLetters,
 			positions(task.Inputs), reasonOf(task))
+	}
+	if len(s.GlobalTables) > 0 {
+		text.WriteString("\nGLOBAL TABLE\tSTATE\tRECORDS\tLEFT\tTOPIC\n")
+	}
+	for _, g := range s.GlobalTables {
+		fmt.Fprintf(&text, "%s\t%s\t%d\t%d\t%s\n", g.Store, g.State, g.Records, max(g.Remaining, g.Lag), g.Topic)
 	}
 	writeWaits(&text, s.Tasks)
 	if len(s.Alerts) > 0 {

@@ -127,7 +127,7 @@ func droppedRecords(t *testing.T, d *topologytest.Driver) int64 {
 	n := int64(len(letters))
 	for _, c := range d.Counts() {
 		switch c.Outcome {
-		case "late", "null-key", "null-value", "invalid-timestamp", "null-foreign-key", "late-answer":
+		case "late", "null-key", "null-value", "invalid-timestamp", "null-foreign-key", "late-answer", "skipped":
 			n += c.N
 		}
 	}

@@ -15,6 +15,7 @@ const (
 	SubjectSink        = "sink topic"
 	SubjectNode        = "node"
 	SubjectDeadLetters = "dead-letter topic"
+	SubjectGlobalTable = "global table"
 )
 
 // The attributes of a [Difference].
@@ -27,6 +28,10 @@ const (
 	AttributeLayout = "layout"
 	// AttributeChangelog is the topic that a store is restored from.
 	AttributeChangelog = "changelog"
+	// AttributeTopic is the topic of a global table.
+	AttributeTopic = "topic"
+	// AttributeTopicFormats are the names of the codecs of that topic.
+	AttributeTopicFormats = "topic formats"
 	// AttributeSubtopology is the name of the subtopology of a source or a store, which names its
 	// tasks.
 	AttributeSubtopology = "subtopology"
@@ -36,7 +41,7 @@ const (
 	AttributeWindows = "windows"
 	// AttributeSuppression is how long a node holds changes back.
 	AttributeSuppression = "suppression"
-	// AttributeWiring is what a node is, which stores it uses, and where it leads.
+	// AttributeWiring is what a node is, which stores and global tables it uses, and where it leads.
 	AttributeWiring = "wiring"
 )
 
@@ -145,6 +150,13 @@ func factsOf(d Description) facts {
 			}
 		}
 	}
+	for _, t := range d.GlobalTables {
+		f[factKey{SubjectGlobalTable, t.Store, AttributeExistence}] = "a global table"
+		f[factKey{SubjectGlobalTable, t.Store, AttributeTopic}] = t.Topic
+		f[factKey{SubjectGlobalTable, t.Store, AttributeLayout}] = t.Layout
+		f[factKey{SubjectGlobalTable, t.Store, AttributeFormats}] = codecNames(t.KeyFormat, t.ValueFormat)
+		f[factKey{SubjectGlobalTable, t.Store, AttributeTopicFormats}] = codecNames(t.TopicKeyFormat, t.TopicValueFormat)
+	}
 	return f
 }
 
@@ -159,6 +171,9 @@ func (n NodeDescription) wiring() string {
 	}
 	if len(n.Stores) > 0 {
 		s += " with " + strings.Join(n.Stores, ", ")
+	}
+	if len(n.GlobalTables) > 0 {
+		s += " looking into " + strings.Join(n.GlobalTables, ", ")
 	}
 	for i, e := range n.Next {
 		if i == 0 {

@@ -40,6 +40,7 @@ import org.apache.kafka.streams.kstream.Branched;
 import org.apache.kafka.streams.kstream.CogroupedKStream;
 import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.EmitStrategy;
+import org.apache.kafka.streams.kstream.GlobalKTable;
 import org.apache.kafka.streams.kstream.Grouped;
 import org.apache.kafka.streams.kstream.JoinWindows;
 import org.apache.kafka.streams.kstream.KStream;
@@ -698,6 +699,18 @@ public final class Differential {
         return b.table(topic, Consumed.with(STRING, LONG), store(topic + "-table"));
     }
 
+    private static GlobalKTable<String, Long> global(final StreamsBuilder b) {
+        return b.globalTable("other", Consumed.with(STRING, LONG), store("other-table"));
+    }
+
+    /** Chooses the row of a global table: none, that of the key, or that of "a". */
+    private static String rowOf(final String key, final Long value) {
+        if (value == null || value % 5 == 0) {
+            return null;
+        }
+        return value % 2 == 0 ? key : "a";
+    }
+
     private void tables() {
         operators.put("table", b -> to(table(b, "in").toStream(), "out"));
         operators.put("to-table", b -> to(in(b).toTable(store("in-table")).toStream(), "out"));
@@ -709,6 +722,8 @@ public final class Differential {
             (l, r) -> or(l, 2000) + or(r, 1000)).toStream(), "out"));
         operators.put("stream-table-join", b -> to(in(b).join(table(b, "other"), Long::sum), "out"));
         operators.put("stream-table-left-join", b -> to(in(b).leftJoin(table(b, "other"), (l, r) -> l + or(r, 1000)), "out"));
+        operators.put("global-join", b -> to(in(b).join(global(b), Differential::rowOf, Long::sum), "out"));
+        operators.put("global-left-join", b -> to(in(b).leftJoin(global(b), Differential::rowOf, (l, r) -> l + or(r, 1000)), "out"));
         operators.put("stream-own-table-join", b -> {
             final KStream<String, Long> s = in(b);
             to(s.join(s.groupByKey().reduce(Long::sum, store("sums")), (l, sum) -> sum * 1000 + l), "out");

@@ -221,7 +221,7 @@ func New(ctx context.Context, cfg Config, producers [][2]*broker.Producer) *Sess
 	})
 	s.opener = opening.New(s.ctx, opening.Config{
 		Topology: cfg.Topology, Subtopologies: s.subs, Mode: cfg.Mode, Modes: cfg.Modes,
-		OrderWaitMax: cfg.OrderWaitMax, MaxFutureTimestamp: cfg.MaxFutureTimestamp, Databases: cfg.Databases,
+		OrderWaitMax: cfg.OrderWaitMax, MaxFutureTimestamp: cfg.MaxFutureTimestamp, Databases: cfg.Databases, GlobalTable: cfg.Globals.Rows,
 		Cluster: cfg.Cluster, Starts: cfg.Starts, Directory: cfg.Directory, Shared: cfg.Shared, Layout: cfg.Layout,
 		Rebuilds: cfg.Rebuilds, Restorer: s.restorer, Ownership: s.ownership, Tasks: s.tasks, Workers: s.workers,
 		Member: s.member,
