@@ -24,7 +24,7 @@ type describedNode struct {
 type subtopology map[string]*describedNode
 
 var (
-	subtopologyLine = regexp.MustCompile(`^ {2,3}Sub-topology: \S+$`)
+	subtopologyLine = regexp.MustCompile(`^ {2,3}Sub-topology: \S+( for global store \(will not generate tasks\))?$`)
 	nodeLine        = regexp.MustCompile(`^    (?:(Source): (\S+) \(topics: \[(.+)\]\)|(Processor): (\S+) \(stores: \[(.*)\]\)|` +
 		`(Sink): (\S+) \((topic: \S+|extractor class: .+)\))$`)
 	nextLine     = regexp.MustCompile(`^      --> (.+)$`)
