@@ -79,12 +79,6 @@ const (
 var errUnkept = errors.New("the results of this join are in no store, so that no operator can look into them or get values " +
 	"from before; keep them first: ToTableWithDeletes(joined.Stream(), store)")
 
-// foreignEntries are the ways into the left side of a join in a graph.
-type foreignEntries[K, L, R any] struct {
-	change Emit[K, Change[L]]
-	answer Emit[K, answer[R]]
-}
-
 func (j foreignJoin[K, L, F, R, V]) add(
 	left Table[K, L], right Table[F, R], name, what string, opts []RepartitionOption,
 ) Table[K, V] {
@@ -114,10 +108,7 @@ func (j foreignJoin[K, L, F, R, V]) add(
 	subscriptions := addRepartition(asked, Topic(name+subscriptionsSuffix, j.foreign, subscriptionCodec[K]{j.key}), pos, opts)
 	answers := addRepartitionTo(j.addRight(right, subscriptions, name, pos), Topic(name+answersSuffix, j.key, answerCodec[R]{j.rightValue}),
 		pos, opts, func(a answer[R]) int32 { return a.partition })
-	entries := func(g *Graph) (*foreignEntries[K, L, R], error) {
-		if e, ok := g.entries[n].(*foreignEntries[K, L, R]); ok {
-			return e, nil
-		}
+	open := once(n, func(g *Graph) (x *foreignLeft[K, L, F, R, V], err error) {
 		result, err := link(g, results)
 		if err != nil {
 			return nil, err
@@ -126,28 +117,11 @@ func (j foreignJoin[K, L, F, R, V]) add(
 		if err != nil {
 			return nil, err
 		}
-		e := &foreignEntries[K, L, R]{}
-		err = g.prepare(n, func(t *Setup) {
-			x := j.leftSide(t, left.view.open(t), result, subscribe)
-			e.change, e.answer = guard(g, n, x.change), guard(g, n, x.answer)
-		})
-		g.entries[n] = e
-		return e, err
-	}
-	connect(b, left.port, n, func(g *Graph) (Emit[K, Change[L]], error) {
-		e, err := entries(g)
-		if err != nil {
-			return nil, err
-		}
-		return e.change, nil
+		err = g.prepare(n, func(t *Setup) { x = j.leftSide(t, left.view.open(t), result, subscribe) })
+		return x, err
 	})
-	connect(b, answers.port, n, func(g *Graph) (Emit[K, answer[R]], error) {
-		e, err := entries(g)
-		if err != nil {
-			return nil, err
-		}
-		return e.answer, nil
-	})
+	connect(b, left.port, n, entrance(n, open, func(x *foreignLeft[K, L, F, R, V]) Emit[K, Change[L]] { return x.change }))
+	connect(b, answers.port, n, entrance(n, open, func(x *foreignLeft[K, L, F, R, V]) Emit[K, answer[R]] { return x.answer }))
 	return joined
 }
 
@@ -195,43 +169,12 @@ func (j foreignJoin[K, L, F, R, V]) addRight(
 	n.stores = unionOf(n.stores, right.view.stores)
 	n.clause(OnDuplicate, "a subscription that comes again replaces itself, and is answered again")
 	answered := addPort[K, answer[R]](b, n, "")
-	entries := func(g *Graph) (*rightEntries[F, R, K], error) {
-		if e, ok := g.entries[n].(*rightEntries[F, R, K]); ok {
-			return e, nil
-		}
-		next, err := link(g, answered)
-		if err != nil {
-			return nil, err
-		}
-		e := &rightEntries[F, R, K]{}
-		err = g.prepare(n, func(t *Setup) {
-			x := j.rightSide(t, store.name, right.view.open(t), next)
-			e.change, e.subscription = guard(g, n, x.change), guard(g, n, x.subscription)
-		})
-		g.entries[n] = e
-		return e, err
-	}
-	connect(b, right.port, n, func(g *Graph) (Emit[F, Change[R]], error) {
-		e, err := entries(g)
-		if err != nil {
-			return nil, err
-		}
-		return e.change, nil
+	open := opening(n, answered, func(t *Setup, next Emit[K, answer[R]]) *foreignRight[K, F, R] {
+		return j.rightSide(t, store.name, right.view.open(t), next)
 	})
-	connect(b, subscriptions.port, n, func(g *Graph) (Emit[F, subscription[K]], error) {
-		e, err := entries(g)
-		if err != nil {
-			return nil, err
-		}
-		return e.subscription, nil
-	})
+	connect(b, right.port, n, entrance(n, open, func(x *foreignRight[K, F, R]) Emit[F, Change[R]] { return x.change }))
+	connect(b, subscriptions.port, n, entrance(n, open, func(x *foreignRight[K, F, R]) Emit[F, subscription[K]] { return x.subscription }))
 	return Stream[K, answer[R]]{b: b, port: answered}
-}
-
-// rightEntries are the ways into the right side of a join in a graph.
-type rightEntries[F, R, K any] struct {
-	change       Emit[F, Change[R]]
-	subscription Emit[F, subscription[K]]
 }
 
 func (j foreignJoin[K, L, F, R, V]) subscriberKeys() subscriberKeyCodec[F, K] {

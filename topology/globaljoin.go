@@ -16,7 +16,8 @@ func JoinGlobalTable[K, V, TK, T, V2 any](
 	s Stream[K, V], t GlobalTable[TK, T], name string, key func(r Record[K, V]) (Option[TK], error),
 	f func(key K, value V, row T) (V2, error), opts ...NodeOption,
 ) Stream[K, V2] {
-	j := globalTableJoin[K, V, TK, T, V2]{key: key, needRow: true}
+	j := globalTableJoin[K, V, TK, T, V2]{key: key}
+	j.needRow = true
 	if f != nil {
 		j.join = func(key K, v V, row Option[T]) (V2, error) { return f(key, v, row.value) }
 	}
@@ -29,14 +30,16 @@ func LeftJoinGlobalTable[K, V, TK, T, V2 any](
 	s Stream[K, V], t GlobalTable[TK, T], name string, key func(r Record[K, V]) (Option[TK], error),
 	f func(key K, value V, row Option[T]) (V2, error), opts ...NodeOption,
 ) Stream[K, V2] {
-	return globalTableJoin[K, V, TK, T, V2]{key: key, join: f}.add(s, t, name, "LeftJoinGlobalTable", opts)
+	j := globalTableJoin[K, V, TK, T, V2]{key: key}
+	j.join = f
+	return j.add(s, t, name, "LeftJoinGlobalTable", opts)
 }
 
 // globalTableJoin is a join of a stream and a global table: a node that looks into the rows of the process.
 type globalTableJoin[K, V, TK, T, V2 any] struct {
-	key     func(r Record[K, V]) (Option[TK], error)
-	join    func(key K, value V, row Option[T]) (V2, error)
-	needRow bool
+	streamTableJoin[K, V, T, V2]
+
+	key func(r Record[K, V]) (Option[TK], error)
 }
 
 func (j globalTableJoin[K, V, TK, T, V2]) add(
@@ -60,17 +63,8 @@ func (j globalTableJoin[K, V, TK, T, V2]) add(
 		clause(OnDuplicate, "a record that comes again is joined again, with the row of then").
 		clause(OutOfOrder, "each record meets what this process has of the global table at that moment, whatever the timestamps").
 		clause(OnReplay, "a record that is read again meets the rows of now: no commit names the position of the global table")
-	connect(b, s.port, n, once(n, func(g *Graph) (Emit[K, V], error) {
-		next, err := link(g, p)
-		if err != nil {
-			return nil, err
-		}
-		var entry Emit[K, V]
-		if err := g.prepare(n, func(setup *Setup) { entry = j.entry(setup, t.store.In(setup).Get, next) }); err != nil {
-			return nil, err
-		}
-		return guard(g, n, entry), nil
-	}))
+	open := opening(n, p, func(setup *Setup, next Emit[K, V2]) Emit[K, V] { return j.entry(setup, t.store.In(setup).Get, next) })
+	connect(b, s.port, n, entrance(n, open, onlyEntrance))
 	return joined
 }
 
@@ -97,13 +91,6 @@ func (j globalTableJoin[K, V, TK, T, V2]) entry(t *Setup, rows getter[TK, T], ne
 			gate.nullKeys.Inc()
 			return nil
 		}
-		if j.needRow && !row.ok {
-			return nil
-		}
-		v, err := j.join(r.Key, r.Value, row)
-		if err != nil {
-			return err
-		}
-		return next(c, WithValue(r, v))
+		return j.pass(c, r, row, next)
 	}
 }

@@ -117,34 +117,11 @@ func (j streamJoin[K, L, R, V]) add(
 		clause(OnDuplicate, "a record that comes again is joined again").
 		clause(OutOfOrder, "a record meets those of the other stream with timestamps "+j.windows.String()+
 			"; one that is too old for its store is counted as late, and none that comes later meets it")
-	entries := func(g *Graph) (*streamEntries[K, L, R], error) {
-		if e, ok := g.entries[n].(*streamEntries[K, L, R]); ok {
-			return e, nil
-		}
-		next, err := link(g, p)
-		if err != nil {
-			return nil, err
-		}
-		e := &streamEntries[K, L, R]{}
-		err = g.prepare(n, func(t *Setup) { *e = j.open(t, leftStore, rightStore, waiting, next) })
-		e.left, e.right = guard(g, n, e.left), guard(g, n, e.right)
-		g.entries[n] = e
-		return e, err
-	}
-	connect(b, left.port, n, func(g *Graph) (Emit[K, L], error) {
-		e, err := entries(g)
-		if err != nil {
-			return nil, err
-		}
-		return e.left, nil
+	entries := opening(n, p, func(t *Setup, next Emit[K, V]) streamEntries[K, L, R] {
+		return j.open(t, leftStore, rightStore, waiting, next)
 	})
-	connect(b, right.port, n, func(g *Graph) (Emit[K, R], error) {
-		e, err := entries(g)
-		if err != nil {
-			return nil, err
-		}
-		return e.right, nil
-	})
+	connect(b, left.port, n, entrance(n, entries, func(e streamEntries[K, L, R]) Emit[K, L] { return e.left }))
+	connect(b, right.port, n, entrance(n, entries, func(e streamEntries[K, L, R]) Emit[K, R] { return e.right }))
 	return joined
 }
 

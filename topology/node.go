@@ -165,19 +165,45 @@ func connect[K, V any](b *Builder, p *port[K, V], n *node, entry func(g *Graph) 
 
 // once returns build as a function that builds at most once for a graph: a node with several parents is one
 // node.
-func once[K, V any](n *node, build func(g *Graph) (Emit[K, V], error)) func(g *Graph) (Emit[K, V], error) {
-	return func(g *Graph) (Emit[K, V], error) {
-		if entry, ok := g.entries[n].(Emit[K, V]); ok {
-			return entry, nil
+func once[E any](n *node, build func(g *Graph) (E, error)) func(g *Graph) (E, error) {
+	return func(g *Graph) (E, error) {
+		if entries, ok := g.entries[n].(E); ok {
+			return entries, nil
 		}
-		entry, err := build(g)
+		entries, err := build(g)
+		if err == nil {
+			g.entries[n] = entries
+		}
+		return entries, err
+	}
+}
+
+// opening returns what a node of this package with the output p is in a graph. open gets the function
+// that passes a record on, and returns the ways into the node. What is wrong it notes in t.
+func opening[E, K2, V2 any](n *node, p *port[K2, V2], open func(t *Setup, next Emit[K2, V2]) E) func(g *Graph) (E, error) {
+	return once(n, func(g *Graph) (entries E, err error) {
+		next, err := link(g, p)
+		if err != nil {
+			return entries, err
+		}
+		err = g.prepare(n, func(t *Setup) { entries = open(t, next) })
+		return entries, err
+	})
+}
+
+// entrance returns the way into a node that choose picks of all of them.
+func entrance[E, K, V any](n *node, entries func(g *Graph) (E, error), choose func(E) Emit[K, V]) func(g *Graph) (Emit[K, V], error) {
+	return func(g *Graph) (Emit[K, V], error) {
+		e, err := entries(g)
 		if err != nil {
 			return nil, err
 		}
-		g.entries[n] = entry
-		return entry, nil
+		return guard(g, n, choose(e)), nil
 	}
 }
+
+// onlyEntrance is for a node with one way in.
+func onlyEntrance[K, V any](entry Emit[K, V]) Emit[K, V] { return entry }
 
 // link returns what passes a record to all children of p, in the order in which they were connected.
 func link[K, V any](g *Graph, p *port[K, V]) (Emit[K, V], error) {

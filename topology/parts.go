@@ -71,14 +71,7 @@ func addAggregation[K, A, K2, V2 any](
 	n := b.add(&node{kind: processorNode, name: store.Name(), pos: caller()}, opts)
 	b.addStore(n, store)
 	p := addPort[K2, V2](b, n, "")
-	entry := once(n, func(g *Graph) (f Emit[K, bound[A]], err error) {
-		next, err := link(g, p)
-		if err != nil {
-			return nil, err
-		}
-		err = g.prepare(n, func(t *Setup) { f = prepare(t, next) })
-		return f, err
-	})
+	entry := opening(n, p, prepare)
 	for _, part := range parts {
 		if !part.defined {
 			b.mistakeAt(n.pos, n.name, errNilFunc)
