@@ -226,6 +226,29 @@ func (s timeRows[K, V]) row(ms int64, key K, suffix []byte) ([]byte, error) {
 	return s.buffers.key, nil
 }
 
+// get returns the value of a row; ok is false when there is none.
+func (s timeRows[K, V]) get(row []byte) (value V, ok bool, err error) {
+	b, ok, err := s.bytes.Get(row)
+	if err != nil || !ok {
+		return value, false, err
+	}
+	if value, err = s.decodeValue(b); err != nil {
+		return value, false, err
+	}
+	return value, true, nil
+}
+
+// put writes a row: dst and the value behind it. It moves the stream time to ms. stored is false if
+// the value cannot be encoded, and then nothing happens.
+func (s timeRows[K, V]) put(row, dst []byte, value V, ms int64) (stored bool, err error) {
+	b, err := s.value(dst, value)
+	if err != nil {
+		return false, err
+	}
+	s.bytes.Advance(ms)
+	return true, s.bytes.Put(row, b)
+}
+
 // between returns the range of the keys that are key and a suffix from first to last. Only a longer key can come
 // between them that is not key: one that goes on with bytes that are such a suffix, or begin like one.
 func between(key, first, last []byte) Range {

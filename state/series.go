@@ -50,12 +50,11 @@ func (s Series[K, V]) Add(key K, ms int64, value V) (sequence uint32, stored boo
 		return 0, false, err
 	}
 	binary.BigEndian.PutUint32(row[len(row)-sequenceSize:], sequence)
-	b, err := s.rows.value(s.rows.buffer(), value)
-	if err != nil {
+	stored, err = s.rows.put(row, s.rows.buffer(), value, ms)
+	if !stored {
 		return 0, false, err
 	}
-	s.rows.bytes.Advance(ms)
-	return sequence, true, s.rows.bytes.Put(row, b)
+	return sequence, true, err
 }
 
 // next returns the number of the next value of a key and time, of which row is the first one. As a rule there is none
@@ -93,14 +92,7 @@ func (s Series[K, V]) Get(key K, ms int64, sequence uint32) (value V, ok bool, e
 	if err != nil {
 		return value, false, err
 	}
-	b, ok, err := s.rows.bytes.Get(row)
-	if err != nil || !ok {
-		return value, false, err
-	}
-	if value, err = s.rows.decodeValue(b); err != nil {
-		return value, false, err
-	}
-	return value, true, nil
+	return s.rows.get(row)
 }
 
 // Fetch returns the values of key with times between from and to, both included, in the order of their times and
