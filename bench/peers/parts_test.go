@@ -205,8 +205,9 @@ func TestPartsKeepTheirSettings(t *testing.T) {
 	}
 }
 
-// TestPartsWithoutCandidates: a part in which nobody takes part that was named is not measured, so that an earlier result of it stays; and
-// the first part that is measured finds a broker that has worked, whichever it is.
+// TestPartsWithoutCandidates claims two things. A part without any of the named candidates is not
+// measured, so its earlier result stays. The first part that is measured finds a broker that has
+// worked before.
 func TestPartsWithoutCandidates(t *testing.T) {
 	var progress strings.Builder
 	cfg := Config{

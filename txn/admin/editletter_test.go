@@ -61,7 +61,8 @@ func TestG5Edit(t *testing.T) {
 	})
 }
 
-// TestG5EditCut: a dead letter that was cut is whole again once all that was cut was written anew, in one edition or in several.
+// TestG5EditCut claims that a cut dead letter is whole when editions have replaced every cut part.
+// One edition may replace all of them, or several may share the work.
 func TestG5EditCut(t *testing.T) {
 	const (
 		value = 1 << iota
