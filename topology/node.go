@@ -179,7 +179,7 @@ func once[E any](n *node, build func(g *Graph) (E, error)) func(g *Graph) (E, er
 }
 
 // opening returns what a node of this package with the output p is in a graph. open gets the function
-// that passes a record on, and returns the ways into the node. What is wrong it notes in t.
+// that passes a record on, and returns the ways into the node. It notes mistakes in t.
 func opening[E, K2, V2 any](n *node, p *port[K2, V2], open func(t *Setup, next Emit[K2, V2]) E) func(g *Graph) (E, error) {
 	return once(n, func(g *Graph) (entries E, err error) {
 		next, err := link(g, p)
