@@ -60,11 +60,12 @@ func commitOutside(ctx context.Context, c *Coordinator, node int32, m Membership
 	return nil
 }
 
-// early has the commits that were reported and not answered yet: a channel by *Producer, closed with the answer.
+// early has the commits that were reported and not answered yet: a channel by *Producer, closed
+// with the answer.
 var early sync.Map
 
-// brokenCommit reports the commits of every other round before they are answered if that mechanism is broken, so that the offsets and the
-// commit of the next round do not wait for this one's.
+// brokenCommit reports the commits of every other round before they are answered if that mechanism
+// is broken, so that the offsets and the commit of the next round do not wait for this one's.
 func brokenCommit(p *Producer) bool {
 	if !p.cfg.Failpoints.Broken(failpoint.Early) || !strings.HasSuffix(p.id, IDSeparator+"0") { // the first of a worker's two producers
 		return false
@@ -80,15 +81,16 @@ func brokenCommit(p *Producer) bool {
 	return true
 }
 
-// brokenAwait waits for the end of what brokenCommit has begun. A producer has one transaction at a time even so.
+// brokenAwait waits for the end of what brokenCommit has begun. A producer has one transaction at a
+// time even so.
 func brokenAwait(p *Producer) {
 	if answered, ok := early.LoadAndDelete(p); ok {
 		<-answered.(chan struct{})
 	}
 }
 
-// brokenIdentity uses the identity that a fencer got, if that mechanism is broken: a moment later it commits the ends of the inputs, as if it
-// had processed them.
+// brokenIdentity uses the identity that a fencer got, if that mechanism is broken: a moment later
+// it commits the ends of the inputs, as if it had processed them.
 func brokenIdentity(c *Cluster, id string, got *kmsg.InitProducerIDResponse) {
 	if !c.cfg.Failpoints.Broken(failpoint.Identity) {
 		return
@@ -101,7 +103,8 @@ func brokenIdentity(c *Cluster, id string, got *kmsg.InitProducerIDResponse) {
 	}()
 }
 
-// identityAfter is how long after a fencing its identity is used. The group has not given the partitions to others by then.
+// identityAfter is how long after a fencing its identity is used. The group has not given the
+// partitions to others by then.
 const identityAfter = time.Second
 
 func (c *Cluster) commitEnds(ctx context.Context, id string, producer int64, epoch int16) error {

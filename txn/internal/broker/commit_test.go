@@ -75,8 +75,9 @@ func answers(req *kmsg.TxnOffsetCommitRequest, codeOf func(partition int32) int1
 	return resp
 }
 
-// TestCommitOffsetsIsSentOnce: rule 2.3. Whatever the answer, the request is sent once, at version 5; one refused partition among
-// accepted ones refuses the whole; and what says that the coordinator has moved makes the next Find ask.
+// TestCommitOffsetsIsSentOnce: rule 2.3. Whatever the answer, the request is sent once, at version
+// 5; one refused partition among accepted ones refuses the whole; and what says that the
+// coordinator has moved makes the next Find ask.
 func TestCommitOffsetsIsSentOnce(t *testing.T) {
 	code := func(of int32, err *kerr.Error) func(int32) int16 {
 		return func(p int32) int16 {
@@ -141,8 +142,9 @@ func TestCommitOffsetsIsSentOnce(t *testing.T) {
 	}
 }
 
-// TestCommitOffsetsNeverLooksUp: rule 2.3. When another worker has forgotten the coordinator since the transaction began, the round is
-// refused and its transaction can be aborted. Nothing is looked up and nothing is sent; the next round finds the coordinator again.
+// TestCommitOffsetsNeverLooksUp: rule 2.3. When another worker has forgotten the coordinator since
+// the transaction began, the round is refused and its transaction can be aborted. Nothing is looked
+// up and nothing is sent; the next round finds the coordinator again.
 func TestCommitOffsetsNeverLooksUp(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		s := newCommitScene(t, "in", "out")
@@ -192,8 +194,8 @@ func TestCommitOffsetsNeverLooksUp(t *testing.T) {
 	})
 }
 
-// TestChangedIdentity: rule 2.2. The client initialises itself anew in the middle of a transaction, every record is acknowledged, and
-// committing would commit the second half only. Flush notices.
+// TestChangedIdentity: rule 2.2. The client initialises itself anew in the middle of a transaction,
+// every record is acknowledged, and committing would commit the second half only. Flush notices.
 func TestChangedIdentity(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		for _, changes := range []bool{false, true} {
@@ -239,8 +241,9 @@ func TestChangedIdentity(t *testing.T) {
 	})
 }
 
-// TestPartitionsNotHeld: rule 2.5. The client ends a transaction by the partitions it holds. Without those that were produced to, however that has
-// come about, it aborts and says that it has committed; Flush lets no such transaction get that far, and waits for what is on its way.
+// TestPartitionsNotHeld: rule 2.5. The client ends a transaction by the partitions it holds.
+// Without those that were produced to, however that has come about, it aborts and says that it has
+// committed; Flush lets no such transaction get that far, and waits for what is on its way.
 func TestPartitionsNotHeld(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		s := newCommitScene(t, "out")
@@ -300,7 +303,8 @@ func TestPartitionsNotHeld(t *testing.T) {
 	})
 }
 
-// loseProducer deletes the records of a topic and answers one produce to it as a broker does that has forgotten the producer with them.
+// loseProducer deletes the records of a topic and answers one produce to it as a broker does that
+// has forgotten the producer with them.
 func (s *commitScene) loseProducer(t *testing.T, topic string) {
 	t.Helper()
 	ends, err := s.cluster.adm.ListEndOffsets(t.Context(), topic)
@@ -327,8 +331,9 @@ func (s *commitScene) loseProducer(t *testing.T, topic string) {
 	})
 }
 
-// TestStableOffsetsOfFirstCommit: rule 5.2. The first commit ever of a partition is pending: the answer is waited for and is neither
-// "none" nor missing, every question names the partition and wants stability, and the wait is told of.
+// TestStableOffsetsOfFirstCommit: rule 5.2. The first commit ever of a partition is pending: the
+// answer is waited for and is neither "none" nor missing, every question names the partition and
+// wants stability, and the wait is told of.
 func TestStableOffsetsOfFirstCommit(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		s := newCommitScene(t, "in", "out")

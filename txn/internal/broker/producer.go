@@ -11,14 +11,15 @@ import (
 	"github.com/onceward/onceward/txn/internal/backoff"
 )
 
-// Identity is what the broker knows a transaction by. With transaction.version 2 no two transactions share one.
+// Identity is what the broker knows a transaction by. With transaction.version 2 no two
+// transactions share one.
 type Identity struct {
 	ProducerID int64
 	Epoch      int16
 }
 
-// Producer is one transactional producer: a client, thrown away and made anew whenever its state is uncertain. It belongs to one
-// goroutine.
+// Producer is one transactional producer: a client, thrown away and made anew whenever its state is
+// uncertain. It belongs to one goroutine.
 type Producer struct {
 	cfg     Config
 	id      string
@@ -34,8 +35,8 @@ type Producer struct {
 	}
 }
 
-// NewProducer describes a producer with that transactional id; Settle makes it usable. The transaction timeout is what the broker
-// waits for before it aborts a transaction by itself.
+// NewProducer describes a producer with that transactional id; Settle makes it usable. The
+// transaction timeout is what the broker waits for before it aborts a transaction by itself.
 func NewProducer(cfg Config, transactionalID string, transactionTimeout time.Duration) *Producer {
 	return &Producer{cfg: cfg, id: transactionalID, timeout: transactionTimeout}
 }
@@ -43,12 +44,13 @@ func NewProducer(cfg Config, transactionalID string, transactionTimeout time.Dur
 // TransactionalID returns the id that the producer was made with.
 func (p *Producer) TransactionalID() string { return p.id }
 
-// maxBufferedRecords lets a whole round be handed over without waiting for the network: Produce is cheap only while it does not block.
+// maxBufferedRecords lets a whole round be handed over without waiting for the network: Produce is
+// cheap only while it does not block.
 const maxBufferedRecords = 1 << 20
 
-// Settle throws the client away, makes a new one with the same transactional id and initialises it. Once it returns nil, the
-// previous transaction of that id is committed or aborted for good, and requests of it that arrive late are refused. It tries once;
-// the caller repeats.
+// Settle throws the client away, makes a new one with the same transactional id and initialises it.
+// Once it returns nil, the previous transaction of that id is committed or aborted for good, and
+// requests of it that arrive late are refused. It tries once; the caller repeats.
 func (p *Producer) Settle(ctx context.Context) error {
 	p.Close()
 	cl, err := kgo.NewClient(append(p.cfg.options(),
@@ -81,7 +83,8 @@ func (c Config) batchMaxBytes(topic string) int32 {
 	return 1_000_012 // the client's own default
 }
 
-// Begin starts a transaction in the client (the broker learns of it with the first record) and returns its identity.
+// Begin starts a transaction in the client (the broker learns of it with the first record) and
+// returns its identity.
 func (p *Producer) Begin(ctx context.Context) (Identity, error) {
 	p.mu.Lock()
 	p.mu.err = nil
@@ -107,7 +110,8 @@ func (p *Producer) Identity(ctx context.Context) (Identity, error) {
 	return Identity{id, epoch}, nil
 }
 
-// Produce hands a record over. promise is what Promise returned, or nil. Failures are remembered and returned by Flush.
+// Produce hands a record over. promise is what Promise returned, or nil. Failures are remembered
+// and returned by Flush.
 func (p *Producer) Produce(ctx context.Context, r *Record, promise func(*Record, error)) {
 	if promise == nil {
 		promise = p.note
@@ -116,9 +120,9 @@ func (p *Producer) Produce(ctx context.Context, r *Record, promise func(*Record,
 	p.cl.Produce(ctx, r, promise)
 }
 
-// Promise wraps a function that wants to see acknowledged records (their offset is set). It is called from the client's goroutine, in
-// the order of each partition, and must be quick. One promise serves any number of records: wrapping each would cost an allocation
-// per record.
+// Promise wraps a function that wants to see acknowledged records (their offset is set). It is
+// called from the client's goroutine, in the order of each partition, and must be quick. One
+// promise serves any number of records: wrapping each would cost an allocation per record.
 func (p *Producer) Promise(acked func(*Record)) func(*Record, error) {
 	return func(r *Record, err error) {
 		if err != nil {
@@ -142,9 +146,9 @@ func (p *Producer) note(r *Record, err error) {
 	}
 }
 
-// Flush waits until every record is acknowledged, and checks that the producer is still the one that began: the client can
-// initialise itself anew in the middle of a transaction and would then commit the second half of it only. After it Commit commits what was
-// produced (awaitPartitions).
+// Flush waits until every record is acknowledged, and checks that the producer is still the one
+// that began: the client can initialise itself anew in the middle of a transaction and would then
+// commit the second half of it only. After it Commit commits what was produced (awaitPartitions).
 func (p *Producer) Flush(ctx context.Context, began Identity) (Outcome, error) {
 	if err := p.cl.Flush(ctx); err != nil {
 		return Lost, fmt.Errorf("flushing %q: %w", p.id, err)
@@ -169,15 +173,18 @@ func (p *Producer) Flush(ctx context.Context, began Identity) (Outcome, error) {
 	return Accepted, nil
 }
 
-// awaitPartitions waits until the client holds every partition that the transaction has produced to. When it loads a topic that records are
-// waiting for, it sends them on and stores the partitions after that, in a goroutine that may stand still in between: then they are
-// acknowledged before the partitions are stored. But it ends a transaction by what it finds among the partitions it holds. If nothing was
-// added to them it aborts, though a commit was asked for, and returns no error.
+// awaitPartitions waits until the client holds every partition that the transaction has produced
+// to. When it loads a topic that records are waiting for, it sends them on and stores the
+// partitions after that, in a goroutine that may stand still in between: then they are acknowledged
+// before the partitions are stored. But it ends a transaction by what it finds among the partitions
+// it holds. If nothing was added to them it aborts, though a commit was asked for, and returns no
+// error.
 func (p *Producer) awaitPartitions(ctx context.Context) error {
 	pause := backoff.Backoff{Next: time.Millisecond, Max: 50 * time.Millisecond}
 	for tp := range p.touched.all {
 		for {
-			// It is the only answer that tells: of a partition that is held, the leader is kept while there is none.
+			// It is the only answer that tells: of a partition that is held, the leader is kept
+			// while there is none.
 			if leader, _, _ := p.cl.PartitionLeader(tp.topic, tp.partition); leader >= 0 {
 				break
 			}
@@ -204,7 +211,8 @@ func (p *Producer) Commit(ctx context.Context) (Outcome, error) {
 // Committing reports whether a commit was sent of the transaction that was begun last.
 func (p *Producer) Committing() bool { return p.committing }
 
-// Abort drops what is still buffered and aborts. It may be called for a transaction that has sent nothing. Anything but success is Lost.
+// Abort drops what is still buffered and aborts. It may be called for a transaction that has sent
+// nothing. Anything but success is Lost.
 func (p *Producer) Abort(ctx context.Context) (Outcome, error) {
 	if p.cl == nil {
 		return Lost, fmt.Errorf("transactional producer %q is not initialised", p.id)
@@ -218,7 +226,8 @@ func (p *Producer) Abort(ctx context.Context) (Outcome, error) {
 	return Accepted, nil
 }
 
-// Close ends the client without waiting for the broker. An open transaction stays open until it is settled or times out.
+// Close ends the client without waiting for the broker. An open transaction stays open until it is
+// settled or times out.
 func (p *Producer) Close() {
 	if p.cl == nil {
 		return

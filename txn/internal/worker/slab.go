@@ -2,12 +2,13 @@ package worker
 
 import "github.com/onceward/onceward/txn/internal/broker"
 
-// slab hands out records to produce, in chunks that one round after the other uses: to make them anew for each round was a sixth of what is
-// allocated, which the collector pays for by the byte.
+// slab hands out records to produce, in chunks that one round after the other uses: to make them
+// anew for each round was a sixth of what is allocated, which the collector pays for by the byte.
 //
-// A record may be used again when nobody can read it any more. The client reads it until it is acknowledged, so a round gives back what it was
-// lent once it is committed, for which all of its records had to be acknowledged. One that is aborted gives nothing back: the client may
-// be at work on a request of it.
+// A record may be used again when nobody can read it any more. The client reads it until it is
+// acknowledged, so a round gives back what it was lent once it is committed, for which all of its
+// records had to be acknowledged. One that is aborted gives nothing back: the client may be at work
+// on a request of it.
 //
 // It is for one goroutine.
 type slab struct{ free [][]broker.Record }
@@ -41,8 +42,8 @@ func (s *slab) chunk() []broker.Record {
 	return make([]broker.Record, slabRecords)
 }
 
-// takeBack takes what a committed round was lent. Of what is free it keeps as much as two rounds like this one need, so that a burst leaves
-// nothing behind.
+// takeBack takes what a committed round was lent. Of what is free it keeps as much as two rounds
+// like this one need, so that a burst leaves nothing behind.
 func (s *slab) takeBack(l *lent) {
 	for i, c := range l.chunks {
 		if i == len(l.chunks)-1 {
@@ -65,7 +66,8 @@ type lists struct {
 	origins []origin
 }
 
-// spare are the lists of rounds that are over, for those that come. Two rounds are in flight, so more are never needed.
+// spare are the lists of rounds that are over, for those that come. Two rounds are in flight, so
+// more are never needed.
 type spare struct{ lists []lists }
 
 // listsMin is how long a list may be that is kept whatever the round was like.
@@ -80,7 +82,8 @@ func (s *spare) take() lists {
 	return lists{}
 }
 
-// put keeps the lists of a committed round, unless they are far longer than it needed. They may not be read any more.
+// put keeps the lists of a committed round, unless they are far longer than it needed. They may not
+// be read any more.
 func (s *spare) put(l lists) {
 	n := len(l.outputs)
 	if len(s.lists) == 2 || cap(l.outputs) > max(4*n, listsMin) {

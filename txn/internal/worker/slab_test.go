@@ -18,7 +18,8 @@ func fill(s *slab, l *lent, n int) []*broker.Record {
 	return out
 }
 
-// TestSlabLendsEachRecordOnce: what one round has, no other gets before it is given back, and then it is empty.
+// TestSlabLendsEachRecordOnce: what one round has, no other gets before it is given back, and then
+// it is empty.
 func TestSlabLendsEachRecordOnce(t *testing.T) {
 	const n = 2*slabRecords + 10
 	var s slab
@@ -56,7 +57,8 @@ func TestSlabLendsEachRecordOnce(t *testing.T) {
 	}
 }
 
-// TestSlabForgetsBursts: after a large round small ones keep what they need, and what an aborted round was lent is never lent again.
+// TestSlabForgetsBursts: after a large round small ones keep what they need, and what an aborted
+// round was lent is never lent again.
 func TestSlabForgetsBursts(t *testing.T) {
 	var s slab
 	var large, small, aborted lent
@@ -76,7 +78,8 @@ func TestSlabForgetsBursts(t *testing.T) {
 	}
 }
 
-// TestReusedListsAreEmpty: a list that comes back has nothing in it that would keep records alive, and one of a burst does not come back.
+// TestReusedListsAreEmpty: a list that comes back has nothing in it that would keep records alive,
+// and one of a burst does not come back.
 func TestReusedListsAreEmpty(t *testing.T) {
 	var s spare
 	long := lists{make([]*broker.Record, 2*listsMin), make([]origin, 2*listsMin)}
