@@ -9,7 +9,7 @@ type Folded[K, A any] struct {
 }
 
 // Fold returns s with the function that folds its records into an aggregate, for [Cogroup]. fold
-// gets the aggregate so far and returns the next one; it may change what it gets, and may return
+// gets the aggregate so far and returns the next one; it may change its argument, and may return
 // [ErrRemove].
 func Fold[K, V, A any](s Stream[K, V], fold func(sofar A, r Record[K, V]) (A, error)) Folded[K, A] {
 	return Folded[K, A]{func(initial func() A) part[K, A] { return partOf(s, fold != nil, folding(initial, fold)) }}

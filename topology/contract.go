@@ -45,8 +45,8 @@ func (a Aspect) String() string {
 	return aspectNames[a]
 }
 
-// Clause is what a node says about itself, for those who have to rely on the topology and cannot
-// read its code.
+// Clause is what a node declares about itself for consumers and producers, who cannot read its
+// code.
 type Clause struct {
 	// Node is the name of the node.
 	Node   string
@@ -102,8 +102,8 @@ type Reaction struct {
 	Policy Policy
 }
 
-// Reactions returns the policies of the topology in the order of the classes, and behind them those
-// of nodes that differ from them, sorted by node. The caller may change the result.
+// Reactions returns the policies of the topology in the order of the classes, then those of nodes
+// with policies of their own, sorted by node. The caller may change the result.
 func (t *Topology) Reactions() []Reaction {
 	var all, own []Reaction
 	for c := Transient; c <= Fatal; c++ {

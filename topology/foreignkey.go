@@ -41,8 +41,8 @@ func JoinForeignKey[K, L, F, R, V any](
 	return j.add(left, right, name, "JoinForeignKey", opts)
 }
 
-// LeftJoinForeignKey is [JoinForeignKey] for all rows of the left table: where the row has no
-// foreign key, or the right table no row for it, r is absent.
+// LeftJoinForeignKey is [JoinForeignKey] for all rows of the left table. If a row has no foreign
+// key, or the right table has no row for that key, r is absent.
 func LeftJoinForeignKey[K, L, F, R, V any](
 	left Table[K, L], right Table[F, R], name string, foreignKey func(key K, l L) (Option[F], error),
 	f func(key K, l L, r Option[R]) (V, error), opts ...RepartitionOption,

@@ -11,9 +11,9 @@ import "fmt"
 // partitions and different keys, so the join needs no [Stream.Repartition].
 //
 // Records without a key of the table are left out and counted as "null-key", records with a null
-// value as "null-value". A null key of the record itself is as good as any other. Key, timestamp
-// and headers are those of the record of the stream. The join keeps nothing. It is the join of
-// KStream and GlobalKTable in Kafka Streams.
+// value as "null-value". The key of the record itself may be null. Key, timestamp and headers are
+// those of the record of the stream. The join keeps nothing. It is the join of KStream and
+// GlobalKTable in Kafka Streams.
 func JoinGlobalTable[K, V, TK, T, V2 any](
 	s Stream[K, V], t GlobalTable[TK, T], name string, key func(r Record[K, V]) (Option[TK], error),
 	f func(key K, value V, row T) (V2, error), opts ...NodeOption,
@@ -26,8 +26,8 @@ func JoinGlobalTable[K, V, TK, T, V2 any](
 	return j.add(s, t, name, "JoinGlobalTable", opts)
 }
 
-// LeftJoinGlobalTable is [JoinGlobalTable] for all records: where the table has no row, or there is
-// no key for it, row is absent.
+// LeftJoinGlobalTable is [JoinGlobalTable] for all records: if the record has no key of the table,
+// or the table has no row for it, row is absent.
 func LeftJoinGlobalTable[K, V, TK, T, V2 any](
 	s Stream[K, V], t GlobalTable[TK, T], name string, key func(r Record[K, V]) (Option[TK], error),
 	f func(key K, value V, row Option[T]) (V2, error), opts ...NodeOption,

@@ -61,7 +61,7 @@ func LeftJoinStreams[K, L, R, V any](
 }
 
 // OuterJoinStreams is [LeftJoinStreams] for both streams; f is never called with both sides absent.
-// Of records with the same timestamp that have waited, those of the right stream come first.
+// Among waiting records with the same timestamp, those of the right stream come first.
 func OuterJoinStreams[K, L, R, V any](
 	left Stream[K, L], right Stream[K, R], name string, w JoinWindows,
 	key schemas.Codec[K], leftValue schemas.Codec[L], rightValue schemas.Codec[R],

@@ -138,8 +138,8 @@ type ErrorOption struct {
 }
 
 // OnError sets the reaction to errors of class. As an option of [NewBuilder] it holds for every
-// node that has none of its own; as an option of a source or of an operator it holds there. An
-// invalid policy is a mistake that Build reports.
+// node without its own reaction. As an option of a source or of an operator it holds for that node.
+// An invalid policy is a mistake that Build reports.
 func OnError(class Class, policy Policy) ErrorOption {
 	return ErrorOption{class: class, policy: policy}
 }

@@ -27,7 +27,7 @@ func JoinStreamTable[K, V, T, V2 any](
 	return j.add(s, t, name, "JoinStreamTable", opts)
 }
 
-// LeftJoinStreamTable is [JoinStreamTable] for all records: where the table has no row for the key,
+// LeftJoinStreamTable is [JoinStreamTable] for all records: if the table has no row for the key,
 // row is absent. A record with a null key has no row (KIP-962).
 func LeftJoinStreamTable[K, V, T, V2 any](
 	s Stream[K, V], t Table[K, T], name string, f func(key K, value V, row Option[T]) (V2, error), opts ...NodeOption,

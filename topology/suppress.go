@@ -9,7 +9,7 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// Suppression says how long a table holds its changes back: see [Table.Suppress]. It is made with
+// Suppression sets how long a table holds its changes back: see [Table.Suppress]. It is made with
 // [UntilTimeLimit], and is a value.
 type Suppression struct {
 	limit          time.Duration

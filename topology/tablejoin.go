@@ -23,8 +23,8 @@ func JoinTables[K, L, R, V any](
 	return j.add(left, right, name, "JoinTables", opts)
 }
 
-// LeftJoinTables is [JoinTables] for the keys that are in the left table: where the right one does
-// not have the key, r is absent.
+// LeftJoinTables is [JoinTables] for all keys of the left table: if the right one does not have the
+// key, r is absent.
 func LeftJoinTables[K, L, R, V any](
 	left Table[K, L], right Table[K, R], name string, f func(key K, l L, r Option[R]) (V, error),
 	opts ...NodeOption,
@@ -36,8 +36,8 @@ func LeftJoinTables[K, L, R, V any](
 	return j.add(left, right, name, "LeftJoinTables", opts)
 }
 
-// OuterJoinTables is [JoinTables] for the keys that are in one of the tables at least; f is never
-// called with both sides absent.
+// OuterJoinTables is [JoinTables] for the keys of at least one of the tables; f is never called
+// with both sides absent.
 func OuterJoinTables[K, L, R, V any](
 	left Table[K, L], right Table[K, R], name string, f func(key K, l Option[L], r Option[R]) (V, error),
 	opts ...NodeOption,
