@@ -26,16 +26,16 @@ type Task struct {
 	// layouts are those of the stores, by index.
 	layouts []Layout
 	open    *overlay
-	// forgetting is what Forget knows of each store.
+	// forgetting is the progress of Forget in each store.
 	forgetting []forgetting
-	// times are the stream times of the stores, by index, with what the open round made of them.
+	// times are the stream times of the stores, by index, with the changes of the open round.
 	times times
 	// roundSize is the expected number of writes of the next round, see nextOverlay.
 	roundSize int
 	closed    bool
 
-	// mu orders the owner's changes of frozen with Apply on another goroutine. The owner alone
-	// writes frozen, hence reads it without the lock.
+	// mu orders changes of frozen by the owner with Apply on another goroutine. Only the owner
+	// writes frozen, so it reads frozen without the lock.
 	mu     sync.Mutex
 	frozen []*Layer // oldest first
 }
@@ -101,9 +101,9 @@ func (t *Task) Revert() {
 }
 
 // Savepoint returns a function that undoes every write since this call, in time proportional to
-// their number, and leaves what the last Mark has to undo before it. It may be called several
-// times, and takes the savepoints with it that were made since. It must not be called after the
-// next Mark, Revert, Freeze or Drop. Where the open round has no Mark, Savepoint makes it.
+// their number. Earlier writes since the last Mark stay. The function may be called several times,
+// and discards later savepoints. It must not be called after the next Mark, Revert, Freeze or Drop.
+// If the open round has no Mark, Savepoint makes one.
 func (t *Task) Savepoint() (undo func()) {
 	if !t.open.logged {
 		t.Mark()
@@ -133,9 +133,9 @@ func (t *Task) Freeze() *Layer {
 	return l
 }
 
-// nextOverlay returns an empty overlay with room for what the next round may write: rounds resemble
-// their predecessors. When the last one was smaller, half of the room is kept, so that the memory
-// of a burst is gone after a few quiet rounds.
+// nextOverlay returns an empty overlay with room for the next round, because rounds resemble their
+// predecessors. After a smaller round, half of the room is kept, so the memory of a burst is freed
+// after a few quiet rounds.
 func (t *Task) nextOverlay() *overlay {
 	t.roundSize = max(len(t.open.entries), t.roundSize/2)
 	if t.roundSize < 8 {
@@ -147,12 +147,12 @@ func (t *Task) nextOverlay() *overlay {
 // OpenBytes estimates the memory of the open overlay, for the byte bound of a round.
 func (t *Task) OpenBytes() int { return t.open.bytes() }
 
-// Apply makes the oldest layer that was not applied yet part of the database, in one atomic step
-// with the positions; it refuses every other layer with ErrLayer, and with ErrBase unless the
-// database is at base. The layer stays in the read path until Retire. Apply may run on another
-// goroutine than the owner's, one call at a time.
+// Apply makes the oldest unapplied layer part of the database, in one atomic step with the
+// positions. It refuses every other layer with ErrLayer, and returns ErrBase unless the database is
+// at base. The layer stays in the read path until Retire. Apply may run on another goroutine than
+// the owner's, one call at a time.
 //
-// After another error nothing of the layer is visible, but what reached the disk may be unknown:
+// After another error nothing of the layer is visible, but it may be unknown what reached the disk:
 // the owner drops the layers and closes the task.
 func (t *Task) Apply(l *Layer, base, next Positions) error {
 	if err := t.checkOldest(l); err != nil {
@@ -197,8 +197,8 @@ func (t *Task) Drop() {
 	t.times = newTimes(t.names, t.db.Positions())
 }
 
-// DropOpen makes the open overlay vanish and keeps the frozen layers: the abort of the round that
-// is being computed, while the one below it goes on. It is called by the owner, at any time.
+// DropOpen removes the open overlay and keeps the frozen layers: it aborts the round that is being
+// computed, while the one below continues. Only the owner calls it, at any time.
 func (t *Task) DropOpen() {
 	t.open = newOverlay(0)
 	if n := len(t.frozen); n > 0 {

@@ -50,8 +50,8 @@ type contractSection struct {
 	Lines []string `json:"lines"`
 }
 
-// contractOf collects what a topology says about itself. Every section is there, so that what
-// nobody has promised can be seen as well.
+// contractOf collects the declarations of a topology. Every section is there, so that missing
+// promises are visible as well.
 func contractOf(t *topology.Topology) contract {
 	c := contract{Name: t.Name(), Application: t.Application(), Version: t.Fingerprint()}
 	add := func(title, none string, lines ...string) {

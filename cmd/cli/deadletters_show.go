@@ -12,7 +12,7 @@ import (
 
 // deadLettersShowCommand shows one dead letter with its record.
 type deadLettersShowCommand struct {
-	ID string `arg:"" placeholder:"ID" help:"The id of the letter, as list shows it."`
+	ID string `arg:"" placeholder:"ID" help:"The id of the dead letter, as list shows it."`
 	letterTopic
 	Encoding string `enum:"auto,text,hex,base64" default:"auto" placeholder:"ENCODING" env:"ONCEWARD_ENCODING" help:"How the record is shown: as the codecs of its topic read it where the pipeline is named, otherwise as text, or base64 where it is none; or text, hex or base64."`
 	outputFlag
@@ -91,8 +91,8 @@ func writeLetter(w *tabwriter.Writer, l admin.DeadLetter) {
 	}
 }
 
-// recordPart shows a key or a value of a record, which may be null. What is JSON is shown as JSON,
-// whether a codec knows it or not.
+// recordPart shows a key or a value of a record, which may be null. JSON is shown as JSON, with or
+// without a codec.
 func (e rowEncoder) recordPart(b []byte, decode func([]byte) (any, error)) *part {
 	if b == nil {
 		return nil

@@ -164,7 +164,7 @@ type handler[K, V any] struct {
 
 	acceptedCounter, duplicatesCounter, conflictsCounter *topology.Counter
 
-	// log is nil if nobody listens. store is the name of that of the balances.
+	// log is nil if the decisions are not used. store is the name of the store of the balances.
 	log   decision.Log
 	store string
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// clauses says what a projection promises to those who feed it.
+// clauses declares the contract of a projection for its producers.
 func clauses[K, V any](node *topology.Node[K, V], set *settings) {
 	key := "the version of the record within its key"
 	if set.incarnation != nil {
@@ -22,7 +22,7 @@ func clauses[K, V any](node *topology.Node[K, V], set *settings) {
 		Clause(topology.Retention, "rows are kept for ever, those of deleted aggregates included")
 }
 
-// commandClauses say what a choice promises to those who write its commands.
+// commandClauses declares the contract of a choice for the producers of its commands.
 func commandClauses(node *topology.Node[[]byte, Command]) {
 	node.
 		Clause(topology.KeyAssumption, "a command is written to every partition of its topic, each of which obeys for itself").

@@ -32,7 +32,7 @@ func (c *Common) SetKeys(codec any) error {
 	return nil
 }
 
-// OnError sets the reaction to errors of class. What is wrong with it is found by the topology.
+// OnError sets the reaction to errors of class. The topology checks it.
 func (c *Common) OnError(class topology.Class, policy topology.Policy) error {
 	c.reactions = append(c.reactions, reaction{class, policy})
 	return nil

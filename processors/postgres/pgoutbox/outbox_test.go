@@ -36,9 +36,9 @@ func once(o *Outbox, point string, f func() error) {
 	})
 }
 
-// TestAppendAndPublish_M4: what a committed transaction has appended becomes one record, and what a
-// rolled back one has becomes none.
-func TestAppendAndPublish_M4(t *testing.T) {
+// TestAppendAndPublish: what a committed transaction has appended becomes one record, and what a
+// rolled back one has becomes none. Requirement M4.
+func TestAppendAndPublish(t *testing.T) {
 	onStage(t, func(s *stage) {
 		o := s.outbox("relay", nil)
 		stop := s.start(o)

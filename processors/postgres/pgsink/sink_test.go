@@ -634,7 +634,7 @@ func TestStart(t *testing.T) {
 		stop := s.start(s.sink("a", latest))
 		pgtest.Await(s.t, "the partition is claimed", func() bool { return s.generation() == 1 })
 		stop()
-		s.produce(1, 5) // while nobody runs
+		s.produce(1, 5) // while no sink runs
 		s.start(s.sink("a", latest))
 		s.awaitEnd()
 		if n := s.effects(); n != 5 {
