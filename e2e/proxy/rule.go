@@ -305,7 +305,7 @@ func (r *Rule) delivered() {
 	r.tell()
 }
 
-// tell wakes whoever waits; the caller holds mu.
+// tell wakes all waiting calls; the caller holds mu.
 func (r *Rule) tell() {
 	close(r.changed)
 	r.changed = make(chan struct{})

@@ -15,8 +15,8 @@ type producer struct {
 	seen  time.Time
 }
 
-// initialise forgets the producer of a transactional id. The next one may have the same producer id
-// with lower epochs, where the transactional id has expired.
+// initialise removes the producer of a transactional id. The next one may have the same producer id
+// with lower epochs, if the transactional id has expired.
 func (j *journal) initialise(kreq kmsg.Request) (kmsg.Response, error, bool) {
 	j.k.KeepControl()
 	req := kreq.(*kmsg.InitProducerIDRequest)
