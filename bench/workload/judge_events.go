@@ -109,7 +109,7 @@ type shuffledEvents struct {
 	want, got map[Account]tally
 }
 
-// tally sums up the outputs of a key.
+// tally sums the outputs of a key.
 type tally struct {
 	Sum
 	// digest is the sum of hashes of what outputs say of their records; two sets of records with
@@ -161,8 +161,8 @@ func (s *shuffledEvents) Output(out Record) error {
 	return nil
 }
 
-// tally reads an output that comes after others of its key. The amount of its record is by how much
-// the balance has changed.
+// tally reads an output that follows others of its key. The amount of its record is the change of
+// the balance.
 func (o output) tally(value []byte, before tally) (now tally, err error) {
 	switch {
 	case o.kind == counted && len(value) == 8:

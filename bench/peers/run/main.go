@@ -2,9 +2,9 @@
 //
 //	go run ./bench/peers/run -brokers 127.0.0.1:9092 -out bench
 //
-// Package peers says how. It creates topics and groups of its own, and deletes them. With -parts it
-// measures these anew, and keeps the others of the report that is there. With -sweep it looks for
-// the settings of Kafka Streams instead, and writes them to a file.
+// See package peers. The command creates its own topics and groups, and deletes them. With -parts
+// it measures the named parts again, and keeps the others of the existing report. With -sweep it
+// searches settings of Kafka Streams instead, and writes them to a file.
 package main
 
 import (
@@ -83,7 +83,7 @@ func run(ctx context.Context) (err error) {
 	return err
 }
 
-// parse reads the flags. What is not said is as in the whole measurement.
+// parse reads the flags. Without flags it measures everything.
 func parse() (cfg peers.Config, o options, err error) {
 	cfg = peers.Thorough()
 	brokers := flag.String("brokers", "", "host:port,... of a running cluster (required)")
