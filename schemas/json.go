@@ -26,8 +26,8 @@ type jsonCodec[T any] struct {
 // Decode takes one document of at most [MaxJSONBytes] bytes with only white space around it.
 // Unknown fields are allowed, since producers are upgraded first. Invalid UTF-8 and lone surrogates
 // are errors, because encoding/json would replace them and make different texts equal. Otherwise
-// the rules of encoding/json hold. Three of them are surprising: keys match fields in any case; the
-// last of several equal keys wins; and a number read into an interface is a float64, so put amounts
+// the rules of encoding/json hold. Three of them are surprising. Keys match fields in any case. The
+// last of several equal keys wins. A number read into an interface is a float64, so put amounts
 // into integer fields or json.Number.
 //
 // Append writes no line break at the end, does not escape <, > and &, sorts map keys, and honours

@@ -31,7 +31,7 @@ const (
 	sweepDebtMax = 64 * sweepMax
 )
 
-// forgetting is the progress of removals in one store. It belongs to the goroutine that applies.
+// forgetting is the state of Forget in one store. It belongs to the goroutine that applies.
 type forgetting struct {
 	// first is the oldest segment that was not removed.
 	first uint32

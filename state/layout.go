@@ -198,8 +198,8 @@ func (l Layout) ChangelogHorizon(streamTime int64) int64 {
 // their time.
 func (l Layout) Live(ms, streamTime int64) bool { return ms >= l.horizon(streamTime) }
 
-// RowTime returns the time by which a row expires, and to which its write moves the stream time:
-// the start of a window, the end of a session, the begin of a version, the time of an id or of a
+// RowTime returns the time by which a row expires. Its write moves the stream time to that time. It
+// is the start of a window, the end of a session, the begin of a version, the time of an id or of a
 // value of a series. It is 0 for a kind without a retention. The error wraps ErrCorrupt for a row
 // that this layout cannot have.
 func (l Layout) RowTime(w Write) (int64, error) {

@@ -10,7 +10,7 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// Identity is what a state directory says about itself.
+// Identity is the identity in a state directory.
 type Identity struct {
 	Application, Instance string
 	// Fingerprint is that of the topology when it was last stored.

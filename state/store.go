@@ -69,11 +69,11 @@ type Bytes interface {
 	Delete(key []byte) error
 	// Scan returns the entries in r in the order of their keys. Ranging over the sequence starts a
 	// scan; it sees the writes made before it started and none made during it. An error is the last
-	// thing a scan yields.
+	// element of a scan.
 	Scan(r Range) iter.Seq2[Entry, error]
 	// StreamTime returns the largest time that was given to Advance, in milliseconds since the
-	// epoch, 0 before the first one. It is part of the state: a record that fails takes its time
-	// back, and what is committed is in Positions.
+	// epoch, 0 before the first one. It is part of the state: a failed record does not change it,
+	// and Positions have the committed value.
 	StreamTime() int64
 	// Advance raises the stream time to ms; a smaller ms changes nothing. Stores with a retention
 	// (Kind.Forgets) call it with the time of each write.

@@ -41,8 +41,8 @@ type Task struct {
 }
 
 // NewTask returns the state of a task over db with the declared stores, which it also declares to
-// the database. It refuses names of which two share an id (ErrStoreID). The task owns db from then
-// on: Close closes it. After an error it is still the caller's.
+// the database. It refuses two names with the same id (ErrStoreID). From then on the task owns db:
+// Close closes it. After an error the caller still owns db.
 func NewTask(db Database, stores []Declaration) (*Task, error) {
 	t := &Task{
 		db:     db,
@@ -85,8 +85,8 @@ func (t *Task) Store(name string) Bytes {
 		strings.Join(declared, " "))}
 }
 
-// Mark begins a savepoint and accepts what was written before. The next Mark or Freeze accepts what
-// was written since this one; see Savepoint for one inside it.
+// Mark begins a savepoint and accepts all earlier writes. The next Mark or Freeze accepts the
+// writes since this one. See Savepoint for savepoints inside it.
 func (t *Task) Mark() {
 	t.open.mark()
 	t.times.mark()
@@ -119,7 +119,7 @@ func (t *Task) Savepoint() (undo func()) {
 // overlay on top.
 func (t *Task) Freeze() *Layer {
 	l := &Layer{overlay: t.open, ids: t.ids, layouts: t.layouts, times: t.times.freeze()}
-	// Of no use any more; the rest of the overlay lives as long as the layer.
+	// These are not needed any more; the rest of the overlay lives as long as the layer.
 	l.overlay.undo, l.overlay.scanned = nil, nil
 	t.mu.Lock()
 	t.frozen = append(t.frozen, l)
@@ -187,8 +187,8 @@ func (t *Task) Retire(l *Layer) {
 	t.frozen = slices.Delete(t.frozen, 0, 1)
 }
 
-// Drop makes the open overlay and all frozen layers vanish, as the abort of their rounds. It is
-// called by the owner while no Apply runs. A layer that was applied stays applied.
+// Drop removes the open overlay and all frozen layers: it aborts their rounds. Only the owner calls
+// it, while no Apply runs. An applied layer stays applied.
 func (t *Task) Drop() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -230,7 +230,7 @@ type taskStore struct {
 	index uint32
 	id    StoreID
 	name  string
-	// layout judges rows, so that a wrong one fails here and not when the round commits.
+	// layout checks rows, so that a wrong one fails here and not when the round commits.
 	layout Layout
 }
 

@@ -35,7 +35,7 @@ type intake[K, V any] struct {
 	source string
 }
 
-// read is what a source does with the record at work.
+// read processes the record at work in a source.
 func (x *intake[K, V]) read() error {
 	g := x.graph
 	g.node = x.node
@@ -123,7 +123,7 @@ func (g *Graph) newHeaders(n int) []Header {
 	return g.headers[at : at+n : at+n]
 }
 
-// checkTimestamp says what is wrong with a timestamp. The clock is read only if the timestamp is
+// checkTimestamp returns why a timestamp is refused. The clock is read only if the timestamp is
 // ahead of where the limit was the last time, because the limit only moves on.
 func (g *Graph) checkTimestamp(millis int64) error {
 	if millis < 0 {
@@ -188,7 +188,7 @@ func (g *Graph) newDeadLetterSink(topic string) (*sink, error) {
 	return s, nil
 }
 
-// writeOutput is what a sink does with a record.
+// writeOutput processes a record in a sink.
 func writeOutput[K, V any](g *Graph, n *node, s *sink, t *TopicOf[K, V], r *Record[K, V]) error {
 	caller := g.node
 	g.node = n

@@ -143,8 +143,8 @@ func (g *Graph) HasEventTime(topic string) bool {
 	return false
 }
 
-// peek is what EventTime does for a source. A panic counts as a failure: the record has it again
-// when it is processed.
+// peek returns the EventTime of a source. A panic counts as a failure: the record has it again when
+// it is processed.
 func (x *intake[K, V]) peek(in *graph.Input) (ms int64) {
 	defer func() {
 		if recover() != nil {

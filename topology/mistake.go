@@ -15,7 +15,7 @@ type Mistake struct {
 	// File and Line are the caller's: the line that declared what is wrong.
 	File string
 	Line int
-	// Err says what is wrong and what to do.
+	// Err is the mistake, with the remedy.
 	Err error
 }
 

@@ -12,7 +12,7 @@ import (
 // sets it ([GraphConfig.Mode]) and it travels with records ([HeaderMode]), so that no consumer
 // takes a repetition for the event. The zero Mode is Live.
 //
-// What each mode means for what a record leaves:
+// The effect of each mode:
 //
 //	mode       state                     outputs             effects         dead letters               evidence
 //	Live       the application's         without a header    happen          without a header           LIVE

@@ -42,7 +42,7 @@ type node struct {
 	// rekeyed is the node that may have changed the keys of the input stream of a node with
 	// outlets. The outputs may have the changed keys.
 	rekeyed *node
-	// windows says what windows the node makes; empty if it makes none.
+	// windows describes the windows of the node; empty if it makes none.
 	windows string
 	// suppression says how long the node holds changes back; empty if it does not.
 	suppression string
@@ -83,7 +83,7 @@ type node struct {
 	read func(g *Graph) (graphSource, error)
 	// instantiate makes any other node in g; it does nothing if the node is there.
 	instantiate func(g *Graph) error
-	// incomplete says what the node still needs; empty when it is complete.
+	// incomplete names the missing part of the node; empty when it is complete.
 	incomplete string
 	// checks find mistakes in the declaration that show only once everything is declared.
 	checks []func() error

@@ -29,7 +29,7 @@ type Node[K, V any] struct {
 	b       *Builder
 	node    *node
 	factory func(t *Setup) (Handler[K, V], error)
-	// input is what has changed the keys of the stream that the node gets, nil if nothing has.
+	// input is the node that has changed the keys of the input stream, nil if none has.
 	input *node
 }
 

@@ -105,8 +105,8 @@ func WithValue[V2, K, V any](r Record[K, V], value V2) Record[K, V2] {
 	}
 }
 
-// scope is what a record built from nothing inherits: the facts of the record that a node is
-// processing.
+// scope is the data that a record built from nothing inherits: the facts of the record that a node
+// is processing.
 type scope struct {
 	origin    *origin
 	timestamp int64

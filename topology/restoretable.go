@@ -15,7 +15,7 @@ import (
 // table as it was processed, exactly up to the committed offset, also if the topic is compacted. If
 // a restore cannot prove that, the task stops.
 //
-// What is asked for in exchange:
+// The conditions:
 //
 //   - The topic has all its records from offset 0 on, in the format of Kafka 0.11 and later. With
 //     cleanup.policy delete it needs retention.ms and retention.bytes of -1. With compact it needs

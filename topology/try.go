@@ -15,8 +15,8 @@ import "github.com/onceward/onceward/schemas"
 //
 // Both results are nil if f succeeded.
 //
-// In a punctuation that is also what becomes of Park and Delay, since there is no record that could
-// wait. [graph.Failure.Again] says so: the failure is no reason to give up what f was about.
+// In a punctuation that also holds for Park and Delay, because there is no record that could wait.
+// [graph.Failure.Again] says so: the failure is no reason to give up what f was about.
 //
 // Changes of f in memory are not undone. Calls may be nested. A call costs a copy of the unit's
 // counters and of the stream times of the task's stores.

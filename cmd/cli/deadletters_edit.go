@@ -184,7 +184,7 @@ func compacted(text []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// edited has a person edit the value. What was edited and cannot be taken is kept in the file,
+// edited opens the value in an editor. If the edited value is refused, it is kept in the file,
 // which the error names.
 func edited(ctx context.Context, p *process, form valueForm, check func([]byte) error) ([]byte, error) {
 	if form.binary {

@@ -145,7 +145,7 @@ func (c *fromInputCommand) Run(p *process) error {
 	}, c.Tasks)
 }
 
-// fromChangelogCommand makes databases anew.
+// fromChangelogCommand rebuilds databases.
 type fromChangelogCommand struct {
 	tasks
 	StateDir string        `required:"" placeholder:"DIR" env:"ONCEWARD_STATE_DIR" help:"State directory of the instance, which may run."`

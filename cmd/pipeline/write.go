@@ -17,9 +17,8 @@ import (
 )
 
 // appendValue appends the result of an expression as JSON, by the mapping of CEL's specification
-// with two exceptions: integers are numbers whatever their size, where that mapping makes texts of
-// large ones; and keys of maps must be texts. Keys are sorted, so that equal results give equal
-// bytes.
+// with two exceptions. Integers are numbers whatever their size; that mapping makes texts of large
+// ones. Keys of maps must be texts. Keys are sorted, so that equal results give equal bytes.
 func appendValue(dst []byte, v ref.Val, depth int) ([]byte, error) {
 	if depth > schemas.MaxJSONDepth {
 		return dst, schemas.Reason("the result is nested too deeply")

@@ -189,9 +189,9 @@ func (h *ledger[K, V]) expireOthers(c *topology.Context, at int64) error {
 	return nil
 }
 
-// take claims steps. The record of the claim has the time of the oldest request among them: a task
-// takes records in the order of their times, and a backlog of requests would delay the claim until
-// it has expired.
+// take claims steps. The record of the claim has the time of the oldest request among them, because
+// a task takes records in the order of their times. Otherwise a backlog of requests would delay the
+// claim until it has expired.
 func (h *ledger[K, V]) take(c *topology.Context, ids []string, at int64) error {
 	next := claim{Opening: h.opening.name, At: at, Expires: at + h.set.lease.Milliseconds()}
 	oldest := at

@@ -100,9 +100,9 @@ func repeating(t *testing.T, versions ...answer) *world {
 	return w
 }
 
-// TestModelFindsBrokenLedgers is the control. The model finds four broken ledgers: one that repeats
-// blindly, at once or in its next version; one that ignores that an earlier call may have happened;
-// and one whose claims come back before they are committed.
+// TestModelFindsBrokenLedgers is the control. The model finds broken ledgers: one that repeats
+// blindly, at once or in its next version; one that ignores possible earlier calls; and one whose
+// claims come back before they are committed.
 func TestModelFindsBrokenLedgers(t *testing.T) {
 	broken := map[string]func(g *gateway) *world{
 		"repeats blindly": func(g *gateway) *world { return newWorld(t, g, effect.Repeatable()) },

@@ -16,8 +16,8 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// TestAmong: a ledger is there with all of its stores, of their layout.
-func TestAmong(t *testing.T) {
+// TestLedgerNeedsAllItsStores: a ledger is there with all of its stores, of their layout.
+func TestLedgerNeedsAllItsStores(t *testing.T) {
 	stores := state.KeyValues("b", "b-due", "b-claim", "-due", "-claim", "a-claim", "a", "a-due", "c", "c-claim", "d-due", "d-claim",
 		"e", "e-due", "e-claim", "seen")
 	stores[14].Layout = state.Layout{Kind: state.TimestampedKind}

@@ -112,9 +112,9 @@ func TestMissingAndMalformedApart(t *testing.T) {
 	}
 }
 
-// TestNoneOfTheRecord: an error of another class than Validation is no outcome, and is handled by
-// its class.
-func TestNoneOfTheRecord(t *testing.T) {
+// TestOtherErrorOfTheIDFunctionFails: an error of another class than Validation is no outcome, and
+// is handled by its class.
+func TestOtherErrorOfTheIDFunctionFails(t *testing.T) {
 	for node, opts := range scopes {
 		for _, class := range []topology.Class{topology.Transient, topology.Poison, topology.Config} {
 			d := processortest.New(t, func(b *topology.Builder) {

@@ -240,8 +240,8 @@ func (c *comparison) report(d *DifferenceError) error {
 	return c.differs(d)
 }
 
-// tally recomputes one ledger. Its sums are of any size: they grow in another order than when the
-// contributions came, and may leave the range of 64 bits on the way.
+// tally recomputes one ledger. Its sums are of any size: contributions are added in another order
+// than they came, so a sum may leave the range of 64 bits on the way.
 type tally struct {
 	ledger []byte
 	count  int64

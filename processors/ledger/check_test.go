@@ -177,8 +177,8 @@ func TestCheckRows(t *testing.T) {
 	}
 }
 
-// TestAmong: a ledger is there with both of its stores, of their layout.
-func TestAmong(t *testing.T) {
+// TestLedgerNeedsAllItsStores: a ledger is there with both of its stores, of their layout.
+func TestLedgerNeedsAllItsStores(t *testing.T) {
 	stores := state.KeyValues("b-balances", "b-contributions", "-balances", "-contributions", "a-contributions", "a-balances", "c-balances",
 		"d-contributions", "e-contributions", "e-balances", "seen")
 	stores[9].Layout = state.Layout{Kind: state.TimestampedKind}

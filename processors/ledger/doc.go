@@ -93,11 +93,13 @@
 // ledger, @, the size of the windows, / and their advance follow, in milliseconds. Contributions
 // are written together with their balance, and need no checksum.
 //
-// A contribution that reverses, or was reversed, has format 2. Behind the amounts are: a byte, 0 if
-// it corrects or 1 if it reverses the contribution that it names; the length of that contribution's
-// id in 2 bytes, and the id (both empty for none); and as the rest the id of the contribution that
-// reverses this one. Builds before the reversals stop at such a row. In a windowed ledger, ledger
-// keys are those of [WindowCodec].
+// A contribution that reverses, or was reversed, has format 2. Behind the amounts are:
+//   - a byte, 0 if it corrects or 1 if it reverses the contribution that it names
+//   - the length of that contribution's id in 2 bytes, and the id (both empty for none)
+//   - as the rest, the id of the contribution that reverses this one
+//
+// Builds before the reversals stop at such a row. In a windowed ledger, ledger keys are those of
+// [WindowCodec].
 //
 // # Growth
 //

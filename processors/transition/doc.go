@@ -46,11 +46,12 @@
 // emitted refusal without a stream. A refused transition changes nothing, so it can come again: one
 // that was out of order is accepted after those before it.
 //
-// Three errors stop the task, because no record caused them: rows that were not written by a guard
-// (class Corruption), an aggregate in a state that the machine does not have, and a transition with
-// a version where the guard is not [Versioned] (both class Config).
+// Three errors stop the task, because no record caused them:
+//   - rows that were not written by a guard (class Corruption)
+//   - an aggregate in a state that the machine does not have (class Config)
+//   - a transition with a version where the guard is not [Versioned] (class Config)
 //
-// Some records fail with class Validation before all of that: those with a null key, without a
+// These records fail with class Validation before all of that: records with a null key, without a
 // usable id (valid UTF-8 of 1 to 1024 bytes), without the state that they enter, or without their
 // version. A failed record becomes a dead letter, unless a policy says otherwise ([OnError]).
 //

@@ -83,7 +83,7 @@ func fingerprint(canonical string) uint64 {
 
 // A FingerprintError says that a value was written with another schema than the codec's. It is for
 // callers that know more schemas; get it with errors.As. Got is the only content of a value in an
-// error: eight bytes of its header, or of the bytes behind C3 01 in a value that is not Avro.
+// error. It is eight bytes of its header, or of the bytes behind C3 01 in a value that is not Avro.
 type FingerprintError struct {
 	// Want is the CRC-64-AVRO fingerprint of the codec's schema.
 	Want uint64

@@ -291,8 +291,8 @@ func qualify(name, namespace string) string {
 	return namespace + "." + name
 }
 
-// isName reports whether s is a name by Avro's rules: ASCII letters, digits and
-// underscores, no digit first.
+// isName reports whether s is a name by Avro's rules: A-Z, a-z, digits and underscores, no digit
+// first.
 func isName(s string) bool {
 	for i, b := range []byte(s) {
 		letter := 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z' || b == '_'

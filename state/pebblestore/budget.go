@@ -115,9 +115,8 @@ func (s *Shared) held() int64 {
 // Expect sets how many databases will be open at the same time. Databases that are opened later
 // have memtables for that number, or for the number of open ones if that is larger. Without it the
 // first databases take the memory of the last ones. An open database keeps the size of its
-// memtables. So if the number of databases doubles, less is left for the cache until they are
-// opened again: a quarter of the budget instead of half, and nothing if they are opened one at a
-// time without Expect.
+// memtables. So if the number of databases doubles, the cache has less until they are opened again:
+// a quarter of the budget instead of half, and nothing if they were opened one at a time.
 func (s *Shared) Expect(databases int) {
 	if s != nil {
 		s.expected.Store(int64(databases))

@@ -11,7 +11,7 @@ import (
 )
 
 // spaceFactor times Options.FlushBytes have to be free before a database that met a full disk is
-// opened again: backlogFactor of them may be in memory and are written first, and one is left for a
+// opened again. backlogFactor of them may be in memory and are written first; one is left for a
 // compaction to begin.
 const spaceFactor = backlogFactor + 1
 

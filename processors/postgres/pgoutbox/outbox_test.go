@@ -122,9 +122,9 @@ func TestOrderOfAggregates(t *testing.T) {
 	})
 }
 
-// TestOthersDoNotPass: a relay publishes no event behind one that another relay has not published
-// yet. The negative control does. Row of the failure matrix: out-of-order completion.
-func TestOthersDoNotPass(t *testing.T) {
+// TestRelayWaitsForEarlierEvents: a relay publishes no event behind one that another relay has not
+// published yet. The negative control does. Row of the failure matrix: out-of-order completion.
+func TestRelayWaitsForEarlierEvents(t *testing.T) {
 	for _, broken := range []bool{false, true} {
 		t.Run(fmt.Sprint("others pass ", broken), func(t *testing.T) {
 			onStage(t, func(s *stage) {

@@ -34,8 +34,8 @@
 //   - The row in onceward.sink_offsets decides where to read next. Offsets that Kafka has for the
 //     group are not read, and none are written.
 //   - An offset moves only under the generation that its owner was given, and only from the offset
-//     at which that owner reads on. Every assignment of a partition takes a new generation, so an
-//     earlier owner (a frozen process, or one without a connection to Kafka) is fenced: its
+//     at which that owner reads on. Every assignment of a partition takes a new generation. So an
+//     earlier owner (a frozen process, or one without a connection to Kafka) is fenced. Its
 //     transaction finds another generation, and rolls back with all work of Apply.
 //   - A batch is handed out when the one before it in the partition has committed.
 //   - A COMMIT without an answer is resolved by reading the row, under a lock that waits for the

@@ -429,9 +429,9 @@ func TestDeadLetters(t *testing.T) {
 	})
 }
 
-// TestOthersGoOn: while a record of one partition is tried again, the other partition goes on; then
-// the record succeeds. Row of the failure matrix: failing dependency.
-func TestOthersGoOn(t *testing.T) {
+// TestRetryDelaysOnePartition: while a record of one partition is tried again, the other partition
+// goes on; then the record succeeds. Row of the failure matrix: failing dependency.
+func TestRetryDelaysOnePartition(t *testing.T) {
 	onStage(t, 2, func(s *stage) {
 		var up atomic.Bool
 		s.start(s.sink("a", func(c *Config) {
