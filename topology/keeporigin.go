@@ -45,7 +45,7 @@ func (g *Graph) withSource(headers []Header, o *origin, keep bool) []Header {
 	return out
 }
 
-// sourceOf returns what the header says of an origin, which may be nil.
+// sourceOf returns the origin for the header; o may be nil.
 func sourceOf(o *origin) (s graph.DeadLetterSource) {
 	if o != nil {
 		s = graph.DeadLetterSource{Topic: o.topic, Partition: o.partition, Offset: o.offset, AppendTime: o.appended}

@@ -66,8 +66,8 @@ type Choices map[string]streams.Choice
 // Result is what a measurement has found.
 type Result struct {
 	Time time.Time `json:"time"`
-	// Measured says of each part when and how it was: parts of an earlier result may have been kept
-	// (With).
+	// Measured says when and how each part was measured: parts of an earlier result may have been
+	// kept (With).
 	Measured map[string]Occasion `json:"measured"`
 	// Command is how it was found, Revision which Onceward it is of, Machine on what.
 	Command  string `json:"command"`

@@ -260,7 +260,7 @@ func TestEarlierResult(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "RESULTS.json"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Earlier(dir); err == nil || !strings.Contains(err.Error(), "move it away to begin anew") {
+	if _, err := Earlier(dir); err == nil || !strings.Contains(err.Error(), "move it away to start again") {
 		t.Errorf("of a broken file: %v", err)
 	}
 }

@@ -12,7 +12,7 @@ type Record struct {
 	Timestamp int64
 }
 
-// Sum is what a workload's state says of an account. Balance is zero where it only counts.
+// Sum is an account in a workload's state. Balance is zero for a workload that only counts.
 type Sum struct{ Count, Balance int64 }
 
 // Ordered judges one partition of a workload that keeps the order. It belongs to one goroutine.

@@ -179,7 +179,7 @@ func (o output) tally(value []byte, before tally) (now tally, err error) {
 	return now, errLength
 }
 
-// digest is a hash of what an output says of the record that led to it.
+// digest is a hash of the parts of an output about its record.
 func digest(clock, amount int64) uint64 {
 	return measure.Scatter(measure.Scatter(uint64(clock)) + uint64(amount))
 }

@@ -159,7 +159,7 @@ func outputsOf(t *topology.Topology) (lines []string) {
 	return lines
 }
 
-// poisonOf says what becomes of records that fail.
+// poisonOf returns the reactions to records that fail.
 func poisonOf(t *topology.Topology) (lines []string) {
 	letters := t.DeadLetterTopic()
 	for _, r := range t.Reactions() {

@@ -61,7 +61,7 @@ func (c *deadLettersShowCommand) Run(p *process) error {
 	return err
 }
 
-// writeLetter writes for people what a dead letter says of the death.
+// writeLetter writes the failure of a dead letter as text.
 func writeLetter(w *tabwriter.Writer, l admin.DeadLetter) {
 	at := func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
 	fmt.Fprintf(w, "id\t%s\nstate\t%s\n", oneLine(l.ID), stateText(l))

@@ -160,7 +160,7 @@ func inboxEntryOf(id string, e inbox.Entry) inboxEntry {
 	return inboxEntry{id, status.String(), e.Outcome.String(), status.Advances(), e.FirstSeen, fmt.Sprintf("%x", e.Payload)}
 }
 
-// advancesText says for people what becomes of the position.
+// advancesText describes the effect on the position.
 func (e inboxEntry) advancesText() string {
 	if e.Advances {
 		return "moves past"

@@ -49,7 +49,7 @@ func (m Match) covers(f *Frame) bool {
 		(m.Where == nil || m.Where(f))
 }
 
-// Action is what becomes of a frame that a rule matches.
+// Action is the reaction to a frame that a rule matches.
 type Action struct {
 	what  what
 	delay time.Duration

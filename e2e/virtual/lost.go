@@ -314,7 +314,7 @@ func (l *LostMarkers) follows(id string, producerID int64) bool {
 	return h != nil && h.next == producerID
 }
 
-// shownAs returns what the coordinator says of a transactional id whose last transaction hangs; the
+// shownAs returns the coordinator's answer for a transactional id whose last transaction hangs; the
 // caller holds mu.
 func (l *LostMarkers) shownAs(id string) (state string, h *hung) {
 	for _, h := range l.hung {

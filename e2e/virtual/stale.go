@@ -96,7 +96,7 @@ func (j *journal) isStale(transactionalID string, id int64, epoch int16) (stale,
 	return false, unsure
 }
 
-// note keeps what a request says of its producer; the caller holds mu.
+// note stores the producer of a request; the caller holds mu.
 func (j *journal) note(transactionalID string, id int64, epoch int16) {
 	p := j.producers[transactionalID]
 	if p == nil || p.id != id {

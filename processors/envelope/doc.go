@@ -4,11 +4,11 @@
 //	id               header                     is the identity of
 //	message id       onceward.message-id        one message: a copy of it has the same one
 //	event id         onceward.event-id, ce_id   what has happened, whatever messages tell of it
-//	idempotency key  onceward.idempotency-key   what somebody wants done once, chosen by whoever asks
+//	idempotency key  onceward.idempotency-key   an action to be done once, chosen by the requester
 //	aggregate id     onceward.aggregate-id      the thing that it happened to: an account, an order
 //	correlation id   onceward.correlation-id,   the whole story that the message is a part of
 //	                 ce_correlationid
-//	causation id     onceward.causation-id,     the message that made somebody send this one
+//	causation id     onceward.causation-id,     the message that caused this one
 //	                 ce_causationid
 //
 // The second names are those of CloudEvents in Kafka's binary mode, and are read where the first

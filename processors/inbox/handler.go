@@ -145,7 +145,7 @@ func probe[K, V any](id reader[K, V], r topology.Record[K, V], first string) err
 	return nil
 }
 
-// decide finds out what becomes of a record with that id.
+// decide decides about a record with that id.
 func (h *handler[K, V]) decide(c *topology.Context, r *topology.Record[K, V], id string) error {
 	missing := id == "" && h.settings.allowMissing
 	if missing && h.guard == nil {
@@ -191,7 +191,7 @@ func (h *handler[K, V]) decide(c *topology.Context, r *topology.Record[K, V], id
 	return h.accept(c, *r)
 }
 
-// again is what becomes of a record whose id has a row.
+// again processes a record whose id has a row.
 func (h *handler[K, V]) again(
 	c *topology.Context, r *topology.Record[K, V], id string, first *Entry, payload *[32]byte,
 ) error {
@@ -311,7 +311,7 @@ func (h *handler[K, V]) isConflict(
 	return h.conflict(c, withFirstSeen(*r, firstSeen))
 }
 
-// isMissing is what becomes of a record without an id that needs none.
+// isMissing processes a record without an id that needs none.
 func (h *handler[K, V]) isMissing(c *topology.Context, r *topology.Record[K, V]) error {
 	h.missingCounter.Inc()
 	if err := h.tell(c, "missing", "", "", ""); err != nil {

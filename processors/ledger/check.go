@@ -222,7 +222,7 @@ func (c *comparison) settle(t *tally) error {
 	return c.advance()
 }
 
-// withoutContributions is what becomes of a balance that nothing comes to.
+// withoutContributions checks a balance without contributions.
 func (c *comparison) withoutContributions() error {
 	sum, err := c.sum()
 	if err != nil {

@@ -34,7 +34,7 @@ func commandClauses(node *topology.Node[[]byte, Command]) {
 		Clause(topology.Retention, "commands and answers are kept for ever")
 }
 
-// definedClauses say what becomes of the rows of one definition.
+// definedClauses declare the contract for the rows of one definition.
 func definedClauses[K, S any](node *topology.Node[K, Row[S]], definition uint16) {
 	node.
 		Clause(topology.KeyAssumption, "the key is the aggregate and is not null; its rows of all definitions are in the same partition").
@@ -44,7 +44,7 @@ func definedClauses[K, S any](node *topology.Node[K, Row[S]], definition uint16)
 		Clause(topology.Retention, "rows of all definitions are kept for ever")
 }
 
-// gapClause says what becomes of a record before which versions are missing.
+// gapClause declares the reaction to a record with missing versions before it.
 func (s *settings) gapClause() string {
 	switch {
 	case s.sparse:

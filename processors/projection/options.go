@@ -41,7 +41,7 @@ type settings struct {
 	definition uint16
 	sparse     bool
 	onGap      GapPolicy
-	// gapsChosen counts the options that say what becomes of gaps.
+	// gapsChosen counts the options that decide about gaps.
 	gapsChosen int
 	// limits are those of waiting, nil if no record waits. repairs says that what is missing is
 	// asked for.

@@ -155,7 +155,7 @@ func (p Projection[K, V, S]) setUpParking(
 	h.schedule(t)
 }
 
-// checkUses has Build compare what becomes of gaps with the use of the streams.
+// checkUses makes Build compare the options for gaps with the use of the streams.
 func (p Projection[K, V, S]) checkUses() {
 	gaps, parked := declare.Use{Stream: "Gaps"}, declare.Use{Stream: "Parked"}
 	abandoned, repairs := declare.Use{Stream: "Abandoned"}, declare.Use{Stream: "Repairs"}

@@ -238,7 +238,7 @@ func (h *handler[K, V, S]) applyParked(
 	return row, f, err
 }
 
-// refused says what becomes of a record that was refused when its turn came.
+// refused decides about a record that was refused on its release.
 func (h *handler[K, V, S]) refused(
 	c *topology.Context, r topology.Record[K, V], row Row[S], has bool, key parkedKey[K], expected int64, why *topology.Failure,
 ) (fate, error) {

@@ -88,8 +88,8 @@ func parse() (cfg peers.Config, o options, err error) {
 	cfg = peers.Thorough()
 	brokers := flag.String("brokers", "", "host:port,... of a running cluster (required)")
 	flag.IntVar(&cfg.BrokerPID, "broker-pid", 0, "process of the only broker, on this machine, for its processor time")
-	parts := flag.String("parts", "", "which of the workloads pass, count, ledger, repartition and flights, of latency, recovery, restore and scaling "+
-		"(default: all, the flights with -flights); the report keeps the others of the one that is there; a sweep is of workloads")
+	parts := flag.String("parts", "", "parts to measure: the workloads pass, count, ledger, repartition and flights; latency, recovery, restore and scaling. "+
+		"The default is all, the flights with -flights. The report keeps the other parts. A sweep is of workloads")
 	flag.StringVar(&cfg.Revision, "revision", "", "which Onceward this is, for the report, such as a commit")
 	only := flag.String("only", "", "candidates, such as \"onceward,streams tuned\" (default: all)")
 	flag.Int64Var(&cfg.Records, "records", cfg.Records, "records of each input; a sweep takes a quarter of them")
