@@ -157,7 +157,7 @@ bench: ## every workload on real Kafka, 8 million records each, outputs and stat
 bench-processors: ## a ledger with and without inbox and evidence, and keys beside one that is parked, in turns on real Kafka; results in FIGURES
 	mkdir -p $(FIGURES)
 	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_FIGURES=$(abspath $(FIGURES)) $(GO) test -count=1 -v -timeout 60m -run '^TestEvidence$$' ./e2e/figures
-	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_FIGURES=$(abspath $(FIGURES)) $(GO) test -count=1 -v -timeout 60m -run '^TestG6FullSpeed$$' ./e2e/pipeline
+	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_FIGURES=$(abspath $(FIGURES)) $(GO) test -count=1 -v -timeout 60m -run '^TestParkedKeyDoesNotSlowOthers$$' ./e2e/pipeline
 
 bench-go: ## the Go benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem $(BENCH_FLAGS) ./...

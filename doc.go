@@ -1,10 +1,10 @@
 // Package onceward is exactly-once stream processing on Kafka for Go: a library, and a command of
 // the same name.
 //
-// A topology consumes topics, keeps state per partition in Pebble backed by compacted changelog
+// A topology consumes topics, keeps state per partition in Pebble, backed by compacted changelog
 // topics, and produces topics. Input offsets, output records, changelog records and dead letters
-// commit in one Kafka transaction, and local state never holds a write that is not committed, so
-// that a crash costs the replay of a tail and not the state.
+// commit in one Kafka transaction. Local state never holds an uncommitted write, so a crash costs
+// the replay of a tail and not the state.
 //
 // The packages, in the order in which to read them:
 //

@@ -8,8 +8,8 @@
 // throughput, latency and recovery with Kafka Streams and with a plain loop. Packages load, topics
 // and measure are what they share. COSTS.md says where a record's time goes, by package costs.
 //
-// The benchmarks of single parts are beside the code that they measure. The script hot runs those
-// of a record's way with the ones of this package, compare compares two results of it (make
-// bench-compare), and targets shows what has to reach a figure: that of the graph and that of the
-// driver of tests, from targets.txt.
+// The benchmarks of single parts are beside the measured code. The script hot runs those of a
+// record's way with the ones of this package. compare compares two of its results (make
+// bench-compare). targets shows the benchmarks with a target in targets.txt: that of the graph and
+// that of the test driver.
 package bench

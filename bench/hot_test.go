@@ -49,8 +49,8 @@ func hotBenchmarks(t *testing.T) map[string][]string {
 	return hot
 }
 
-// TestHotBenchmarksExist: go test says nothing of a pattern that no benchmark has, so one that was
-// renamed would be measured no more, and nobody would know.
+// TestHotBenchmarksExist: go test does not report a pattern without a benchmark, so a renamed
+// benchmark would silently not be measured any more.
 func TestHotBenchmarksExist(t *testing.T) {
 	for pkg, names := range hotBenchmarks(t) {
 		files, err := filepath.Glob(filepath.Join("..", pkg, "*_test.go"))

@@ -7,15 +7,15 @@
 //     declared.
 //   - deadletter reads and writes the records that failed; effect keeps the ledger of calls to
 //     other systems, which are outside of the exactly-once promise.
-//   - envelope names the ids that travel with a record, decision and evidence are for who wants to
-//     know why a row is as it is.
+//   - envelope names the ids that travel with a record; decision and evidence show why a row is as
+//     it is.
 //
-// What keeps state by key has all records of a key in one task: Build refuses a stream whose key
-// was changed since it was partitioned
-// ([github.com/onceward/onceward/topology.Stream.Copartitioned]). An inbox that works Globally
-// takes any.
+// Processors that keep state by key need all records of a key in one task: Build refuses a stream
+// whose key was changed since it was partitioned
+// ([github.com/onceward/onceward/topology.Stream.Copartitioned]). An inbox with the option Globally
+// accepts any stream.
 //
-// They are built on the contracts of package topology, as any user's processor is. REQUIREMENTS.md
-// has what is required of them, line by line, with the tests that show it. Its letters and numbers
-// are in the names of tests, or in their comments.
+// Processors use only the contracts of package topology, as processors of users do. REQUIREMENTS.md
+// lists the requirements line by line, with their tests. The comments of the tests have the letters
+// and numbers of the requirements.
 package processors

@@ -122,9 +122,9 @@ func TestWrongClaims(t *testing.T) {
 	for claim, c := range map[string]struct{ dir, name, id string }{
 		"a test that is not there":            {"inbox", "TestNothing", "gap"},
 		"a script that is not there":          {"../cmd/cli", "TestScripts/nothing", "gap"},
-		"another requirement":                 {"inbox", "TestOutcomes_C2", "C3"},
-		"another row":                         {"projection", "TestD3Park", "poison payload"},
-		"no row at all":                       {"inbox", "TestOutcomes_C2", "duplicate delivery"},
+		"another requirement":                 {"inbox", "TestEachOutcomeIsCounted", "C3"},
+		"another row":                         {"projection", "TestGapParksRecords", "poison payload"},
+		"no row at all":                       {"inbox", "TestEachOutcomeIsCounted", "duplicate delivery"},
 		"a part of a row's name":              {"../e2e/faults", "TestEveryPoint", "crash after"},
 		"another row of a script":             {"../cmd/cli", "TestScripts/forensic_state", "gap"},
 		"a row of a table that is not run":    {"../e2e/pipeline", "TestBroken", "gap"},

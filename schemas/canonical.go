@@ -82,10 +82,10 @@ func HashJSON(src []byte) ([32]byte, error) {
 	return sha256.Sum256(c.out), nil
 }
 
-// A canonicalizer reads a document once and writes its canonical form as it
-// goes. Objects come out in the order of the source and are put in order when
-// they close, which most of the time is a copy of a few hundred bytes; a tree of
-// the document, the other way to do it, costs an allocation per node.
+// A canonicalizer reads a document once and writes its canonical form on the way. It writes the
+// members of an object in the order of the source and sorts them when the object closes, usually by
+// a copy of a few hundred bytes. The alternative, a tree of the document, costs an allocation for
+// each node.
 type canonicalizer struct {
 	src []byte
 	pos int    // next byte of src to read

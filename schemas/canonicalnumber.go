@@ -4,10 +4,10 @@ import "strconv"
 
 func isDigit(b byte) bool { return '0' <= b && b <= '9' }
 
-// number reads the number that begins at the current byte and writes its canonical
-// form. The value is (digits of the integer and the fraction) times ten to the
-// (exponent minus length of the fraction); zeros at both ends of the digits are
-// dropped, those at the right end into the exponent.
+// number reads the number that begins at the current byte and writes its canonical form. The value
+// is (digits of the integer and the fraction) times ten to the (exponent minus length of the
+// fraction). Zeros at both ends of the digits are dropped; those at the right end are moved into
+// the exponent.
 func (c *canonicalizer) number() bool {
 	negative := c.src[c.pos] == '-'
 	if negative {
@@ -73,9 +73,9 @@ func (c *canonicalizer) digits() ([]byte, bool) {
 	return c.src[start:c.pos], true
 }
 
-// significant drops the zeros at both ends of the digits of a number, which are
-// those of its integer part and then those of its fraction, and returns how many
-// it dropped at the right end.
+// significant drops the zeros at both ends of the digits of a number. The digits are those of its
+// integer part followed by those of its fraction. It returns how many zeros it dropped at the right
+// end.
 func significant(integer, fraction []byte) (i, f []byte, zeros int) {
 	i = trimZeros(integer)
 	f = fraction

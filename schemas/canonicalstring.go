@@ -111,10 +111,9 @@ func unescapedByte(b byte) byte {
 	}
 }
 
-// escapedRune returns the character of the \uxxxx sequence that s begins with, or
-// of two such sequences that are a surrogate pair, and how many bytes it takes: 0
-// if s does not begin with one. A surrogate that is not half of a pair is returned
-// as it is.
+// escapedRune returns the character of the \uxxxx sequence at the beginning of s, or of two such
+// sequences that are a surrogate pair. It also returns the length of the sequence: 0 if s does not
+// begin with one. A surrogate that is not half of a pair is returned as it is.
 func escapedRune(s []byte) (r rune, size int) {
 	r, ok := codeUnit(s)
 	if !ok {

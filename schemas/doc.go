@@ -16,8 +16,8 @@
 // Every codec here keeps these rules, and the suite in schemas/codectest checks
 // them for any other:
 //
-//   - Decode(Append(nil, v)) gives v back, or Append refuses v. What a codec
-//     leaves out instead, its documentation names.
+//   - Decode(Append(nil, v)) returns v, or Append refuses v. The documentation of a codec names the
+//     parts that it leaves out.
 //   - Append is deterministic: equal values give equal bytes, in every process.
 //     State is verified against its changelog byte by byte, and replays are
 //     expected to converge; a codec with a random order would break both.

@@ -25,9 +25,9 @@ type Error struct {
 	Codec string
 	// Op is one of the Op constants.
 	Op string
-	// Offset is the index of the input byte at which the problem was noticed; it
-	// is the length of the input if the input ended too early, and -1 if the
-	// problem has no place in the bytes, as in most failures of Append.
+	// Offset is the index of the input byte at which the problem was noticed. It is the length of
+	// the input if the input ended too early. It is -1 if the problem has no place in the bytes, as
+	// in most failures of Append.
 	Offset int64
 	// Reason says what is wrong, without quoting.
 	Reason string
@@ -69,10 +69,9 @@ type Reason string
 // Error returns the text itself.
 func (r Reason) Error() string { return string(r) }
 
-// ReasonOf returns what can be said of err, which comes from user code, without a
-// risk that it quotes a payload: the text of the [Reason] or the reason of the
-// [*Error] that is err or that err wraps, and otherwise its Go type alone. It is
-// for authors of codecs.
+// ReasonOf describes err, which comes from user code, without the risk of quoting a payload. It
+// returns the text of the [Reason] or the reason of the [*Error] that is err or that err wraps, and
+// otherwise only the Go type. It is for authors of codecs.
 func ReasonOf(err error) string {
 	if reason, ok := errors.AsType[Reason](err); ok {
 		return string(reason)

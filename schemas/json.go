@@ -23,18 +23,16 @@ type jsonCodec[T any] struct {
 // name is "json", whatever T is: which documents T can hold is the business of the
 // two sides of a topic.
 //
-// Decode takes one document of at most [MaxJSONBytes] bytes with nothing but white
-// space around it. Unknown fields are allowed, since producers are upgraded
-// first. Invalid UTF-8 and lone surrogates are errors, because encoding/json would
-// replace them and make different texts equal. For the rest encoding/json's
-// rules hold, and three of them surprise: keys match fields without regard to
-// case, the last of several equal keys wins, and a number read into an interface
-// is a float64, which is why amounts belong in integer fields or in json.Number.
+// Decode takes one document of at most [MaxJSONBytes] bytes with only white space around it.
+// Unknown fields are allowed, since producers are upgraded first. Invalid UTF-8 and lone surrogates
+// are errors, because encoding/json would replace them and make different texts equal. Otherwise
+// the rules of encoding/json hold. Three of them are surprising. Keys match fields in any case. The
+// last of several equal keys wins. A number read into an interface is a float64, so put amounts
+// into integer fields or json.Number.
 //
-// Append writes no line break at the end, does not escape <, > and &, sorts map
-// keys, and honours methods with pointer receivers. Two things do not come back:
-// fields that encoding/json leaves out (unexported, or tagged "-"), and Go strings
-// that are not valid UTF-8, which are written with U+FFFD in place of the bad bytes.
+// Append writes no line break at the end, does not escape <, > and &, sorts map keys, and honours
+// methods with pointer receivers. Two things do not come back: fields that encoding/json leaves out
+// (unexported, or tagged "-"), and invalid UTF-8 in Go strings, which is written as U+FFFD.
 //
 // UnmarshalJSON methods of T must copy what they keep, as encoding/json demands.
 // The text of their errors is withheld unless it is a [Reason].

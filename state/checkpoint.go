@@ -16,15 +16,15 @@ const (
 	checkpointDatabase = "database"
 )
 
-// CheckpointTask makes dir a checkpoint of a task's database: the database as it is at one moment,
-// and checkpoint.json, which says whose it is and where it is at (FORMAT.md). db is that database,
-// open; it goes on meanwhile. ImportTask makes a task's database of it, in the state directory of
-// another instance or of this one, and any tool can open its directory "database" in place.
+// CheckpointTask makes dir a checkpoint of a task's database: a copy of the database at one moment,
+// and checkpoint.json, which has the task and the positions (FORMAT.md). db is that database, open;
+// it may be used meanwhile. ImportTask makes a task's database from a checkpoint, in this state
+// directory or that of another instance. Any tool can open the directory "database" in it.
 //
-// dir must not exist, and the directory above it must. It is there as a whole or not at all; a kill
-// leaves what was not finished under the name of dir with ".partial-" and a number behind it. Large
-// files are shared with the database by hard links, so that a checkpoint on the same file system
-// costs little until the database has rewritten them. The error of a database without files wraps
+// dir must not exist, and its parent must. dir appears complete or not at all. A kill leaves an
+// unfinished copy under the name of dir with ".partial-" and a number behind it. Hard links share
+// large files with the database, so a checkpoint on the same file system takes little space until
+// the database has rewritten them. The error for a database without files wraps
 // errors.ErrUnsupported.
 func (d *Directory) CheckpointTask(subtopology string, partition int32, db Database, dir string) error {
 	t := TaskDirectory{subtopology, partition}
@@ -90,7 +90,7 @@ func (d *Directory) canCheckpoint(t TaskDirectory) (application string, err erro
 	return d.meta.Application, nil
 }
 
-// look opens a database that nobody uses and returns where it is at.
+// look opens a closed database and returns its positions.
 func (d *Directory) look(path string) (at checkpointMeta, err error) {
 	db, err := d.database(path)
 	if err != nil {

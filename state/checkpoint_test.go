@@ -98,7 +98,7 @@ func TestCheckpointTask(t *testing.T) {
 	if err := from.CheckpointTask("ledger", 3, db, checkpoint); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.Apply(db, 12, 24); err != nil { // nobody else sees it
+	if err := h.Apply(db, 12, 24); err != nil { // only this database has it
 		t.Fatal(err)
 	}
 	if err := from.CheckpointTask("ledger", 3, db, checkpoint); !errors.Is(err, fs.ErrExist) {
@@ -357,15 +357,15 @@ func otherHistory(t *testing.T, dir string, h *statetest.History) {
 	}
 }
 
-// TestImportThatWasKilled: what an import has not finished is in the trash, which the next life
-// empties.
+// TestImportThatWasKilled: the files of an unfinished import are in the trash, which the next
+// incarnation empties.
 func TestImportThatWasKilled(t *testing.T) {
 	h, checkpoint := checkpointed(t)
 	path := filepath.Join(t.TempDir(), "state")
 	options := state.DirectoryOptions{Application: "payments"}
 	kill := errors.New("killed")
 	options.Open = func(staged string) (state.Database, error) {
-		// What is there now stays there when the process is killed.
+		// The state of now is what a kill would leave.
 		if err := os.CopyFS(filepath.Join(filepath.Dir(staged), "0123456789abcdef"), os.DirFS(staged)); err != nil {
 			return nil, err
 		}

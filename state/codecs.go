@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// codecs encodes and decodes for a typed view. Copies share the buffers, hence belong to one
-// goroutine.
+// codecs encodes and decodes for a typed view. Copies share the buffers, so all copies belong to
+// one goroutine.
 type codecs[K, V any] struct {
 	keys    Codec[K]
 	values  Codec[V]
@@ -49,7 +49,7 @@ func (c codecs[K, V]) encodeKey(key K) ([]byte, error) {
 // value grows it.
 const valueRoomMax = 4 << 10
 
-// buffer returns new memory for a value and what a row has in front of it.
+// buffer returns new memory for a value and the prefix of its row.
 func (c codecs[K, V]) buffer() []byte {
 	return make([]byte, 0, max(min(c.buffers.valueSize, valueRoomMax), timeSize))
 }
@@ -57,9 +57,9 @@ func (c codecs[K, V]) buffer() []byte {
 // valueSlack is what the memory of a value may have beyond twice its length.
 const valueSlack = 64
 
-// value appends the encoded value to dst, which buffer has made. The store keeps it until its round
-// has ended, and counts its length against the bound of a round. So the length has to be about what
-// it holds: a short value in room that was made for a long one gets memory of its own.
+// value appends the encoded value to dst, a slice from buffer. The store keeps it until its round
+// has ended, and counts its length against the bound of a round. So its capacity must be near its
+// length: a short value in memory for a long one gets its own memory.
 func (c codecs[K, V]) value(dst []byte, value V) ([]byte, error) {
 	b, err := c.values.Append(dst, value)
 	if err != nil {

@@ -16,12 +16,11 @@ type Reader interface {
 	// Get returns a fresh copy of the value of key; ok is false when there is none.
 	Get(store StoreID, key []byte) (value []byte, ok bool, err error)
 	// Scan returns the entries of one store in r, as Bytes.Scan does: fresh copies, in the order of
-	// the keys, of the state at the moment in which the ranging starts. An error is the last thing
-	// a scan yields.
+	// the keys, from the state when the ranging starts. An error is the last element of a scan.
 	Scan(store StoreID, r Range) iter.Seq2[Entry, error]
-	// Positions says what the state contains. The result is the caller's. Two calls are two
-	// moments: whoever needs data and positions of the same one while batches are applied reads
-	// both from a View.
+	// Positions returns the positions that the state contains. The caller may change the result.
+	// Two calls read two states: to read data and positions of one state while batches are applied,
+	// use a View.
 	Positions() Positions
 }
 
@@ -34,21 +33,22 @@ type Reader interface {
 // and Stores refuses to work.
 type Database interface {
 	Reader
-	// Declare records the stores beside the data, so that tools can tell what ids and rows mean. It
-	// refuses with ErrStoreID a name whose id belongs to another name, and with ErrLayout a store
-	// that has rows of another layout, also when both are declared by one call, and what can be no
-	// store. A call declares all of them or none; declaring again changes nothing. A store that was
-	// emptied (Remove) may get another layout.
+	// Declare records the stores beside the data, so that tools know the meaning of ids and rows.
+	// It refuses with ErrStoreID a name whose id belongs to another name. It refuses with ErrLayout
+	// a store that has rows of another layout, also if one call declares both, and an invalid
+	// layout. A call declares all stores or none. Declaring a store again changes nothing. An
+	// emptied store (Remove) may get another layout.
 	Declare(stores ...Declaration) error
 	// Stores returns the declared stores in ascending order of their names.
 	Stores() ([]Declaration, error)
 	// Apply makes writes and next visible in one atomic step that a crash cannot split. It refuses
-	// with ErrBase, and changes nothing, unless the database is exactly at base (Positions.Same): a
-	// late resolver of an unanswered commit can never overwrite newer state. Writes are taken in
-	// order, of two for one key the later one counts. Keys and values are copied.
+	// with ErrBase, and changes nothing, unless the database is exactly at base (Positions.Same).
+	// So a late decision about an in-doubt commit can never overwrite newer state. Writes are
+	// applied in order; the later one of two for a key wins. Keys and values are copied.
 	//
-	// After an error that wraps ErrFailed or ErrCorrupt the batch may be in or not: Positions says
-	// it once the database is closed and open again. After every other error it is not in.
+	// After an error that wraps ErrFailed or ErrCorrupt the batch may or may not be applied.
+	// Positions shows it after the database is closed and opened again. After every other error it
+	// is not applied.
 	//
 	// Apply does not wait for the disk. A crash may lose the latest batches, always whole ones and
 	// always from the end; Positions says after the reopening which were kept.
@@ -58,11 +58,10 @@ type Database interface {
 	// number of entries: it is how a store drops a segment whose time is over. Reverse has no
 	// meaning here, and a range that selects nothing only moves the positions.
 	Remove(base, next Positions, store StoreID, r Range) error
-	// Load is Apply for a great many writes of one store, as a restore has them: all of them become
-	// visible in one atomic step with next, whatever their number, and the database holds none of
-	// them in memory. Keys have to ascend strictly; a write out of order or of another store is
-	// refused, and so is the whole call. It checks the base, fails and survives a crash as Apply
-	// does.
+	// Load is Apply for a very large number of writes of one store, as a restore has them. All
+	// become visible in one atomic step with next, and the database holds none of them in memory.
+	// Keys must ascend strictly. A write out of order, or of another store, fails the whole call.
+	// Load checks the base, fails and survives a crash as Apply does.
 	//
 	// A call has a fixed cost, on disk that of a file and of making it durable. Below some
 	// thousands of writes Apply is the better way.
@@ -71,11 +70,11 @@ type Database interface {
 	View() (View, error)
 	// Flush returns when everything applied before the call survives a kill -9 and a power loss.
 	Flush() error
-	// Checkpoint makes dir a database of its own that contains at least everything that was applied
-	// before the call, and Positions of it says exactly what; batches may go on meanwhile. Nothing
-	// is copied that need not be: files that never change are shared by hard links where the file
-	// system allows it. dir must not exist, nor be inside the database, and the directory above it
-	// must. It is there as a whole or not at all, after a crash too.
+	// Checkpoint makes dir a database that contains at least everything that was applied before the
+	// call. Its Positions say exactly what it contains. Batches may go on meanwhile. Files that
+	// never change are shared by hard links if the file system allows it; the others are copied.
+	// dir must not exist, nor be inside the database, and its parent must exist. dir appears
+	// complete or not at all, also after a crash.
 	//
 	// A database without files refuses with errors.ErrUnsupported. Close does not wait for files
 	// that have to be copied: it ends the checkpoint, with ErrClosed. Errors of the copy, a full

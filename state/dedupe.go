@@ -5,15 +5,15 @@ import (
 	"iter"
 )
 
-// Dedupe is a typed view of a store of DedupeKind: ids that were seen, each with the time at which,
-// and with a value of the user's, such as the hash of what came with it and what became of it. An
-// id is remembered for the retention: until the store's stream time, the largest time that ever
-// came in, is the retention or more behind its own. From then on it is as if it had never been
-// there, at once and without a scan. The times are in milliseconds since the epoch.
+// Dedupe is a typed view of a store of DedupeKind: ids, each with its time and a value of the user,
+// such as a hash of the payload and the outcome. The store remembers an id for the retention: until
+// the store's stream time, the largest time ever put, is the retention or more after the time of
+// the id. From then on the id is absent, at once and without a scan. Times are in milliseconds
+// since the epoch.
 //
-// Rows lie in time segments of half of the retention (Layout), so that what is over can go as a
-// whole. A lookup is one Get in each segment that can be read, newest first: three at most, and
-// that many for an id that is not there.
+// Rows are in time segments of half of the retention (Layout), so that expired rows are removed
+// together. A lookup is one Get in each readable segment, newest first: at most three. A lookup of
+// an absent id needs all of them.
 //
 // A view and its copies are for one goroutine, like the Bytes below.
 type Dedupe[ID, V any] struct {
@@ -43,8 +43,8 @@ const (
 	Absent Presence = iota + 1
 	// Present: the id was there. Nothing was written.
 	Present
-	// TooLate: the id is not there, and its time is not after stream time - retention. Whether it
-	// ever was is forgotten. Nothing was written.
+	// TooLate: the id is absent, and its time is not after stream time - retention. Whether it was
+	// ever present is unknown. Nothing was written.
 	TooLate
 )
 
@@ -77,10 +77,9 @@ func (s Dedupe[ID, V]) Lookup(id ID) (r Remembered[V], ok bool, err error) {
 	return r, err == nil, err
 }
 
-// PutIfAbsent remembers id with value and the time ms, unless it is there, in which case existing
-// is what is remembered of it. It moves the stream time to ms first: an id that expires by that is
-// not there. The error wraps ErrTime for a time that no record can have; a time that is too old is
-// no error but TooLate.
+// PutIfAbsent stores id with value and the time ms, unless the id is present. Then existing is its
+// stored value. It first moves the stream time to ms; an id that expires by that is absent. The
+// error wraps ErrTime for an invalid time. A time that is too old is no error but TooLate.
 func (s Dedupe[ID, V]) PutIfAbsent(id ID, value V, ms int64) (existing Remembered[V], p Presence, err error) {
 	if err := checkTime("put", ms); err != nil {
 		return existing, 0, err
@@ -125,7 +124,7 @@ func (s Dedupe[ID, V]) Update(id ID, value V) (ok bool, err error) {
 	return true, nil
 }
 
-// Delete forgets id. ok is false, and nothing was written, when it is not there.
+// Delete removes id. ok is false, and nothing was written, if the id is absent.
 func (s Dedupe[ID, V]) Delete(id ID) (ok bool, err error) {
 	k, err := s.codecs.key(id)
 	if err != nil {

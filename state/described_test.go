@@ -37,7 +37,7 @@ func TestDescription(t *testing.T) {
 		}
 		want(description)
 	}
-	// What a crash leaves is neither read nor in the way.
+	// Files that a crash leaves are not read and do no harm.
 	if err := os.WriteFile(filepath.Join(path, "topology.json.tmp"), []byte("half"), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -46,17 +46,17 @@ type DirectoryOptions struct {
 // Directory is the state directory of one application and instance. This process has it alone,
 // until Close.
 //
-// It has the lock, the identity (meta.json) and the places of the tasks' databases; it opens no
-// database. Everything in it is reached through an os.Root, so that no name and no symbolic link
-// leads out of it. All methods may be called by any number of goroutines.
+// A Directory has the lock, the identity (meta.json) and the paths of the tasks' databases; it
+// opens no database. It reaches all files through an os.Root, so that no name and no symbolic link
+// leads out of the directory. All methods are safe for concurrent use.
 //
-// Names are told apart by case. On a file system that ignores it, two subtopologies whose names
-// differ in nothing else share a place, and the second one to open its database finds it locked.
+// Names are case-sensitive. On a file system that ignores case, two subtopologies whose names
+// differ only in case share a path. The second one to open its database finds it locked.
 type Directory struct {
 	path string
 	root *os.Root
 	lock *flock.Flock
-	// database opens a task's database; nil if nobody has said how.
+	// database opens a task's database; nil if no function was set.
 	database func(path string) (Database, error)
 
 	mu     sync.Mutex
@@ -98,8 +98,9 @@ func OpenDirectory(path string, o DirectoryOptions) (_ *Directory, err error) {
 	return d, nil
 }
 
-// open takes the lock between two looks: the first, so that a directory that is none of ours gets
-// not even a lock file, the second, because only what is seen under the lock stays.
+// open checks the directory, takes the lock, and checks again. The first check keeps lock files out
+// of foreign directories. The second is needed because the directory may change until the lock is
+// held.
 func (d *Directory) open(o DirectoryOptions) error {
 	if _, err := d.identify(o); err != nil {
 		return err
@@ -234,8 +235,8 @@ func (d *Directory) MaxWorkers() int {
 	return d.meta.MaxWorkers
 }
 
-// RaiseMaxWorkers stores n, durably, if it is higher than MaxWorkers. It is called before the first
-// transactional id of a new worker is used: the next life has to know all of them.
+// RaiseMaxWorkers stores n, durably, if it is higher than MaxWorkers. Call it before the first
+// transactional id of a new worker is used: the next incarnation has to know all ids.
 func (d *Directory) RaiseMaxWorkers(n int) error {
 	return d.update("raise the number of workers", func(m *meta) { m.MaxWorkers = max(m.MaxWorkers, n) })
 }
@@ -266,7 +267,7 @@ func (d *Directory) update(what string, change func(*meta)) error {
 
 // place is where a database is below the root.
 type place interface {
-	// name is the path below the root, and top the first part of it.
+	// name is the path below the root, and top its first element.
 	name() string
 	top() string
 	// rebuildName is the path of a database that is built beside it.
@@ -334,8 +335,8 @@ func (d *Directory) prepare(t place) error {
 	return errors.Join(syncDirectory(d.root, "."), syncDirectory(d.root, t.top()))
 }
 
-// Tasks lists the tasks that have a place, in the order of subtopology and partition. What is not
-// named like one is left out.
+// Tasks lists the tasks that have a directory, in the order of subtopology and partition. It skips
+// other names.
 func (d *Directory) Tasks() ([]TaskDirectory, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

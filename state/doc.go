@@ -16,27 +16,31 @@
 //	               │ Database       │  committed state and its Positions (pebblestore, memstore)
 //	               └────────────────┘
 //
-// The life of a round: processors write; Freeze; the layer's writes are produced to the changelogs;
-// the transaction commits; Apply moves the layer into the database together with the positions, on
-// another goroutine if one likes; Retire takes it out of the read path. If the transaction aborts,
-// Drop makes everything above the database vanish.
+// A round takes these steps:
+//   - Processors write to the open layer; Freeze ends that.
+//   - The runtime produces the writes of the layer to the changelogs, and commits the transaction.
+//   - Apply moves the layer into the database together with the positions, if wanted on another
+//     goroutine.
+//   - Retire takes the layer out of the read path.
+//
+// If the transaction aborts, Drop removes all layers above the database.
 //
 // # Typed stores
 //
 // KeyValue, Timestamped, Window, Session, Series, Versioned and Dedupe are views of Bytes with Go
-// types. Which rows and changelog records a view has is its Layout. Those that forget go by the
-// store's own stream time, which is part of the state as the rows are: under the savepoint of a
-// record, frozen with the layer, in the positions. Expired rows are never seen; when they leave the
-// database is another matter (Layout.Expired).
+// types. The Layout of a view defines its rows and changelog records. Rows of the kinds with a
+// retention expire by the store's own stream time. That time is a part of the state like the rows:
+// the savepoint of a record covers it, a layer freezes it, and the positions contain it. Reads
+// never return expired rows; the database removes them later (Layout.Expired).
 //
 // # Contract
 //
 // The database never holds a write whose changelog record is not committed. A layer is given to
 // Apply after a definite commit, never before.
 //
-// Data and positions change together. Database.Apply, Load and Remove are the ways in; each takes
-// both in one atomic step, and refuses unless the database is exactly at the base that the step was
-// made for. Nobody who resolves an unanswered commit late can overwrite what came after it.
+// Data and positions change together. Only Database.Apply, Load and Remove change a database. Each
+// takes both in one atomic step, and refuses unless the database is exactly at the base of the
+// step. So a late decision about an in-doubt commit cannot overwrite newer state.
 //
 // After any crash the database equals the changelog up to its positions. There is no log of its
 // own: what a crash took away is replayed from the changelog, starting at the positions that are
@@ -45,9 +49,9 @@
 // Each layer is coalesced: it has the last write of each key. Layer.Writes is ordered by store and
 // key, so the same round gives the same changelog records.
 //
-// What a store forgets is out of sight by the store's stream time alone, which is part of the
-// state. Task.Forget takes it off the disk later, at unchanged positions, and no read depends on
-// that.
+// Only the store's stream time, which is part of the state, decides which rows are expired and so
+// invisible. Task.Forget removes such rows from the disk later, at unchanged positions, and no read
+// depends on that.
 //
 // # Concurrency
 //
@@ -57,11 +61,11 @@
 //
 // # Failure
 //
-// A failed record is undone with Revert, a failed round with Drop; both are memory only. Damage and
-// I/O errors of a database surface as ErrCorrupt and ErrFailed and stop it: what cannot be trusted
-// is not served. The way back is to close it and to open it again at a valid prefix, or to remove
-// it and to restore. A full disk (ErrFull) is told from other I/O errors, because it ends without a
-// repair: what it did not take is replayed when there is space again.
+// Revert undoes a failed record, Drop a failed round; both change memory only. Damage and I/O
+// errors of a database appear as ErrCorrupt and ErrFailed and stop the database, because its data
+// cannot be trusted. To recover, close it and open it again at a valid prefix, or remove it and
+// restore. A full disk has its own error (ErrFull), because no repair is needed: the missing rounds
+// are replayed when there is space again.
 //
 // # What it is not
 //

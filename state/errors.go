@@ -10,16 +10,16 @@ var (
 	// ErrBase: a batch was refused because the database is not at the base that it was made for.
 	// Nothing changed. The error is a *BaseError.
 	ErrBase = errors.New("the database is not at the base of the batch")
-	// ErrCorrupt: stored bytes are damaged. What depends on them is never served; the database or
-	// directory has to be restored.
+	// ErrCorrupt: stored bytes are damaged. Data that depends on them is never returned; the
+	// database or directory has to be restored.
 	ErrCorrupt = errors.New("stored state is corrupt")
 	// ErrFailed: an earlier I/O error stopped the database. It refuses all further work, because
-	// what reached the disk is unknown to the running process; once closed and opened again it is
-	// at a valid prefix.
+	// the process does not know which data reached the disk. After closing and opening it is at a
+	// valid prefix.
 	ErrFailed = errors.New("the database stopped after an I/O error")
-	// ErrFull: the disk is full, or the quota on it is used up. It is an ErrFailed with a remedy of
-	// its own: the database stops as for every other I/O error and loses nothing, and goes on once
-	// it is closed and opened again with more space. Open reports it too, and Checkpoint, which
+	// ErrFull: the disk or the quota is full. It is an ErrFailed with its own remedy. The database
+	// stops as for every other I/O error and loses nothing. It continues after it is closed and
+	// opened again with more space. Open returns the error too, and so does Checkpoint, which then
 	// stops nothing.
 	ErrFull error = fullError{}
 	// ErrClosed: the database, task or directory was closed.
@@ -38,9 +38,9 @@ var (
 	// ErrLayout: a store is declared with another layout than its rows have. Nothing was changed;
 	// the store has to be emptied, declared again and restored in full from its changelog.
 	ErrLayout = errors.New("the store has rows of another layout")
-	// ErrTime: a store was given a time that it cannot keep: one before 1970 or after the year
-	// 2262, a session that ends before it starts, or the value of a window that is older than it.
-	// Nothing was written.
+	// ErrTime: a store cannot keep the given time. The time is before 1970 or after the year 2262,
+	// a session ends before it starts, or the value of a window is older than the window. Nothing
+	// was written.
 	ErrTime = errors.New("not a time that a store can keep")
 	// ErrLocked: another process holds the state directory.
 	ErrLocked = errors.New("the state directory is in use")

@@ -53,7 +53,7 @@ func (d *Directory) FencedAt() (at time.Time, err error) {
 	return at, err
 }
 
-// ClearFence forgets what RecordFence has recorded.
+// ClearFence deletes the record of RecordFence.
 func (d *Directory) ClearFence() error {
 	return d.fence("clear the fence", func() error {
 		err := d.root.Remove(fenceFile)

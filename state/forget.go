@@ -7,31 +7,31 @@ import (
 	"sort"
 )
 
-// What no read sees any more is taken off the disk by Task.Forget, after a round was applied.
-// Nothing depends on it but space: a row that is out of sight is so by the stream time, whether it
-// is there or not.
+// After a round was applied, Task.Forget removes rows from the disk that no read can return any
+// more. It only frees space: the stream time makes a row invisible, whether the row is still stored
+// or not.
 //
-// It must never take what a layer above still needs. The stream time that it judges by is that of
-// the applied layer. Every layer above it, and the open round, has that time or a later one from
-// its first write on: it began with it, and a record that fails, a round that is dropped and a
-// restart go back to it and not behind. What is out of sight at a time is out of sight at all later
-// ones. And no write brings a row back into sight: those of times before the horizon are refused,
-// and the one that a version was superseded by is never deleted, only replaced at the same time.
+// Task.Forget must never remove a row that a layer above still needs. It uses the stream time of
+// the applied layer. Every layer above, and the open round, has that time or a later one from its
+// first write on. A failed record, a dropped round and a restore go back to that time and not
+// behind it. A row that is invisible at a time is invisible at all later times. No write makes a
+// row visible again: stores refuse writes with times that have expired, and the successor of a
+// version is never deleted, only replaced at the same time.
 
-// sweepMin and sweepMax bound the rows of a versioned store that one Forget looks at: below the one
-// a scan is not worth its start, with the other it takes some milliseconds.
+// sweepMin and sweepMax bound the rows of a versioned store that one Forget reads. A scan of fewer
+// rows is not worth its start; the maximum takes some milliseconds.
 const (
 	sweepMin = 64
 	sweepMax = 8192
-	// sweepPace is how many rows are looked at for each row that was applied. A row that is over
-	// waits for one pass at most, and in one pass over n rows n/2 more are written: so rows that
-	// are over never outnumber the others, unless rounds are larger than sweepMax allows for.
+	// sweepPace is how many rows are read for each applied row. A removable row waits for one pass
+	// at most, and during a pass over n rows n/2 more are written. So removable rows never
+	// outnumber the others, unless rounds are larger than sweepMax allows.
 	sweepPace = 2
 	// sweepDebtMax ends what large rounds leave to later ones.
 	sweepDebtMax = 64 * sweepMax
 )
 
-// forgetting is how far the forgetting of one store has come. It belongs to whoever applies.
+// forgetting is the state of Forget in one store. It belongs to the goroutine that applies.
 type forgetting struct {
 	// first is the oldest segment that was not removed.
 	first uint32
@@ -40,10 +40,10 @@ type forgetting struct {
 	debt int
 }
 
-// Forget removes rows from the database that no read sees any more: whole segments when the stream
-// time of a store has left them behind, in one step, and superseded versions a few at a time. l was
-// applied last, and the database is at the positions at, which stay. It runs where Apply does, in
-// turn with it.
+// Forget removes rows from the database that no read can return any more. It removes whole segments
+// in one step when the stream time of a store has passed them, and superseded versions a few at a
+// time. l was applied last, and the database is at the positions at, which do not change. Forget
+// takes turns with Apply on the same goroutine.
 //
 // Reads do not depend on it, so that it may be left out. After an error nothing is lost; as after
 // those of Apply the owner closes the task.
@@ -114,11 +114,13 @@ func (t *Task) forgetVersions(s *taskStore, f *forgetting, now int64, at Positio
 	})
 }
 
-// sweep judges the rows of a versioned store in ascending order. Two kinds of rows are over:
-// versions whose successor begins at the horizon or before it, and a deleted version at the horizon
-// or before it that is the last of its key. The latter may only go with or after all that it
-// supersedes, else an old value would be back: only when the sweep has seen the key from its first
-// possible row on, in which case everything older is over and in the same step.
+// sweep checks the rows of a versioned store in ascending order. Two kinds of rows are removable:
+//   - versions whose successor begins at or before the oldest readable time
+//   - the last version of a key, if it is a delete at or before the oldest readable time
+//
+// The second kind must be removed with or after all versions that it supersedes, or an old value
+// would appear again. So the sweep must have seen the key from its first possible row on: then
+// everything older is removable and removed in the same step.
 type sweep struct {
 	*lineages
 	from    []byte
@@ -152,9 +154,9 @@ func (w *sweep) finish(newest []Entry) {
 	}
 }
 
-// end finishes the sweep; ended says that there are no more rows. Else the next one begins with the
-// first row that a key can have of which this one has not seen the end, unless this one has begun
-// there as well: a key with more versions than one sweep looks at is taken in parts.
+// end finishes the sweep; ended says that there are no more rows. Otherwise the next sweep begins
+// with the first possible row of the key that this one has not seen to its end. If this one has
+// begun there as well, the key has more versions than one sweep reads, and is swept in parts.
 func (w *sweep) end(ended bool) {
 	if ended {
 		w.finish(w.open)

@@ -9,9 +9,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestSweepTakesOnlyWhatIsOver runs sweeps of any size over random versions while time moves on,
-// and compares, after each of them, what can be seen at every time from the horizon on with what
-// was there before. In the end nothing is left that is over.
+// TestSweepTakesOnlyWhatIsOver runs sweeps of any size over random versions while time advances.
+// After each sweep it compares the visible values at all readable times with those before. In the
+// end no removable row is left.
 func TestSweepTakesOnlyWhatIsOver(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { checkSweeps(t, nil) })
 }
@@ -115,7 +115,7 @@ func sweeps(c sweepCase, broken func(w *sweep)) error {
 	return nil
 }
 
-// seen describes what can be seen of each key from the horizon on.
+// seen describes the visible versions of each key from the oldest readable time on.
 func seen(rows []Entry, horizon int64) string {
 	var b bytes.Buffer
 	for _, key := range sweepKeys {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Kind is what a store is to those who use it.
+// Kind is the kind of a store: its view and its rows.
 type Kind uint8
 
 // The kinds of stores, each with the typed view that reads and writes its rows.
@@ -41,20 +41,19 @@ func (k Kind) String() string {
 	return "kind " + strconv.Itoa(int(k))
 }
 
-// Layout says what the rows of a store look like, in the database and in its changelog. The zero
-// value is a key-value store. It is a comparable value. A store keeps its layout for ever: another
-// one means other rows, and the store is restored in full, if its changelog has the records for
-// that (Reads).
+// Layout defines the rows of a store, in the database and in its changelog. The zero value is a
+// key-value store. It is a comparable value. A store keeps its layout for ever. Another layout
+// means other rows: the store is restored in full, if its changelog has suitable records (Reads).
 //
-// A row is what Bytes and Database hold, a record is what is in the changelog, and each has exactly
-// one of the other: Record and Row are each other's inverse. Rows are made for reading (a segment
-// number in front lets a whole time span go at once), records are those of Kafka Streams where it
-// has such a store. FORMAT.md has both byte by byte.
+// Bytes and Database hold rows, a changelog holds records. Each row has exactly one record: Record
+// and Row are each other's inverse. Rows are made for reading (a segment number in front lets one
+// delete remove a time span). Records are those of Kafka Streams where it has such a store.
+// FORMAT.md defines both byte by byte.
 type Layout struct {
 	Kind Kind
 	// Retention is how long a row can be read after its time, in milliseconds of the store's stream
-	// time; for VersionedKind how long a version can be after it was superseded. It is positive for
-	// the kinds that forget (see Kind) and 0 for the others.
+	// time. For VersionedKind it is how long a version can be read after it was superseded. It is
+	// positive for the kinds with a retention (see Kind) and 0 for the others.
 	Retention int64
 }
 
@@ -68,14 +67,13 @@ func (l Layout) Segmented() bool {
 	return l.Kind == WindowKind || l.Kind == SessionKind || l.Kind == DedupeKind || l.Kind == SeriesKind
 }
 
-// retentionMax keeps every sum of a time and a retention within an int64, of milliseconds and,
-// where a changelog keeps its records longer than the store, of a time.Duration.
+// retentionMax keeps every sum of a time and a retention within an int64 of milliseconds. It also
+// bounds the longer retention of some changelogs as a time.Duration.
 const retentionMax = int64(200*365*24) * int64(time.Hour/time.Millisecond)
 
-// Reads reports whether a store of this layout can be restored from the changelog of one of the
-// other: whether the records of both are the same. They are those of one kind, whatever the
-// retention, and those of key-value and timestamped stores, which differ in what a row has of the
-// time only.
+// Reads reports whether a store of this layout can be restored from the changelog of the other
+// layout: whether both have the same records. That holds for one kind with any retention. It also
+// holds for key-value and timestamped stores, whose rows differ only in the time.
 func (l Layout) Reads(other Layout) bool {
 	untimed := func(k Kind) bool { return k == KeyValueKind || k == TimestampedKind }
 	return l.Kind == other.Kind || untimed(l.Kind) && untimed(other.Kind)
@@ -91,13 +89,13 @@ func (l Layout) Validate() error {
 	case l.Kind.Forgets() && l.Retention > retentionMax:
 		return fmt.Errorf("the retention of a %s store is at most 200 years, not %d ms", l.Kind, l.Retention)
 	case !l.Kind.Forgets() && l.Retention != 0:
-		return fmt.Errorf("a %s store forgets nothing, hence has no retention", l.Kind)
+		return fmt.Errorf("a %s store has no retention", l.Kind)
 	}
 	return nil
 }
 
-// String returns the form that is stored: the name of the kind, and for kinds that forget "/" and
-// the retention.
+// String returns the stored form: the name of the kind, and for kinds with a retention "/" and the
+// retention.
 func (l Layout) String() string {
 	if l.Kind.Forgets() {
 		return l.Kind.String() + "/" + strconv.FormatInt(l.Retention, 10)
@@ -121,7 +119,7 @@ func ParseLayout(s string) (Layout, error) {
 			return l, nil
 		}
 	}
-	return Layout{}, fmt.Errorf("state: parse layout: %w: %q is none that this build knows", ErrFormat, s)
+	return Layout{}, fmt.Errorf("state: parse layout: %w: this build does not know %q", ErrFormat, s)
 }
 
 // ChangelogRecord is one record of a changelog.
@@ -153,10 +151,10 @@ const segmentIntervalMin = int64(time.Minute / time.Millisecond)
 // segmentsMax is how many segments can have something to read.
 const segmentsMax = 3
 
-// segmentInterval is the time span of one segment in milliseconds. With half of the retention at
-// most segmentsMax of them have something to read: fewer would keep expired rows on the disk for
-// longer, more would make every lookup that does not know the time look into more of them. Kafka
-// Streams chooses the same.
+// segmentInterval is the time span of one segment in milliseconds. With half of the retention, at
+// most segmentsMax segments have readable rows. Fewer segments would keep expired rows on the disk
+// for longer. More segments would make a lookup without a time slower. Kafka Streams uses the same
+// interval.
 func (l Layout) segmentInterval() int64 { return max(l.Retention/2, segmentIntervalMin) }
 
 // segmentOf returns the number of the segment of a time, which is not negative.
@@ -182,13 +180,13 @@ func (l Layout) firstSegment(streamTime int64) uint32 {
 	return l.segmentOf(max(l.horizon(streamTime), 0))
 }
 
-// horizon is the smallest time that can be read at streamTime.
+// horizon is the oldest readable time at streamTime.
 func (l Layout) horizon(streamTime int64) int64 { return streamTime - l.Retention + 1 }
 
-// ChangelogHorizon returns a time, in milliseconds since the epoch: at streamTime nobody can read a
-// row whose changelog record has an earlier timestamp, and a delete with an earlier timestamp is
-// one of such a row. It is 0 where the layout says nothing of the kind. A record has the time of
-// its row or a later one, except the delete of an id, which has the start of the row's segment.
+// ChangelogHorizon returns a time in milliseconds since the epoch. At streamTime, records with an
+// earlier timestamp belong to rows that cannot be read; deletes with an earlier timestamp are
+// deletes of such rows. It is 0 for layouts without such a time. A record has the time of its row
+// or a later one, except the delete of an id, which has the start of the row's segment.
 func (l Layout) ChangelogHorizon(streamTime int64) int64 {
 	if !l.Segmented() {
 		return 0
@@ -196,14 +194,14 @@ func (l Layout) ChangelogHorizon(streamTime int64) int64 {
 	return max(l.horizon(streamTime)-l.segmentInterval(), 0)
 }
 
-// Live reports whether a row of that time can be read at streamTime, for the kinds that forget by
-// the time of a row.
+// Live reports whether a row of that time can be read at streamTime, for kinds whose rows expire by
+// their time.
 func (l Layout) Live(ms, streamTime int64) bool { return ms >= l.horizon(streamTime) }
 
-// RowTime returns the time that a row is forgotten by, and that its write moves the stream time to:
-// the start of a window, the end of a session, the begin of a version, the time of an id or of a
-// value of a series; 0 for a kind that forgets nothing. The error wraps ErrCorrupt for a row that
-// this layout cannot have.
+// RowTime returns the time by which a row expires. Its write moves the stream time to that time. It
+// is the start of a window, the end of a session, the begin of a version, the time of an id or of a
+// value of a series. It is 0 for a kind without a retention. The error wraps ErrCorrupt for a row
+// that this layout cannot have.
 func (l Layout) RowTime(w Write) (int64, error) {
 	if !l.Kind.Forgets() {
 		return 0, nil

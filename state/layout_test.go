@@ -46,8 +46,8 @@ func TestLayoutText(t *testing.T) {
 	}
 }
 
-// TestReads: a store can be restored from the changelog of another one where every record of that
-// makes the row that it would have made itself, but for the time of a row that has none.
+// TestReads: a store can be restored from the changelog of another layout if every record of that
+// makes the same row, except for the time in rows without a time.
 func TestReads(t *testing.T) {
 	for i, l := range layouts {
 		other := l
@@ -193,8 +193,7 @@ func TestRowsAreDocumented(t *testing.T) {
 	}
 }
 
-// TestRowTime: a row is forgotten by its own time, whatever the time of the record is that it came
-// in.
+// TestRowTime: a row expires by its own time, whatever the timestamp of its record.
 func TestRowTime(t *testing.T) {
 	const (
 		minute = "\x00\x00\x00\x00\x00\x00\xea\x60" // 60,000

@@ -18,7 +18,7 @@ const (
 	metaTempFile = "meta.json.tmp"
 )
 
-// meta is what a state directory says about itself (FORMAT.md).
+// meta is the identity of a state directory (FORMAT.md).
 type meta struct {
 	Format      int    `json:"format"`
 	Minor       int    `json:"minor,omitempty"`
@@ -57,8 +57,8 @@ func (m meta) olderThanBuild() bool {
 	return m.Format < formatMajor || m.Format == formatMajor && m.Minor < formatMinor
 }
 
-// parseMeta refuses everything that writeMeta did not write, but for the fields of a newer minor
-// version: the directory's owner is not a guess.
+// parseMeta refuses everything that writeMeta did not write, except the fields of a newer minor
+// version: the owner of a directory must not be guessed.
 func parseMeta(data []byte) (meta, error) {
 	// The version first, with everything else ignored: a newer format may have other fields.
 	var version struct {
@@ -131,8 +131,8 @@ func encodeMeta(m meta) ([]byte, error) {
 	return append(data, '\n'), err
 }
 
-// writeMeta replaces meta.json in one atomic step that a power loss cannot split: there is the old
-// content or the new.
+// writeMeta replaces meta.json in one atomic step that a power loss cannot split: the content is
+// the old one or the new one.
 func writeMeta(root *os.Root, m meta) error {
 	data, err := encodeMeta(m)
 	if err != nil {

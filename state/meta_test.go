@@ -61,8 +61,8 @@ func TestMetaWithAFlippedBitControl(t *testing.T) {
 	}
 }
 
-// TestFieldsAreSpelledOut: a field that is missing is not zero, and one with other letters is not
-// the field.
+// TestFieldsAreSpelledOut: a missing field is not zero, and a field in another case is another
+// field.
 func TestFieldsAreSpelledOut(t *testing.T) {
 	const (
 		directory  = `{"format":1,"application":"app","instance":"i","fingerprint":"f","maxWorkers":2}`

@@ -2,14 +2,12 @@ package state
 
 import "fmt"
 
-// Parts is a row taken apart, for tools that show rows: what the store's codecs have made, and the
-// times that the layout keeps beside it, in milliseconds since the epoch. A time that the layout
-// does not have is NoTime.
+// Parts is a parsed row, for tools that show rows: the bytes of the store's codecs, and the times
+// of the layout, in milliseconds since the epoch. A time that the layout does not have is NoTime.
 type Parts struct {
-	// Key is what the key codec has made. Rows of one key can be many: those of a window store, for
-	// instance.
+	// Key is the bytes of the key codec. One key can have many rows, for example in a window store.
 	Key []byte
-	// Value is what the value codec has made, nil for a version that says that the key was deleted.
+	// Value is the bytes of the value codec, nil for a version that says that the key was deleted.
 	Value []byte
 	// Start is that of a window or a session, End that of a session.
 	Start, End int64
@@ -19,8 +17,8 @@ type Parts struct {
 	ValidFrom int64
 }
 
-// Parts takes a row apart. Key and Value are parts of the arguments. The error wraps ErrCorrupt for
-// a row that this layout cannot have.
+// Parts parses a row. Key and Value are parts of the arguments. The error wraps ErrCorrupt for a
+// row that this layout cannot have.
 func (l Layout) Parts(key, value []byte) (Parts, error) {
 	if value == nil {
 		value = []byte{} // the row is there

@@ -14,9 +14,9 @@ import (
 // every timestamp.
 const NoTime int64 = math.MinInt64
 
-// RoundID names one commit round for ever: the identity of the transaction (producer id and epoch,
-// which the broker bumps for every transaction) and a random incarnation of the process. A plain
-// counter would repeat after a restart.
+// RoundID is the permanent name of one commit round: the identity of the transaction (producer id
+// and epoch, which the broker raises for every transaction) and a random incarnation of the
+// process. A plain counter would repeat after a restart.
 //
 // The zero value means "no round yet".
 type RoundID struct {
@@ -29,9 +29,8 @@ type RoundID struct {
 func (r RoundID) IsZero() bool { return r == RoundID{} }
 
 // String returns "producer/epoch/incarnation", the incarnation in hexadecimal, or "none" for the
-// zero value. Brokers give out producer ids that are not negative: a negative one is made up where
-// an operator has declared what a state belongs to, and is "declared/" with its bits in
-// hexadecimal.
+// zero value. Producer ids of brokers are not negative. A negative one is made up when an operator
+// adopts a state; String shows it as "declared/" with its bits in hexadecimal.
 func (r RoundID) String() string {
 	if r.IsZero() {
 		return "none"
@@ -70,10 +69,10 @@ type Changelog struct {
 	// Scanned is the next offset of the raw fetch. Control records and aborted records make it
 	// larger than Applied.
 	Scanned int64
-	// StreamTime is the store's own (Bytes.StreamTime): 0 for a store that needs none. What a store
-	// forgets depends on it, so that it is committed with the data and the same everywhere. A store
+	// StreamTime is the store's own stream time (Bytes.StreamTime), 0 for a store without one.
+	// Expiry depends on it, so it is committed with the data and the same everywhere. A store
 	// without a changelog, which is restored from an input topic, has that topic above, and here
-	// 2^62 and more: a digest of the records that were taken. See FORMAT.md.
+	// 2^62 and more: a digest of the processed records. See FORMAT.md.
 	StreamTime int64
 }
 

@@ -10,13 +10,13 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// Identity is what a state directory says about itself.
+// Identity is the identity in a state directory.
 type Identity struct {
 	Application, Instance string
 	// Fingerprint is that of the topology when it was last stored.
 	Fingerprint string
-	// Cluster is the id of the Kafka cluster that the state belongs to, empty if an instance of
-	// this build has not started on it yet.
+	// Cluster is the id of the Kafka cluster of the state, empty if no instance of this build has
+	// started on it yet.
 	Cluster string
 	// Format is the version of everything in the directory, such as "1.0" (FORMAT.md).
 	Format string
@@ -59,17 +59,17 @@ func (d *Directory) lockAlone() (bool, error) {
 // ReadOnlyDirectory is the state directory of an instance that does not run, open for tools that
 // read. Nothing in it is changed: no version is raised, nothing is removed, no file is made.
 //
-// It holds a shared lock until Close. Any number of tools may read at a time; an instance that is
-// started meanwhile waits for them, ten seconds at most, and then finds the directory in use. All
-// methods may be called by any number of goroutines.
+// It holds a shared lock until Close. Any number of tools may read at a time. An instance that
+// starts meanwhile waits at most ten seconds for them, and then reports the directory as in use.
+// All methods are safe for concurrent use.
 type ReadOnlyDirectory struct {
 	dir      *Directory
 	identity Identity
 }
 
-// OpenDirectoryReadOnly opens the state directory at path, whoever it belongs to. Errors wrap
-// ErrLocked while an instance runs on it, ErrForeign for what is no state directory, ErrFormat and
-// ErrCorrupt, as those of OpenDirectory.
+// OpenDirectoryReadOnly opens the state directory at path, of any application. Errors wrap
+// ErrLocked while an instance runs on it, ErrForeign if it is no state directory, and ErrFormat and
+// ErrCorrupt as those of OpenDirectory.
 func OpenDirectoryReadOnly(path string) (_ *ReadOnlyDirectory, err error) {
 	defer func() {
 		if err != nil {
@@ -182,8 +182,8 @@ func (d *ReadOnlyDirectory) TaskPath(t TaskDirectory) (string, error) {
 // Close gives the directory up. Databases in it must be closed before. Further calls do nothing.
 func (d *ReadOnlyDirectory) Close() error { return d.dir.Close() }
 
-// ReadOnlyDatabase is the committed state of a task that nobody has open for writing. It does not
-// change while it is open, so that it is its own View.
+// ReadOnlyDatabase is the committed state of a task that no process has open for writing. It does
+// not change while it is open, so it is its own View.
 type ReadOnlyDatabase interface {
 	View
 	// Stores returns the declared stores in ascending order of their names.

@@ -14,9 +14,9 @@ func (t TaskDirectory) rebuildName() string {
 	return filepath.Join(trashDirectory, "rebuild", t.Subtopology, strconv.Itoa(int(t.Partition)))
 }
 
-// RebuildPath returns the path for a database that is built beside a task's and then takes its
-// place, see ReplaceTask. It removes what is there from an earlier try, which must be closed. What
-// is never put into its place is gone when the directory is opened the next time.
+// RebuildPath returns the path for a database that is built beside a task's and then replaces it,
+// see ReplaceTask. It removes the result of an earlier try, which must be closed. The next
+// OpenDirectory removes a database that never replaced the task's.
 func (d *Directory) RebuildPath(subtopology string, partition int32) (string, error) {
 	t := TaskDirectory{subtopology, partition}
 	if err := d.prepareRebuild(t); err != nil {
@@ -41,10 +41,10 @@ func (d *Directory) prepareRebuild(t place) error {
 }
 
 // ReplaceTask puts the database at RebuildPath into the task's place. Both must be closed, and the
-// new one flushed. A process that is killed in the middle leaves the old database, none, or the new
-// one, never a part of one; where there is none the task is restored. An error leaves the old
-// database, unless it says that the new one is in its place; files of the old one that are left are
-// removed by the next OpenDirectory.
+// new one flushed. A kill in between leaves the old database, none, or the new one, never a part of
+// one. Without a database the task is restored. After an error the old database is in place, unless
+// the error says that the new one is. The next OpenDirectory removes left-over files of the old
+// one.
 func (d *Directory) ReplaceTask(subtopology string, partition int32) error {
 	t := TaskDirectory{subtopology, partition}
 	if err := d.putInPlace(t); err != nil {
@@ -64,8 +64,8 @@ func (d *Directory) putInPlace(t place) error {
 	return err
 }
 
-// replace makes the two moves, one right after the other, and returns what is left of the old
-// database: the moment in which a kill leaves none is short, however large that was.
+// replace makes the two moves, one right after the other, and returns the path of the old database.
+// So the time in which a kill leaves no database is short, whatever its size.
 func (d *Directory) replace(t place) (trash string, err error) {
 	if err := t.check(); err != nil {
 		return "", err

@@ -9,7 +9,7 @@ import (
 )
 
 // openRoot creates the directory if there is none. The last element of path must be a directory
-// itself: a link that someone else can change would move the whole state.
+// itself: another user who can change a link could move the whole state.
 func openRoot(path string) (*os.Root, error) {
 	path, err := cleanPath(path)
 	if err != nil {

@@ -137,7 +137,7 @@ func TestSegmentBounds(t *testing.T) {
 			if from, to := s.layout.segmentTimes(first); oldest < from || oldest > to {
 				t.Errorf("retention %d: segment %d is from %d to %d, without %d", retention, first, from, to, oldest)
 			}
-			// What goes at once ends where reading begins.
+			// The removed range ends where the readable rows begin.
 			if r, some := s.layout.Expired(b.now); some != (first > 0) || some && string(r.To) != string(s.key(first, nil)) {
 				t.Errorf("retention %d at %d: %x, %t expire before segment %d", retention, b.now, r.To, some, first)
 			}

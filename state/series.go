@@ -8,13 +8,13 @@ import (
 )
 
 // Series is a typed view of a series store: all values that each key had, by their times. Values of
-// one moment are numbered in the order in which they were added. No value replaces another one, and
-// none is deleted: values go when they expire. Copies share a buffer, so that a Series and its
-// copies are for one goroutine, like the Bytes below.
+// one time are numbered in the order in which they were added. No value replaces another one, and
+// values are not deleted; they expire. Copies share a buffer, so a Series and its copies belong to
+// one goroutine, as do the Bytes below.
 //
 // All times are milliseconds since the epoch, from 0 to the year 2262. The store has a stream time,
 // the largest time that was ever added, and a retention. A value has expired if its time is at or
-// before stream time - retention. Then no method sees it any more, and adding it does nothing.
+// before stream time - retention. Then no method returns it any more, and adding it does nothing.
 //
 // Rows and changelog records are those of a window store of Kafka Streams that retains duplicates,
 // as its joins of two streams have: FORMAT.md, section Rows.
@@ -99,8 +99,8 @@ func (s Series[K, V]) Get(key K, ms int64, sequence uint32) (value V, ok bool, e
 
 // Fetch returns the values of key with times between from and to, both included, in the order of
 // their times and numbers. Any times may be given, math.MinInt64 and math.MaxInt64 for all. Ranging
-// over the sequence starts a scan, as for Bytes.Scan, with what has not expired at that moment. An
-// error, also one of a codec, is the last thing a scan yields.
+// over the sequence starts a scan, as for Bytes.Scan, of the values that have not expired then. An
+// error, also one of a codec, is the last element.
 func (s Series[K, V]) Fetch(key K, from, to int64) iter.Seq2[SeriesEntry[V], error] {
 	return func(yield func(SeriesEntry[V], error) bool) {
 		from, to, ok := s.rows.readable(from, to)

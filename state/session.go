@@ -6,10 +6,10 @@ import (
 	"math"
 )
 
-// Session is a typed view of a session store: one value for each key and session, which begins and
-// ends with a record and has both times in it. Sessions of one key may overlap; keeping them apart
-// is for whoever uses the store, with Find and Delete. Copies share a buffer, so that a Session and
-// its copies are for one goroutine, like the Bytes below.
+// Session is a typed view of a session store: one value for each key and session. A session begins
+// with its first record and ends with its last one, and includes both times. Sessions of one key
+// may overlap; the user of the store merges them with Find and Delete. Copies share a buffer, so a
+// Session and its copies belong to one goroutine, as do the Bytes below.
 //
 // All times are milliseconds since the epoch, from 0 to the year 2262. The store has a stream time,
 // the largest end that was ever written, and a retention. A session whose end is at or before
@@ -79,11 +79,10 @@ func (s Session[K, V]) Delete(key K, start, end int64) error {
 }
 
 // Find returns the sessions of key that end at earliestEnd or later and start at latestStart or
-// earlier, in the order of their ends. Those are the sessions that a record at a time t belongs to
-// with t - gap and t + gap: the ones to merge. Any times may be given. Ranging over the sequence
-// starts a scan, as for Bytes.Scan, with what has not expired at that moment; the sessions may be
-// written and deleted while it runs, which it does not see. An error, also one of a codec, is the
-// last thing a scan yields.
+// earlier, in the order of their ends. A record at time t belongs to the sessions found with t -
+// gap and t + gap. Any times may be given. Ranging starts a scan, as for Bytes.Scan, of the
+// sessions that have not expired then. It does not see later writes and deletes. An error, also one
+// of a codec, is the last element.
 func (s Session[K, V]) Find(key K, earliestEnd, latestStart int64) iter.Seq2[SessionEntry[K, V], error] {
 	return s.find(key, earliestEnd, latestStart, false)
 }
@@ -161,7 +160,8 @@ func (s Session[K, V]) find(key K, earliestEnd, latestStart int64, reverse bool)
 		s.rows.scanReadable(within, reverse, from, to, func(e Entry, err error) bool {
 			w := SessionEntry[K, V]{Key: key}
 			if err == nil {
-				// What is between begins with the key. It is of the key if nothing more is in it.
+				// Keys in between begin with the key. An entry belongs to the key if it has nothing
+				// more.
 				if len(e.Key) != len(encoded)+sessionSuffix {
 					return true
 				}

@@ -5,10 +5,9 @@ import (
 	"iter"
 )
 
-// StoreID is the 4-byte FNV-1a hash of a store's stable name. It prefixes the store's keys on disk,
-// so that renaming a Go variable or reordering a builder never moves data, and a key costs four
-// bytes whatever the name's length. Two names of one task that collide are refused by NewTask and
-// by Database.Declare.
+// StoreID is the 4-byte FNV-1a hash of a store's stable name. It prefixes the store's keys on disk.
+// So renaming a Go variable or reordering a builder never moves data, and the length of the name
+// costs nothing. NewTask and Database.Declare refuse two names of one task with the same hash.
 type StoreID uint32
 
 // IDOf returns the id of the store of that name.
@@ -49,12 +48,12 @@ func Prefix(prefix []byte) Range {
 			return Range{From: prefix, To: to[:i+1]}
 		}
 	}
-	// Nothing but 0xff bytes: no key is behind all of them.
+	// The prefix has only 0xff bytes: no key is behind all keys with it.
 	return Range{From: prefix}
 }
 
-// Bytes is one store of one task as a processor sees it: committed state below the writes of the
-// rounds in flight, below those of the open round.
+// Bytes is one store of one task as a processor sees it: the open round over the rounds in flight
+// over the committed state.
 //
 // A key may be empty; nil is the same as empty. A value may be empty, which is not the same as
 // absent; nil is stored as empty. Like its Task, a Bytes belongs to one goroutine.
@@ -70,13 +69,13 @@ type Bytes interface {
 	Delete(key []byte) error
 	// Scan returns the entries in r in the order of their keys. Ranging over the sequence starts a
 	// scan; it sees the writes made before it started and none made during it. An error is the last
-	// thing a scan yields.
+	// element of a scan.
 	Scan(r Range) iter.Seq2[Entry, error]
 	// StreamTime returns the largest time that was given to Advance, in milliseconds since the
-	// epoch, 0 before the first one. It is part of the state: a record that fails takes its time
-	// back, and what is committed is in Positions.
+	// epoch, 0 before the first one. It is part of the state: a failed record does not change it,
+	// and Positions have the committed value.
 	StreamTime() int64
-	// Advance raises the stream time to ms; a smaller ms changes nothing. Stores that forget
+	// Advance raises the stream time to ms; a smaller ms changes nothing. Stores with a retention
 	// (Kind.Forgets) call it with the time of each write.
 	Advance(ms int64)
 }

@@ -26,23 +26,23 @@ type Task struct {
 	// layouts are those of the stores, by index.
 	layouts []Layout
 	open    *overlay
-	// forgetting is what Forget knows of each store.
+	// forgetting is the progress of Forget in each store.
 	forgetting []forgetting
-	// times are the stream times of the stores, by index, with what the open round made of them.
+	// times are the stream times of the stores, by index, with the changes of the open round.
 	times times
 	// roundSize is the expected number of writes of the next round, see nextOverlay.
 	roundSize int
 	closed    bool
 
-	// mu orders the owner's changes of frozen with Apply on another goroutine. The owner alone
-	// writes frozen, hence reads it without the lock.
+	// mu orders changes of frozen by the owner with Apply on another goroutine. Only the owner
+	// writes frozen, so it reads frozen without the lock.
 	mu     sync.Mutex
 	frozen []*Layer // oldest first
 }
 
 // NewTask returns the state of a task over db with the declared stores, which it also declares to
-// the database. It refuses names of which two share an id (ErrStoreID). The task owns db from then
-// on: Close closes it. After an error it is still the caller's.
+// the database. It refuses two names with the same id (ErrStoreID). From then on the task owns db:
+// Close closes it. After an error the caller still owns db.
 func NewTask(db Database, stores []Declaration) (*Task, error) {
 	t := &Task{
 		db:     db,
@@ -85,8 +85,8 @@ func (t *Task) Store(name string) Bytes {
 		strings.Join(declared, " "))}
 }
 
-// Mark begins a savepoint and accepts what was written before. The next Mark or Freeze accepts what
-// was written since this one; see Savepoint for one inside it.
+// Mark begins a savepoint and accepts all earlier writes. The next Mark or Freeze accepts the
+// writes since this one. See Savepoint for savepoints inside it.
 func (t *Task) Mark() {
 	t.open.mark()
 	t.times.mark()
@@ -101,9 +101,9 @@ func (t *Task) Revert() {
 }
 
 // Savepoint returns a function that undoes every write since this call, in time proportional to
-// their number, and leaves what the last Mark has to undo before it. It may be called several
-// times, and takes the savepoints with it that were made since. It must not be called after the
-// next Mark, Revert, Freeze or Drop. Where the open round has no Mark, Savepoint makes it.
+// their number. Earlier writes since the last Mark stay. The function may be called several times,
+// and discards later savepoints. It must not be called after the next Mark, Revert, Freeze or Drop.
+// If the open round has no Mark, Savepoint makes one.
 func (t *Task) Savepoint() (undo func()) {
 	if !t.open.logged {
 		t.Mark()
@@ -119,7 +119,7 @@ func (t *Task) Savepoint() (undo func()) {
 // overlay on top.
 func (t *Task) Freeze() *Layer {
 	l := &Layer{overlay: t.open, ids: t.ids, layouts: t.layouts, times: t.times.freeze()}
-	// Of no use any more; the rest of the overlay lives as long as the layer.
+	// These are not needed any more; the rest of the overlay lives as long as the layer.
 	l.overlay.undo, l.overlay.scanned = nil, nil
 	t.mu.Lock()
 	t.frozen = append(t.frozen, l)
@@ -133,9 +133,9 @@ func (t *Task) Freeze() *Layer {
 	return l
 }
 
-// nextOverlay returns an empty overlay with room for what the next round may write: rounds resemble
-// their predecessors. When the last one was smaller, half of the room is kept, so that the memory
-// of a burst is gone after a few quiet rounds.
+// nextOverlay returns an empty overlay with room for the next round, because rounds resemble their
+// predecessors. After a smaller round, half of the room is kept, so the memory of a burst is freed
+// after a few quiet rounds.
 func (t *Task) nextOverlay() *overlay {
 	t.roundSize = max(len(t.open.entries), t.roundSize/2)
 	if t.roundSize < 8 {
@@ -147,12 +147,12 @@ func (t *Task) nextOverlay() *overlay {
 // OpenBytes estimates the memory of the open overlay, for the byte bound of a round.
 func (t *Task) OpenBytes() int { return t.open.bytes() }
 
-// Apply makes the oldest layer that was not applied yet part of the database, in one atomic step
-// with the positions; it refuses every other layer with ErrLayer, and with ErrBase unless the
-// database is at base. The layer stays in the read path until Retire. Apply may run on another
-// goroutine than the owner's, one call at a time.
+// Apply makes the oldest unapplied layer part of the database, in one atomic step with the
+// positions. It refuses every other layer with ErrLayer, and returns ErrBase unless the database is
+// at base. The layer stays in the read path until Retire. Apply may run on another goroutine than
+// the owner's, one call at a time.
 //
-// After another error nothing of the layer is visible, but what reached the disk may be unknown:
+// After another error nothing of the layer is visible, but it may be unknown what reached the disk:
 // the owner drops the layers and closes the task.
 func (t *Task) Apply(l *Layer, base, next Positions) error {
 	if err := t.checkOldest(l); err != nil {
@@ -187,8 +187,8 @@ func (t *Task) Retire(l *Layer) {
 	t.frozen = slices.Delete(t.frozen, 0, 1)
 }
 
-// Drop makes the open overlay and all frozen layers vanish, as the abort of their rounds. It is
-// called by the owner while no Apply runs. A layer that was applied stays applied.
+// Drop removes the open overlay and all frozen layers: it aborts their rounds. Only the owner calls
+// it, while no Apply runs. An applied layer stays applied.
 func (t *Task) Drop() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -197,8 +197,8 @@ func (t *Task) Drop() {
 	t.times = newTimes(t.names, t.db.Positions())
 }
 
-// DropOpen makes the open overlay vanish and keeps the frozen layers: the abort of the round that
-// is being computed, while the one below it goes on. It is called by the owner, at any time.
+// DropOpen removes the open overlay and keeps the frozen layers: it aborts the round that is being
+// computed, while the one below continues. Only the owner calls it, at any time.
 func (t *Task) DropOpen() {
 	t.open = newOverlay(0)
 	if n := len(t.frozen); n > 0 {
@@ -230,7 +230,7 @@ type taskStore struct {
 	index uint32
 	id    StoreID
 	name  string
-	// layout judges rows, so that a wrong one fails here and not when the round commits.
+	// layout checks rows, so that a wrong one fails here and not when the round commits.
 	layout Layout
 }
 

@@ -6,34 +6,33 @@ import (
 	"math"
 )
 
-// Versioned is a typed view of a store of VersionedKind: for each key its value now, for ever, and
-// the values that it had, for the history retention. A version is valid from a time on, in
-// milliseconds since the epoch, until the next version of its key; it has a value or says that the
-// key was deleted. It is what Kafka Streams has as a versioned key-value store (KIP-889), with the
-// same changelog.
+// Versioned is a typed view of a store of VersionedKind. It keeps the present value of each key for
+// ever, and earlier values for the history retention. A version is valid from a time on, in
+// milliseconds since the epoch, until the next version of its key. It has a value, or says that the
+// key was deleted. It corresponds to a versioned key-value store of Kafka Streams (KIP-889), with
+// the same changelog.
 //
 // # Time
 //
-// The store's stream time is the largest time ever put. History is what can be asked about times
-// that are greater than stream time - retention, the horizon. A version that was superseded before
-// it is out of sight at once, whether its row is still there or not; the latest version of a key
-// never is. A version that would begin before the horizon is not stored: Put and Delete say so.
+// The store's stream time is the largest time ever put. The history covers times greater than
+// stream time - retention. A version that was superseded before is invisible at once, whether its
+// row is still stored or not. The latest version of a key is always visible. A version that would
+// begin before the history is not stored: Put and Delete return that.
 //
 // # The changelog
 //
-// A changelog is compacted to the last record of each key, and what has the key of a record here
-// are all versions of one key. So the last record has to be that of the latest version, else a
-// restore would bring back an old value. A version that comes out of order is followed by its key's
-// latest one, which is written again in the same round; a round writes its rows in their order, the
-// latest of a key last.
+// Compaction keeps the last record of each key of a changelog, and all versions of one key have the
+// same record key. So the last record has to be that of the latest version, or a restore would
+// bring back an old value. A version that comes out of order is followed by the latest version of
+// its key, written again in the same round. A round writes its rows in their order, the latest of a
+// key last.
 //
 // # Cost
 //
-// A Put at the stream time or beyond it reads nothing, an earlier one looks for what is behind it.
-// A lookup is one short scan, backwards from the stream time or from the time asked for. Rows are
-// not separated by the key alone: where one key is another with bytes behind it that look like a
-// time in the past (two zero bytes at least), the rows of both lie between each other. They are
-// told apart exactly, but a scan steps over them.
+// A Put at or after the stream time reads nothing; an earlier one looks up the next version. A
+// lookup is one short scan, backwards from the stream time or from the given time. The rows of two
+// keys can be mixed if one key is the other one followed by bytes that look like a past time (at
+// least two zero bytes). Rows are told apart exactly, but a scan steps over those of the other key.
 //
 // A view and its copies are for one goroutine, like the Bytes below.
 type Versioned[K, V any] struct {
@@ -46,11 +45,10 @@ type Versioned[K, V any] struct {
 // versionBounds are the buffers for the bounds of lookups, and where the last ones ended.
 type versionBounds struct {
 	from, to []byte
-	// recent has, by a hash of the key, where its latest version began when it was last looked at.
-	// It is no more than a place to look at first: a lookup that finds something from there on has
-	// found the latest, whatever became of that version and whosever key it was. Without it, a key
-	// with thousands of versions in the open round would have all of them collected for every
-	// lookup.
+	// recent has, by a hash of the key, the begin of its latest version when it was last read. It
+	// is only a place to start: a lookup that finds a version from there on has found the latest
+	// one, even if the entry is of another key. Without it, each lookup of a key with thousands of
+	// versions in the open round would collect all of them.
 	recent [256]recentVersion
 	seed   maphash.Seed
 }
@@ -91,10 +89,9 @@ func NewVersioned[K, V any](b Bytes, k Codec[K], v Codec[V], l Layout) Versioned
 		bounds: &versionBounds{seed: maphash.MakeSeed()}}
 }
 
-// Put makes value the one of key from validFrom on, until the next version that there is, in place
-// of a version that begins at the same time. stored is false, and nothing was written, when
-// validFrom is not after stream time - retention. The error wraps ErrTime for a time that no record
-// can have.
+// Put makes value the value of key from validFrom until the next existing version. It replaces a
+// version that begins at the same time. stored is false, and nothing was written, if validFrom is
+// not after stream time - retention. The error wraps ErrTime for an invalid time.
 func (s Versioned[K, V]) Put(key K, value V, validFrom int64) (stored bool, err error) {
 	row, err := s.codecs.value(append(s.codecs.buffer(), versionValue), value)
 	if err != nil {
@@ -146,8 +143,8 @@ func (s Versioned[K, V]) Get(key K) (value V, from int64, ok bool, err error) {
 	return s.at(key, s.bytes.StreamTime())
 }
 
-// GetAsOf returns the value that key had at time t, and since when. ok is false when it had none,
-// and when t is not after stream time - retention. What lies ahead of the stream time is like now.
+// GetAsOf returns the value that key had at time t, and since when. ok is false if the key had no
+// value, or if t is not after stream time - retention. A time after the stream time counts as now.
 func (s Versioned[K, V]) GetAsOf(key K, t int64) (value V, from int64, ok bool, err error) {
 	now := s.bytes.StreamTime()
 	if t < 0 || !s.layout.Live(t, now) {
@@ -170,9 +167,9 @@ func (s Versioned[K, V]) at(key K, t int64) (value V, from int64, ok bool, err e
 }
 
 // History returns the versions of key that were valid at some time in from..to, both included,
-// oldest first, as far as they are in the history. Times without a value are left out: they are
-// where one version ends before the next one begins. Ranging starts the scan, as for Bytes.Scan. An
-// error is the last thing that is yielded.
+// oldest first, as far as the history has them. Times without a value are left out: one version
+// ends before the next one begins. Ranging starts the scan, as for Bytes.Scan. An error is the last
+// element.
 func (s Versioned[K, V]) History(key K, from, to int64) iter.Seq2[Version[V], error] {
 	return s.history(key, from, to, false)
 }

@@ -40,8 +40,8 @@ func TestVersioned(t *testing.T) {
 	if got := collect(t, s.HistoryReverse("a", 20, 90)); !slices.Equal(got, want) {
 		t.Errorf("the reverse history is %v, want %v", got, want)
 	}
-	// 130 is the first stream time at which the version that ended at 30 is out of sight: 31 is the
-	// horizon.
+	// 130 is the first stream time at which the version that ended at 30 is invisible: 31 is the
+	// oldest readable time.
 	mustStore(t, s, "c", 1, 130)
 	if got := collect(t, s.History("a", 0, 200)); !slices.Equal(got, want[:1]) {
 		t.Errorf("the history is %v, want %v", got, want[:1])

@@ -6,19 +6,18 @@ import (
 )
 
 // Window is a typed view of a window store: one value, with the time of its last change, for each
-// key and start of a window. How long a window is the store does not know; whoever uses it does.
-// Copies share a buffer, so that a Window and its copies are for one goroutine, like the Bytes
-// below.
+// key and start of a window. The store does not know the length of windows; its user does. Copies
+// share a buffer, so a Window and its copies belong to one goroutine, as do the Bytes below.
 //
 // All times are milliseconds since the epoch, from 0 to the year 2262. The store has a stream time,
 // the largest start that was ever written, and a retention. A window whose start is at or before
 // stream time - retention has expired: no method sees it any more, and writing it does nothing.
 // Choose the retention as the length of a window and the time that records can be late, at least.
 //
-// Entries are ordered by the encoded key followed by the start, as one sequence of bytes. That is
-// key by key, and the starts of a key in ascending order, as long as no key is another one followed
-// by zero bytes: in a store with keys "a" and "a\x00\x00" the entries of the two can be mixed.
-// Reads for one key, and the bounds of a Scan, are exact whatever the keys are.
+// Entries are ordered by the encoded key followed by the start, as one sequence of bytes. So they
+// are grouped by key, with ascending starts, as long as no key is another one followed by zero
+// bytes. In a store with keys "a" and "a\x00\x00" the entries of the two can be mixed. Reads for
+// one key, and the bounds of a Scan, are exact for all keys.
 //
 // Rows and changelog records are those of a timestamped window store of Kafka Streams without
 // duplicates: FORMAT.md, section Rows.
@@ -41,8 +40,8 @@ func NewWindow[K, V any](b Bytes, k Codec[K], v Codec[V], l Layout) Window[K, V]
 
 // Put sets the value of the window of key that begins at start, and the time of the value, which
 // becomes the timestamp of the changelog record. It moves the stream time of the store to start.
-// For a window that has expired stored is false, and nothing happens. A time out of range, or a
-// time of the value before start, is an ErrTime.
+// For an expired window stored is false, and nothing is written. A time out of range, or a time of
+// the value before start, is an ErrTime.
 func (s Window[K, V]) Put(key K, start int64, value V, ms int64) (stored bool, err error) {
 	if err := checkWindow(start, ms); err != nil || !s.rows.live(start) {
 		return false, err
@@ -171,7 +170,8 @@ func (s Window[K, V]) fetch(key K, from, to int64, reverse bool) iter.Seq2[Windo
 		s.rows.scanReadable(within, reverse, from, to, func(e Entry, err error) bool {
 			w := WindowEntry[K, V]{Key: key}
 			if err == nil {
-				// What is between begins with the key. It is of the key if nothing more is in it.
+				// Keys in between begin with the key. An entry belongs to the key if it has nothing
+				// more.
 				if len(e.Key) != len(encoded)+windowSuffix {
 					return true
 				}

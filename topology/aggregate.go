@@ -9,18 +9,17 @@ import (
 
 // Count returns the table of how many records of the stream each key has had.
 //
-// What is said here holds for all aggregations of streams. The node is named after the store.
-// Records with a null key or a null value are left out, and counted as "null-key" and "null-value".
-// The timestamp of an aggregate is the largest of those of its records. Each record makes a change;
-// nothing is held back to be summed up, as the record caches of Kafka Streams do. A key that an
-// operator has changed needs a [Stream.Repartition] before it.
+// The following holds for all aggregations of streams. The node is named after the store. Records
+// with a null key or a null value are left out, and counted as "null-key" and "null-value". The
+// timestamp of an aggregate is the largest timestamp of its records. Each record makes a change at
+// once; there is no record cache as in Kafka Streams. After an operator that changed the key, an
+// aggregation needs a [Stream.Repartition].
 func Count[K, V any](s Stream[K, V], store Store[state.Timestamped[K, int64]], opts ...NodeOption) Table[K, int64] {
 	return aggregate(store, "Count", opts, partOf(s, true, counting[K, V]))
 }
 
-// Reduce returns the table of what f makes of the values of each key. The first value of a key
-// stands for itself; f combines the value so far with that of each further record. f may return
-// [ErrRemove].
+// Reduce returns a table with one value for each key. The first value of a key is taken as it is; f
+// combines the value so far with the value of each further record. f may return [ErrRemove].
 func Reduce[K, V any](
 	s Stream[K, V], store Store[state.Timestamped[K, V]], f func(sofar V, r Record[K, V]) (V, error),
 	opts ...NodeOption,
@@ -28,9 +27,9 @@ func Reduce[K, V any](
 	return aggregate(store, "Reduce", opts, partOf(s, f != nil, reducing(f)))
 }
 
-// Aggregate returns the table of what fold makes of the records of each key. fold gets the
-// aggregate so far and returns the next one; before the first record the aggregate is what initial
-// returns, or the zero A if initial is nil. fold may change what it gets, and may return
+// Aggregate returns a table with the result of fold over the records of each key. fold gets the
+// aggregate so far and returns the next one. Before the first record the aggregate is the result of
+// initial, or the zero A if initial is nil. fold may change its argument, and may return
 // [ErrRemove].
 func Aggregate[K, V, A any](
 	s Stream[K, V], store Store[state.Timestamped[K, A]], initial func() A,
@@ -125,6 +124,6 @@ func sharing(t reflect.Type) bool {
 	case reflect.Chan, reflect.Func, reflect.Interface, reflect.Map, reflect.Pointer, reflect.Slice, reflect.UnsafePointer:
 		return true
 	default:
-		return false // numbers, and strings, which nobody can change
+		return false // numbers, and strings, which are immutable
 	}
 }

@@ -2,18 +2,18 @@ package topology
 
 import "github.com/onceward/onceward/schemas"
 
-// arenaChunk is large against a usual record and small against a round; a chunk lives as long as
-// any slice of it.
+// arenaChunk is large against a usual record and small against a round. A chunk lives as long as
+// any slice from it.
 const arenaChunk = 32 << 10
 
-// arena gives out byte slices from chunks that are never reused, so that encoding a record costs no
-// allocation of its own and outputs may be kept for as long as anybody likes.
+// arena returns byte slices from chunks that are never reused. So encoding a record costs no
+// allocation of its own, and callers may keep outputs.
 type arena struct {
 	// free is the rest of the chunk: length 0, and the capacity is what is left.
 	free []byte
 }
 
-// take returns what codec makes of v, in memory that nobody else has or will get. It is never nil
+// take returns v encoded by codec, in memory that is never used for another value. It is never nil
 // without an error.
 func take[T any](a *arena, codec schemas.Codec[T], v T) ([]byte, error) {
 	b, err := codec.Append(a.room(), v)
@@ -31,8 +31,8 @@ func (a *arena) room() []byte {
 	return a.free
 }
 
-// keep returns what was appended to room, in memory that nobody else has or will get. It is never
-// nil.
+// keep returns the bytes that were appended to room, in memory that is never used for another
+// value. It is never nil.
 func (a *arena) keep(b []byte) []byte {
 	n := len(b)
 	if n == 0 {

@@ -7,9 +7,9 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// TestEveryStoreHasAChangelog: protocol rule 2.8. Whatever way a store comes into a topology,
-// alone, shared by nodes, of a node with several, behind a repartition topic or under another
-// application's name, it has a changelog of its own.
+// TestEveryStoreHasAChangelog: every store has its own changelog: alone, shared by nodes, one of
+// several of a node, behind a repartition topic, or under the name of another application (protocol
+// rule 2.8).
 func TestEveryStoreHasAChangelog(t *testing.T) {
 	b := topology.NewBuilder("app")
 	first := topology.KeyValueStore("first", schemas.String(), schemas.String())

@@ -9,15 +9,15 @@ type Folded[K, A any] struct {
 }
 
 // Fold returns s with the function that folds its records into an aggregate, for [Cogroup]. fold
-// gets the aggregate so far and returns the next one; it may change what it gets, and may return
+// gets the aggregate so far and returns the next one; it may change its argument, and may return
 // [ErrRemove].
 func Fold[K, V, A any](s Stream[K, V], fold func(sofar A, r Record[K, V]) (A, error)) Folded[K, A] {
 	return Folded[K, A]{func(initial func() A) part[K, A] { return partOf(s, fold != nil, folding(initial, fold)) }}
 }
 
-// Cogroup returns the table of what the functions of several streams make of their records: one
+// Cogroup returns a table of aggregates over several streams, each with its own function: one
 // aggregate for each key, in one store. It is [Aggregate] with more than one stream. There is one
-// node, named after the store, so the streams need no names, and their order means nothing.
+// node, named after the store, so the streams need no names, and their order does not matter.
 //
 // The streams are read by the same task: their topics need the same number of partitions, and the
 // same partitioner. A task takes records in the order of their timestamps, as far as they have been
@@ -29,7 +29,7 @@ func Cogroup[K, A any](
 }
 
 // CogroupWindows is [Cogroup] with one aggregate for each key and window, as [AggregateWindows]
-// has. The windows go by one clock: the largest timestamp of the records of all streams.
+// has. The windows have one clock: the largest timestamp of the records of all streams.
 func CogroupWindows[K, A any](
 	streams []Folded[K, A], w Windows, store Store[state.Window[K, A]], initial func() A, opts ...NodeOption,
 ) WindowedTable[K, A] {
@@ -37,7 +37,7 @@ func CogroupWindows[K, A any](
 }
 
 // CogroupSessions is [Cogroup] with one aggregate for each session, as [AggregateSessions] has. A
-// session may have records of several streams. The sessions go by one clock, as the windows of
+// session may have records of several streams. The sessions have one clock, as the windows of
 // [CogroupWindows] do.
 func CogroupSessions[K, A any](
 	streams []Folded[K, A], w SessionWindows, store Store[state.Session[K, A]], initial func() A,

@@ -7,26 +7,26 @@ import (
 	"strings"
 )
 
-// An Aspect is what a clause of a consumer contract is about.
+// An Aspect is the subject of a clause of a consumer contract.
 type Aspect uint8
 
 // The aspects.
 const (
-	// KeyAssumption: what has to be true of record keys.
+	// KeyAssumption: requirements for record keys.
 	KeyAssumption Aspect = iota + 1
-	// SideEffects: what happens outside of the topology's topics and stores.
+	// SideEffects: effects outside of the topology's topics and stores.
 	SideEffects
-	// IdempotencyKey: by which id a repetition is recognised, here or behind.
+	// IdempotencyKey: the id by which this node or a consumer recognises a repetition.
 	IdempotencyKey
-	// OnDuplicate: what becomes of a record that comes again.
+	// OnDuplicate: the reaction to a record that comes again.
 	OnDuplicate
-	// OutOfOrder: what becomes of a record that comes too early or too late.
+	// OutOfOrder: the reaction to a record that comes too early or too late.
 	OutOfOrder
-	// OnPoison: what becomes of a record that nothing can process, beyond what policies say.
+	// OnPoison: the reaction to a record that cannot be processed, beyond the policies.
 	OnPoison
-	// OnReplay: what is different when records are read again.
+	// OnReplay: the differences when records are read again.
 	OnReplay
-	// Retention: how long what the node knows is kept.
+	// Retention: how long the node keeps its rows.
 	Retention
 
 	aspects = int(Retention) + 1
@@ -45,8 +45,8 @@ func (a Aspect) String() string {
 	return aspectNames[a]
 }
 
-// Clause is what a node says about itself, for those who have to rely on the topology and cannot
-// read its code.
+// Clause is what a node declares about itself for consumers and producers, who cannot read its
+// code.
 type Clause struct {
 	// Node is the name of the node.
 	Node   string
@@ -77,8 +77,8 @@ func (n *node) clause(a Aspect, text string) *node {
 	return n
 }
 
-// Clauses returns what nodes have declared with [Node.Clause], by aspect, then by node, then as
-// declared. The caller may change the result.
+// Clauses returns all declarations by [Node.Clause], by aspect, then by node, then as declared. The
+// caller may change the result.
 func (t *Topology) Clauses() []Clause {
 	var clauses []Clause
 	for _, s := range t.subtopologies {
@@ -95,15 +95,15 @@ func (t *Topology) Clauses() []Clause {
 	return clauses
 }
 
-// Reaction is the policy of a node, or of the topology where Node is empty, for errors of a class.
+// Reaction is the policy of a node, or of the topology if Node is empty, for errors of a class.
 type Reaction struct {
 	Node   string
 	Class  Class
 	Policy Policy
 }
 
-// Reactions returns the policies of the topology in the order of the classes, and behind them those
-// of nodes that differ from them, sorted by node. The caller may change the result.
+// Reactions returns the policies of the topology in the order of the classes, then those of nodes
+// with policies of their own, sorted by node. The caller may change the result.
 func (t *Topology) Reactions() []Reaction {
 	var all, own []Reaction
 	for c := Transient; c <= Fatal; c++ {

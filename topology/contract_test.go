@@ -42,8 +42,8 @@ func TestClauses(t *testing.T) {
 	}
 }
 
-// TestClausesOfTables_K3: what keeps rows without code of the user's says so itself.
-func TestClausesOfTables_K3(t *testing.T) {
+// TestClausesOfTables: what keeps rows without code of the user's says so itself. Requirement K3.
+func TestClausesOfTables(t *testing.T) {
 	b := topology.NewBuilder("app")
 	latest, limits := amountStore("latest"), amountStore("limits")
 	amounts := topology.TableFrom(b, amountsTopic, latest)

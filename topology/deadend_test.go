@@ -10,9 +10,9 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// TestDeadEnd: a way from an outlet whose records cannot die to a node that fails them all is a
-// mistake at that node, once, however the records come there; other outlets may lead there, and one
-// that comes through a repartition topic too.
+// TestDeadEnd: a path from an outlet whose records cannot become dead letters to a node that fails
+// all records is a mistake. It is reported once, at that node, however many paths lead there. Paths
+// from other outlets, and paths through a repartition topic, are allowed.
 func TestDeadEnd(t *testing.T) {
 	const because = "nobody is to blame"
 	for name, ways := range map[string]struct {

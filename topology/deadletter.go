@@ -23,9 +23,9 @@ const deadLetterTime = "2006-01-02T15:04:05.000Z07:00"
 // deadLetter returns the dead letter of the record at work. Key, value, headers and timestamp are
 // the record's own.
 //
-// One exception: a timestamp that the topology refuses would be refused by the broker as well, and
-// would take the round with it, so the time of the failure stands in; [graph.HeaderLastTimestamp]
-// has the original.
+// One exception: the broker would also refuse a timestamp that the topology refuses, and abort the
+// round. So the dead letter has the time of the failure; [graph.HeaderLastTimestamp] has the
+// original.
 func (g *Graph) deadLetter(f *Failure) graph.Output {
 	in, now := &g.in, g.config.Now()
 	out := graph.Output{
@@ -90,13 +90,13 @@ func (g *Graph) appendDeadLetterHeaders(headers []Header, f *Failure, now time.T
 	return headers
 }
 
-// life returns what is known of the record at work up to this death, of which first is the first
-// failure, and whether it has died here before.
+// life returns the history of the record at work up to this failure, and whether it has failed in
+// this application before. first is the time of the first failure.
 //
-// Headers that do not parse were not written by us: the record counts as one that dies for the
-// first time. In another application it does so too, or the letters of both would have one id; its
-// deaths count, or a redrive of topics that several applications read would have no guard against
-// loops.
+// Headers that do not parse come from another program: the record counts as one that fails for the
+// first time. A record with headers of another application counts so too, or the dead letters of
+// both would have one id. Its number of deaths counts on: without that, redrives of a topic that
+// several applications read could loop.
 func (g *Graph) life(first time.Time) (life graph.DeadLetterInfo, again bool) {
 	in := &g.in
 	origin := graph.DeadLetterOrigin{
@@ -111,9 +111,9 @@ func (g *Graph) life(first time.Time) (life graph.DeadLetterInfo, again bool) {
 	}, false
 }
 
-// cutToFit shortens a dead letter that the topic would refuse: the value first, then the record's
-// own headers, then the key, and at the very last the headers that are essential. The first
-// original headers of out are the record's own.
+// cutToFit shortens a dead letter that the topic would refuse: first the value, then the headers of
+// the record, then the key, and last the essential headers. The first original headers of out are
+// those of the record.
 func (s *sink) cutToFit(out *graph.Output, original int) {
 	if s.excess(out) <= 0 {
 		return
@@ -137,9 +137,9 @@ func (s *sink) cutToFit(out *graph.Output, original int) {
 	}
 }
 
-// essential returns the headers without which a record is not what it was to those who read it
-// again: its mode, or a repetition would pass for the event, and its own key. Where one is there
-// several times, the last one counts.
+// essential returns the headers without which consumers would misread the record: its mode, because
+// a repetition without mode passes for the event, and its own key. The last of several headers with
+// one name counts.
 func essential(headers []Header) (out []Header) {
 	for _, name := range []string{HeaderMode, graph.HeaderOwnKey} {
 		if i := lastHeader(headers, name); i >= 0 {

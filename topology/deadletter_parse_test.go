@@ -39,7 +39,7 @@ func TestDeadLetterRoundTrip(t *testing.T) {
 	}
 }
 
-// TestDeadLetterOfOlderBuild: a letter without the timestamp of the last death is one all the same.
+// TestDeadLetterOfOlderBuild: a dead letter without the timestamp of the last failure is valid.
 func TestDeadLetterOfOlderBuild(t *testing.T) {
 	k := openDying(t, 0)
 	in := k.input("words", []byte("key"), []byte("conflict"))
@@ -92,9 +92,9 @@ func TestParseDeadLetterErrors(t *testing.T) {
 	}
 }
 
-// TestDeadLetterLives (G3): what a record that dies brings of earlier deaths. Anybody can write
-// that, so that whatever it is, the next letter can be read.
-func TestDeadLetterLives(t *testing.T) {
+// TestDeadLetterWithForgedHistory: headers of earlier failures may have any content, because any producer can
+// write them; the next dead letter is readable (requirement G3).
+func TestDeadLetterWithForgedHistory(t *testing.T) {
 	k := openDying(t, 0)
 	in := k.input("words", []byte("key"), []byte("poison"))
 	in.Partition = 3
@@ -137,8 +137,7 @@ func TestDeadLetterLives(t *testing.T) {
 	}
 }
 
-// FuzzParseDeadLetter: whatever the headers say, what is read fits into the headers of a next
-// death.
+// FuzzParseDeadLetter: data parsed from any headers fits into the headers of the next dead letter.
 func FuzzParseDeadLetter(f *testing.F) {
 	f.Add("onceward.deaths", "1", "onceward.offset", "-1")
 	f.Add("onceward.deaths", "2147483646", "onceward.application", "another")

@@ -46,10 +46,10 @@ func describeOutput(out graph.Output) string {
 	return s.String()
 }
 
-// TestDeadLetters is requirement G3: a letter tells its whole origin. It compares dead letters with
-// testdata/deadletter.txt; -rewrite writes the file anew. A command is a record: key, value,
-// headers and the rest of what a runtime knows of it. With again, the dead letter is redriven to
-// where it came from, and dies there.
+// TestDeadLetters: a dead letter names its whole origin (requirement G3). The test compares dead
+// letters with testdata/deadletter.txt; -rewrite rewrites the file. A command is a record: key,
+// value, headers and everything else that a runtime knows about it. With again, the dead letter is
+// redriven to its source topic, and fails there.
 func TestDeadLetters(t *testing.T) {
 	datadriven.RunTest(t, "testdata/deadletter.txt", func(t *testing.T, d *datadriven.TestData) string {
 		k := openDying(t, 0)
@@ -327,7 +327,7 @@ func TestDeadLetterFits(t *testing.T) {
 		if out.Partition != graph.PartitionOf(in.Key, 6) {
 			t.Errorf("%s: the partition is not that of the whole key", name)
 		}
-		// What is left of the record dies again, and is cut again: the first sizes stay.
+		// The cut record fails again, and is cut again: the headers keep the first sizes.
 		in.Key, in.Value = out.Key, append([]byte("\xff"), out.Value...)
 		in.Headers = append(out.Headers, in.Headers...)
 		again := want(t, k.graph.Process(in), topology.DeadLetter).Outputs[0]
@@ -340,8 +340,8 @@ func TestDeadLetterFits(t *testing.T) {
 	}
 }
 
-// TestDeadLetterKeepsEssentials (G3): what a record is to those who read it again outlives a cut,
-// unless that alone is too large.
+// TestDeadLetterKeepsEssentials: a cut keeps the headers without which consumers would misread the
+// record, unless these alone are too large (requirement G3).
 func TestDeadLetterKeepsEssentials(t *testing.T) {
 	big := bytes.Repeat([]byte("x"), 40<<10)
 	h := func(key string, value []byte) topology.Header { return topology.Header{Key: key, Value: value} }

@@ -2,9 +2,9 @@ package topology
 
 import "github.com/onceward/onceward/schemas"
 
-// withDeletes returns a topic as a table reads and writes it: null is the absent Option, whatever
-// the codec makes of nulls, and everything else is the codec's. Formats do not change by it, hence
-// have the same name.
+// withDeletes returns the topic as a table reads and writes it: null is the absent Option, also if
+// the codec accepts nulls. The codec encodes all other values. The format does not change, so its
+// name stays.
 func withDeletes[K, V any](t TopicOf[K, V]) TopicOf[K, Option[V]] {
 	value := format[Option[V]]{}
 	if t.value.codec != nil {
@@ -20,7 +20,7 @@ type deletable[V any] struct{ format format[V] }
 
 func (d deletable[V]) Name() string { return d.format.codec.Name() }
 
-// Append is not called for what null reports.
+// Append is not called for values that Null reports.
 func (d deletable[V]) Append(dst []byte, v Option[V]) ([]byte, error) {
 	return d.format.codec.Append(dst, v.value)
 }

@@ -138,8 +138,8 @@ var plainTopologies = map[string]func(b *topology.Builder){
 }
 
 // TestGoldenDescriptions compares every form of every description with its file. Run it with
-// -rewrite to write the files anew, and look at what has changed: these texts are what users read
-// and what other tools draw.
+// -rewrite to rewrite the files, and review the changes: users read these texts, and other tools
+// draw them.
 func TestGoldenDescriptions(t *testing.T) {
 	described := map[string]bool{}
 	datadriven.Walk(t, "testdata/describe", func(t *testing.T, path string) {

@@ -74,8 +74,8 @@ func ascending(n int) []int {
 	return order
 }
 
-// TestDescribe compares descriptions, and all else that users and runtimes are told, with
-// testdata/describe.txt. Run it with -rewrite to write the file anew.
+// TestDescribe compares descriptions, and all other texts for users and runtimes, with
+// testdata/describe.txt. Run it with -rewrite to rewrite the file.
 func TestDescribe(t *testing.T) {
 	datadriven.RunTest(t, "testdata/describe.txt", func(t *testing.T, d *datadriven.TestData) string {
 		name := d.CmdArgs[0].Key
@@ -108,7 +108,7 @@ func subtopologies(t *topology.Topology) string {
 	return s.String()
 }
 
-// TestOrderOfDeclarations: nothing that anybody is told depends on it.
+// TestOrderOfDeclarations: the order of declarations changes no text.
 func TestOrderOfDeclarations(t *testing.T) {
 	for name, parts := range described {
 		built := build(t, name, ascending(len(parts)))
@@ -128,7 +128,7 @@ func TestOrderOfDeclarations(t *testing.T) {
 	}
 }
 
-// TestFingerprint changes one thing at a time. What counts as a change is told apart from what does
+// TestFingerprint changes one thing at a time. It tells changes that count from changes that do
 // not.
 func TestFingerprint(t *testing.T) {
 	type change struct {

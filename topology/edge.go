@@ -35,14 +35,14 @@ type intake[K, V any] struct {
 	source string
 }
 
-// read is what a source does with the record at work.
+// read processes the record at work in a source.
 func (x *intake[K, V]) read() error {
 	g := x.graph
 	g.node = x.node
 	if x.nullKeys != nil && g.in.Key == nil {
 		x.nullKeys.Inc()
 		if x.clock.eventTime != nil || g.checkTimestamp(g.in.Timestamp) != nil {
-			g.setEventTime(state.NoTime) // the time of the record is not known, or is none that a record can have
+			g.setEventTime(state.NoTime) // the time of the record is unknown or invalid
 		}
 		return nil
 	}
@@ -113,7 +113,7 @@ func (g *Graph) newOrigin() *origin {
 // headerChunk is for headers what originChunk is for origins.
 const headerChunk = 64
 
-// newHeaders returns n headers that nobody else has or will get.
+// newHeaders returns n headers in memory that is never used for another record.
 func (g *Graph) newHeaders(n int) []Header {
 	if cap(g.headers)-len(g.headers) < n {
 		g.headers = make([]Header, 0, max(headerChunk, n))
@@ -123,24 +123,24 @@ func (g *Graph) newHeaders(n int) []Header {
 	return g.headers[at : at+n : at+n]
 }
 
-// checkTimestamp says what is wrong with a timestamp. The clock is read only if the timestamp is
+// checkTimestamp returns why a timestamp is refused. The clock is read only if the timestamp is
 // ahead of where the limit was the last time, because the limit only moves on.
 func (g *Graph) checkTimestamp(millis int64) error {
 	if millis < 0 {
 		return Fail(Validation, errNoTimestamp)
 	}
-	if g.config.MaxFutureTimestamp < 0 || millis <= g.horizon {
+	if g.config.MaxFutureTimestamp < 0 || millis <= g.latest {
 		return nil
 	}
-	g.horizon = g.config.Now().Add(g.config.MaxFutureTimestamp).UnixMilli()
-	if millis <= g.horizon {
+	g.latest = g.config.Now().Add(g.config.MaxFutureTimestamp).UnixMilli()
+	if millis <= g.latest {
 		return nil
 	}
 	return Fail(Validation, schemas.Reason(fmt.Sprintf("the timestamp is more than %s ahead of the clock",
 		g.config.MaxFutureTimestamp)))
 }
 
-// sink is a topic that a graph writes to, with what is known of it.
+// sink is a topic that a graph writes to, with its known settings.
 type sink struct {
 	topic           string
 	partitions      int32
@@ -179,7 +179,7 @@ func (g *Graph) newDeadLetterSink(topic string) (*sink, error) {
 	}
 	if s.compacted {
 		return nil, fmt.Errorf("dead letters: topic %s is compacted; it would refuse null keys and keep one "+
-			"letter a key", topic)
+			"dead letter per key", topic)
 	}
 	if s.maxMessageBytes > 0 && s.maxMessageBytes < deadLetterBytesMin {
 		return nil, fmt.Errorf("dead letters: topic %s takes records of %d bytes (max.message.bytes), "+
@@ -188,7 +188,7 @@ func (g *Graph) newDeadLetterSink(topic string) (*sink, error) {
 	return s, nil
 }
 
-// writeOutput is what a sink does with a record.
+// writeOutput processes a record in a sink.
 func writeOutput[K, V any](g *Graph, n *node, s *sink, t *TopicOf[K, V], r *Record[K, V]) error {
 	caller := g.node
 	g.node = n
@@ -260,12 +260,12 @@ func (s *sink) check(out *graph.Output) error {
 	return nil
 }
 
-// batchOverheadBytes is what a batch costs before its first record: 61 bytes of header, and the 4
-// bytes of length before it that the client counts with it.
+// batchOverheadBytes is the size of a batch before its first record: a header of 61 bytes, and the
+// 4 bytes of length before it, which the client counts too.
 const batchOverheadBytes = 65
 
-// batchBytes returns the size of a record batch with only this record, not compressed, which is how
-// the client counts: a record that fits is never refused later.
+// batchBytes returns the size of an uncompressed record batch with only this record. The client
+// counts in the same way: it never refuses a record that fits here.
 func batchBytes(out *graph.Output) int {
 	// Attributes, and the differences of timestamp and offset, which are 0 for the first record.
 	body := 1 + 1 + 1 + varBytes(out.Key) + varBytes(out.Value) + varintLen(len(out.Headers))

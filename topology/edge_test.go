@@ -14,7 +14,7 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// encodeRecord writes the record as the first one of a batch, by the letter of the record format.
+// encodeRecord writes the record as the first one of a batch, as the record format says.
 func encodeRecord(out *graph.Output) []byte {
 	varint := binary.AppendVarint
 	blob := func(b, data []byte) []byte {

@@ -10,11 +10,11 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// EventTime makes f say when the event of a record happened, in place of the timestamp that the
-// record has in its topic, which f finds in Timestamp. Everything goes by it from then on: windows,
-// stream time, the order in which the records of several topics are taken, and the timestamps of
-// what is made of the record. Where f returns an error the record fails, with the class that the
-// error has. f has to return the same for the same record.
+// EventTime makes f return when the event of a record happened. f finds the timestamp that the
+// record has in its topic in Timestamp. The returned time replaces it everywhere: in windows, in
+// stream time, in the order of the records of several topics, and in the timestamps of outputs. If
+// f returns an error the record fails with the class of the error. f must return the same time for
+// the same record.
 //
 // The types of f are those of the source; of a [TableFrom] they are K and Option[V], because f gets
 // deletes too. Other types are a mistake that Build reports.
@@ -22,8 +22,8 @@ func EventTime[K, V any](f func(r Record[K, V]) (time.Time, error)) SourceOption
 	return sourceOption(func(s *sourceSettings) { s.eventTime, s.noEventTime = f, f == nil })
 }
 
-// InvalidTimestamp says what becomes of a record whose timestamp, or whose [EventTime], is before
-// the epoch: a time that no topic and no window has.
+// InvalidTimestamp is the reaction to a record whose timestamp or [EventTime] is before the epoch.
+// No topic and no window has such times.
 type InvalidTimestamp uint8
 
 // The reactions to invalid timestamps.
@@ -50,7 +50,7 @@ func (i InvalidTimestamp) String() string {
 	return "invalid timestamp(" + strconv.Itoa(int(i)) + ")"
 }
 
-// OnInvalidTimestamp sets what becomes of records whose timestamp is before the epoch. The default
+// OnInvalidTimestamp sets the reaction to records whose timestamp is before the epoch. The default
 // is RefuseInvalid.
 func OnInvalidTimestamp(what InvalidTimestamp) SourceOption {
 	return sourceOption(func(s *sourceSettings) { s.invalid = what })
@@ -60,7 +60,7 @@ func OnInvalidTimestamp(what InvalidTimestamp) SourceOption {
 func eventTimeOf[K, V any](s *sourceSettings) (f func(r Record[K, V]) (time.Time, error), err error) {
 	switch {
 	case s.invalid > StreamTimeForInvalid:
-		return nil, fmt.Errorf("OnInvalidTimestamp: %s is none of the reactions", s.invalid)
+		return nil, fmt.Errorf("OnInvalidTimestamp: %s is no reaction", s.invalid)
 	case s.noEventTime:
 		return nil, fmt.Errorf("EventTime: %w", errNilFunc)
 	case s.eventTime == nil:
@@ -84,8 +84,8 @@ type clock[K, V any] struct {
 
 func (x *clock[K, V]) isSet() bool { return x.eventTime != nil || x.invalid != RefuseInvalid }
 
-// stamp sets the timestamp of r. keep is false for a record that is left out. What it cannot set
-// right the caller refuses.
+// stamp sets the timestamp of r. keep is false for a record that is left out. The caller refuses a
+// timestamp that stamp cannot correct.
 func (x *clock[K, V]) stamp(r *Record[K, V]) (keep bool, err error) {
 	before := x.graph.in.StreamTimeBefore
 	if x.eventTime != nil {
@@ -119,11 +119,10 @@ func (g *Graph) setEventTime(ms int64) {
 	g.in.StreamTime = max(g.in.StreamTimeBefore, ms)
 }
 
-// EventTime returns the time by which a record takes its turn among those of the other inputs of
-// the task, in milliseconds since the epoch: what the function given to the [EventTime] of its
-// source returns, and its timestamp where there is none, or where the function fails. A runtime
-// asks for the first record of each input. It costs the decoding of the record where there is such
-// a function, and nothing otherwise.
+// EventTime returns the time that orders a record among those of the other inputs of the task, in
+// milliseconds since the epoch. This is the result of the function that the [EventTime] of its
+// source has. Without such a function, or if it fails, it is the timestamp. A runtime asks for the
+// first record of each input. With such a function, EventTime costs the decoding of the record.
 func (g *Graph) EventTime(in graph.Input) (ms int64) {
 	for i := range g.sources {
 		if s := &g.sources[i]; s.topic == in.Topic && s.eventTime != nil {
@@ -144,8 +143,8 @@ func (g *Graph) HasEventTime(topic string) bool {
 	return false
 }
 
-// peek is what EventTime does for a source. A panic counts as a failure: the record has it again
-// when it is processed.
+// peek returns the EventTime of a source. A panic counts as a failure: the record has it again when
+// it is processed.
 func (x *intake[K, V]) peek(in *graph.Input) (ms int64) {
 	defer func() {
 		if recover() != nil {

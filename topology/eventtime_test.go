@@ -98,10 +98,10 @@ func TestOnInvalidTimestamp(t *testing.T) {
 	}
 }
 
-// TestTimeOfWhatIsLeftOut: a record without a key that its source leaves out moves the stream time
-// by its timestamp, unless that is invalid or too far ahead of the clock, or the time is in the
-// record, where nobody has looked for it.
-func TestTimeOfWhatIsLeftOut(t *testing.T) {
+// TestSkippedRecordMovesStreamTime: the timestamp of a skipped record without a key moves the
+// stream time. It does not if it is invalid or too far ahead of the clock, or if the source has an
+// EventTime, which is not called.
+func TestSkippedRecordMovesStreamTime(t *testing.T) {
 	open := func(opts ...topology.SourceOption) *task {
 		return tableTask(t, func(b *topology.Builder) {
 			topology.From(b, leftTopic, append(opts, topology.SkipNullKeys())...).Into(resultTopic)

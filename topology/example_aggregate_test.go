@@ -7,7 +7,7 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// How often everybody has said something.
+// How often each person has said something.
 func ExampleCount() {
 	counts := topology.TimestampedStore("counts", schemas.String(), schemas.Int64())
 	b := topology.NewBuilder("count")
@@ -19,7 +19,7 @@ func ExampleCount() {
 	// ann 2
 }
 
-// The longest thing that everybody has said.
+// The longest text of each person.
 func ExampleReduce() {
 	longest := topology.TimestampedStore("longest", schemas.String(), schemas.String())
 	b := topology.NewBuilder("reduce")
@@ -37,7 +37,7 @@ func ExampleReduce() {
 	// ann good bye
 }
 
-// How many letters everybody has used; who says bye is forgotten.
+// How many characters each person has used. The text "bye" removes the entry.
 func ExampleAggregate() {
 	letters := topology.TimestampedStore("letters", schemas.String(), schemas.Int64())
 	b := topology.NewBuilder("aggregate")
@@ -55,7 +55,7 @@ func ExampleAggregate() {
 	// ann null
 }
 
-// How many people live in each city. Somebody who moves leaves one and comes to another.
+// How many people live in each city. A person who moves leaves one group and enters another.
 func ExampleGroupTable() {
 	inhabitants := topology.TimestampedStore("inhabitants", schemas.String(), schemas.Int64())
 	b := topology.NewBuilder("group")
@@ -84,7 +84,7 @@ func ExampleCountTable() {
 	// everybody 1
 }
 
-// How much everybody's accounts have together: a new balance of one takes the place of the old one.
+// The total of each person's accounts: a new balance of an account replaces the old one.
 func ExampleReduceTable() {
 	balances := topology.Topic("balances", schemas.String(), schemas.Int64())
 	accounts := topology.TimestampedStore("accounts", schemas.String(), schemas.Int64())
@@ -105,7 +105,7 @@ func ExampleReduceTable() {
 	// ann 120
 }
 
-// Who lives in each city. A city without people has no entry.
+// The inhabitants of each city. A city without people has no entry.
 func ExampleAggregateTable() {
 	people := topology.Topic("people", schemas.String(), schemas.JSON[map[string]bool]())
 	store := topology.TimestampedStore("people-of", schemas.String(), schemas.JSON[map[string]bool]())

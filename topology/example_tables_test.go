@@ -46,7 +46,7 @@ func ExampleRestoreFromTopic() {
 	// [] restored from cities
 }
 
-// A stream as a table: the last thing that everybody has said.
+// A stream as a table: the last text of each person.
 func ExampleToTable() {
 	last := topology.TimestampedStore("last", schemas.String(), schemas.String())
 	b := topology.NewBuilder("to-table")

@@ -16,8 +16,8 @@ var (
 
 const second = time.Second
 
-// How often everybody has said something in each minute: every update, with the window as the
-// beginning and the end in milliseconds. The last record comes too late for its minute.
+// How often each person has said something in each minute: every update, with the window as its
+// beginning and end in milliseconds. The last record comes too late for its minute.
 func ExampleCountWindows() {
 	counts := topology.WindowStore("counts", schemas.String(), schemas.Int64(), perMinute.Retention())
 	b := topology.NewBuilder("count-windows")
@@ -34,7 +34,7 @@ func ExampleCountWindows() {
 	// late: 1
 }
 
-// The longest thing that everybody has said in each minute.
+// The longest text of each person in each minute.
 func ExampleReduceWindows() {
 	longest := topology.WindowStore("longest", schemas.String(), schemas.String(), perMinute.Retention())
 	texts := topology.Topic("texts", topology.WindowedCodec(schemas.String(), perMinute.Size()), schemas.String())
@@ -53,7 +53,7 @@ func ExampleReduceWindows() {
 	// {ann 60000 120000} hi
 }
 
-// How many letters everybody has used in the last minute, every half minute.
+// How many characters each person has used in the last minute, every half minute.
 func ExampleAggregateWindows() {
 	windows := topology.Hopping(time.Minute, 30*time.Second)
 	letters := topology.WindowStore("letters", schemas.String(), schemas.Int64(), windows.Retention())

@@ -2,18 +2,19 @@ package topology
 
 import "github.com/onceward/onceward/topology/graph"
 
-// SetAgendaMax changes how many parked keys an agenda keeps, and returns what changes it back.
-func SetAgendaMax(n int) (reset func()) {
-	before := agendaMax
-	agendaMax = n
-	return func() { agendaMax = before }
+// SetTimerQueueMax changes how many parked keys a timer queue keeps, and returns a function that
+// restores the value.
+func SetTimerQueueMax(n int) (reset func()) {
+	before := timerQueueMax
+	timerQueueMax = n
+	return func() { timerQueueMax = before }
 }
 
-// Planned returns how many appointments with parked keys the graph holds.
+// Planned returns how many timers of parked keys the graph holds.
 func (g *Graph) Planned() (n int) {
 	for i := range g.sources {
 		if p := g.sources[i].parking; p != nil {
-			n += len(p.agenda.appointments)
+			n += len(p.timers.parkedTimers)
 		}
 	}
 	return n

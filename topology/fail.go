@@ -5,8 +5,8 @@ import "errors"
 // Fail returns err with a class. It returns nil if err is nil, and Poison is used in place of an
 // invalid class.
 //
-// The text of err is shown in logs at most: a dead letter carries it only if its author vouches
-// that it quotes nothing of the record, by making it with [schemas.Reason]:
+// The text of err appears at most in logs. A dead letter contains it only if its author declares,
+// by using [schemas.Reason], that it quotes nothing of the record:
 //
 //	return topology.Fail(topology.Validation, schemas.Reason("event id is missing"))
 func Fail(class Class, err error) error {

@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// Feedback states that what a sink writes comes back to it, through a topic that the topology reads
-// as well. Without it such a sink is a mistake: the records would go round for ever. What ends
-// their way (a filter, a count that grows) is the program's own. In a circle of several topics one
-// sink says it.
+// Feedback declares that the topology reads what the sink writes, through a topic that is also a
+// source. Without Feedback such a sink is a mistake: the records would go round for ever. The
+// program has to end the loop, for example with a filter or a growing count. In a loop of several
+// topics one sink needs Feedback.
 func Feedback() NodeOption { return feedback{} }
 
 type feedback struct{}

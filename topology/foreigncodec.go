@@ -109,7 +109,7 @@ func (c subscriptionCodec[K]) Name() string { return "subscription:" + c.key.Nam
 
 func (c subscriptionCodec[K]) Append(dst []byte, s subscription[K]) ([]byte, error) {
 	if s.Kind >= subscriptionKinds || s.Partition < 0 {
-		return dst, foreignError(c.Name(), schemas.OpAppend, -1, "the kind or the partition is none")
+		return dst, foreignError(c.Name(), schemas.OpAppend, -1, "the kind or the partition is invalid")
 	}
 	n := len(dst)
 	b := append(dst, foreignVersion, byte(s.Kind))
@@ -133,10 +133,10 @@ func (c subscriptionCodec[K]) Decode(b []byte) (s subscription[K], err error) {
 	}
 	kind, partition, at := subscriptionKind(b[1]), binary.BigEndian.Uint32(b[kindBytes:]), kindBytes+partitionBytes
 	if kind >= subscriptionKinds {
-		return s, foreignError(c.Name(), schemas.OpDecode, 1, "the kind is none")
+		return s, foreignError(c.Name(), schemas.OpDecode, 1, "the kind is invalid")
 	}
 	if int32(partition) < 0 {
-		return s, foreignError(c.Name(), schemas.OpDecode, kindBytes, "the partition is none")
+		return s, foreignError(c.Name(), schemas.OpDecode, kindBytes, "the partition is invalid")
 	}
 	var hash valueHash
 	if kind.hasHash() {
@@ -183,7 +183,7 @@ func (c answerCodec[R]) Name() string { return "answer:" + c.value.Name() }
 
 func (c answerCodec[R]) Append(dst []byte, a answer[R]) ([]byte, error) {
 	if a.Kind >= answerKinds {
-		return dst, foreignError(c.Name(), schemas.OpAppend, -1, "the kind is none")
+		return dst, foreignError(c.Name(), schemas.OpAppend, -1, "the kind is invalid")
 	}
 	n := len(dst)
 	b := append(dst, foreignVersion, byte(a.Kind))
@@ -208,7 +208,7 @@ func (c answerCodec[R]) Decode(b []byte) (a answer[R], err error) {
 		return a, err
 	}
 	if len(b) < kindBytes || answerKind(b[1]) >= answerKinds {
-		return a, foreignError(c.Name(), schemas.OpDecode, min(len(b), 1), "the kind is none")
+		return a, foreignError(c.Name(), schemas.OpDecode, min(len(b), 1), "the kind is invalid")
 	}
 	kind, at := answerKind(b[1]), kindBytes
 	var hash valueHash
@@ -319,7 +319,7 @@ func (subscriberCodec) Name() string { return "subscriber" }
 
 func (c subscriberCodec) Append(dst []byte, s subscriber) ([]byte, error) {
 	if s.Partition < 0 {
-		return dst, foreignError(c.Name(), schemas.OpAppend, -1, "the partition is none")
+		return dst, foreignError(c.Name(), schemas.OpAppend, -1, "the partition is invalid")
 	}
 	return binary.BigEndian.AppendUint32(append(dst, s.Hash[:]...), uint32(s.Partition)), nil
 }

@@ -8,28 +8,28 @@ import (
 	"github.com/onceward/onceward/schemas"
 )
 
-// JoinForeignKey returns the table of what f makes of each row of the left table and of the row of
-// the right table that it names by a foreign key. foreignKey returns the key in the right table;
-// the absent Option says that there is none. Many rows of the left table may name one row of the
-// right one. A change of either side emits new results, a delete on either side deletes them.
+// JoinForeignKey returns the table with the result of f for each row of the left table and the row
+// of the right table that it names by a foreign key. foreignKey returns the key in the right table,
+// or the absent Option. Many rows of the left table may name one row of the right one. A change of
+// either side emits new results, a delete on either side deletes them.
 //
-// The tables need not have equally many partitions. Each row of the left table subscribes with the
-// task of its foreign key, through the topic <application>-<name>-subscriptions-repartition. The
-// answers come back through <application>-<name>-answers-repartition. An answer says which value of
-// the left row it is for, by a hash. If the row has changed since, the answer is late: it is left
-// out and counted as "late-answer", and the answer to the later value follows. Subscriptions are in
-// the store <name>-subscriptions. The options are those of both topics; their numbers of partitions
-// follow from the tables.
+// The tables may have different numbers of partitions. Each row of the left table subscribes with
+// the task of its foreign key, through the topic <application>-<name>-subscriptions-repartition.
+// The answers come back through <application>-<name>-answers-repartition. An answer says which
+// value of the left row it is for, by a hash. If the row has changed since, the answer is late: it
+// is left out and counted as "late-answer", and the answer to the later value follows.
+// Subscriptions are in the store <name>-subscriptions. The options are those of both topics; their
+// numbers of partitions follow from the tables.
 //
 // The timestamp of a result is the later one of both rows after a change of the left table, and
 // that of the record after a change of the right table. A row of the left table without a foreign
 // key is counted as "null-foreign-key", and has no result. The right table has to be partitioned by
 // its key, with Kafka's default partitioner.
 //
-// The results are in no store. Where an operator looks into the joined table, or wants values from
-// before, Build asks for [ToTableWithDeletes] between. foreignKey is called for old values again,
-// so it has to return the same for the same. It is the join by a foreign key of Kafka Streams
-// (KIP-213).
+// The results are in no store. If an operator looks up rows of the joined table, or needs old
+// values, Build requires [ToTableWithDeletes] before it. foreignKey is called again for old values,
+// so it must return the same result for the same row. It is the join by a foreign key of Kafka
+// Streams (KIP-213).
 func JoinForeignKey[K, L, F, R, V any](
 	left Table[K, L], right Table[F, R], name string, foreignKey func(key K, l L) (Option[F], error),
 	f func(key K, l L, r R) (V, error), opts ...RepartitionOption,
@@ -41,8 +41,8 @@ func JoinForeignKey[K, L, F, R, V any](
 	return j.add(left, right, name, "JoinForeignKey", opts)
 }
 
-// LeftJoinForeignKey is [JoinForeignKey] for all rows of the left table: where the row has no
-// foreign key, or the right table no row for it, r is absent.
+// LeftJoinForeignKey is [JoinForeignKey] for all rows of the left table. If a row has no foreign
+// key, or the right table has no row for that key, r is absent.
 func LeftJoinForeignKey[K, L, F, R, V any](
 	left Table[K, L], right Table[F, R], name string, foreignKey func(key K, l L) (Option[F], error),
 	f func(key K, l L, r Option[R]) (V, error), opts ...RepartitionOption,
@@ -66,7 +66,7 @@ type foreignJoin[K, L, F, R, V any] struct {
 	rightValue schemas.Codec[R]
 }
 
-// The names of what belongs to a join by a foreign key.
+// The names of the parts of a join by a foreign key.
 const (
 	subscriptionsSuffix = "-subscriptions"
 	answersSuffix       = "-answers"
@@ -125,7 +125,7 @@ func (j foreignJoin[K, L, F, R, V]) add(
 	return joined
 }
 
-// complete finds the codecs, and says what is wrong with the declaration.
+// complete finds the codecs, and reports mistakes in the declaration.
 func (j *foreignJoin[K, L, F, R, V]) complete(left Table[K, L], right Table[F, R], opts []RepartitionOption) error {
 	var errs []error
 	if j.foreignKey == nil || j.join == nil {

@@ -14,7 +14,7 @@ type foreignLeft[K, L, F, R, V any] struct {
 	result    Emit[K, Change[V]]
 	subscribe Emit[F, subscription[K]]
 	nullKey   func(F) bool
-	// nullForeignKeys and lateAnswers count what has no result.
+	// nullForeignKeys and lateAnswers count rows and answers without a result.
 	nullForeignKeys, lateAnswers *Counter
 	// value, before and after are the buffers of values that are hashed and of foreign keys that
 	// are compared.
@@ -49,7 +49,8 @@ func (x *foreignLeft[K, L, F, R, V]) change(c *Context, r Record[K, Change[L]]) 
 	case after.ok:
 		kind := subscribe
 		if moved || x.left {
-			// The last result has to go, or there is a result without a row of the right table.
+			// The last result has to be deleted, or there is a result without a row of the right
+			// table.
 			kind = subscribeAlways
 		}
 		if moved {
@@ -90,7 +91,7 @@ func (x *foreignLeft[K, L, F, R, V]) foreignOf(key K, v Option[L]) (foreign Opti
 	return foreign, nil
 }
 
-// moved reports whether the foreign key is another one than before. Their bytes say it.
+// moved reports whether the foreign key has changed. It compares the bytes.
 func (x *foreignLeft[K, L, F, R, V]) moved(before, after Option[F]) (bool, error) {
 	if !after.ok {
 		return before.ok, nil
@@ -157,8 +158,8 @@ func (x *foreignLeft[K, L, F, R, V]) answer(c *Context, r Record[K, answer[R]]) 
 	if !foreign.ok || x.left {
 		return nil // the answer that ends the last result is still to come, or was there
 	}
-	// The answer that is left out may have been the one that deletes the last result, and the
-	// subscription of now is not answered if there is no row. So it is asked whether there is one.
+	// The skipped answer may have been the one that deletes the last result. The present
+	// subscription is not answered if there is no row. So this asks whether there is one.
 	r.Timestamp = ms
 	s := subscription[K]{Kind: confirm, Partition: x.partition, Hash: hash, Key: r.Key}
 	return x.subscribe(c, WithKey(WithValue(r, s), foreign.value))

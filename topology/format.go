@@ -33,18 +33,18 @@ func (o Option[T]) held() any {
 	return o.value
 }
 
-// hold sets the value to what a text stands for that somebody has typed into a tool.
+// hold sets the value from the text form that a user of a tool has typed.
 func (o *Option[T]) hold(text string) error {
 	o.ok = true
 	return readText(&o.value, text)
 }
 
-// Nullable returns a codec for keys or values of topics that may be null: null is the absent
-// Option, in both directions, and everything else is codec's. A null and an empty string are two
-// different keys, and stay so.
+// Nullable returns a codec for nullable keys or values of topics. Null is the absent Option, in
+// both directions; codec encodes all other values. A null and an empty string are two different
+// keys.
 //
-// Without Nullable a null is an error of class Poison where it is read, with one exception: where
-// the Go type is []byte, null and nil are the same thing, and nil and empty are not.
+// Without Nullable, reading a null is an error of class Poison, with one exception: for the Go type
+// []byte, null and nil are the same, and nil and empty differ.
 //
 // Stores have no nulls (a deleted entry is absent), so a store with a Nullable codec is a mistake
 // that Build reports.

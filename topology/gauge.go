@@ -7,9 +7,9 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// Gauge is a number of a node that goes up and down, such as how long something has waited. It is
-// for metrics alone: it is neither a part of the unit at work nor undone with it, no restart keeps
-// it, and nothing that a result depends on may read it. It shows what was set last, and 0 before.
+// Gauge is a number of a node that goes up and down, such as how long a row has waited. It is for
+// metrics only. It is not part of the unit of work and not undone with it, and no restart keeps it.
+// No result may depend on it. It shows the last value of Set, and 0 before.
 type Gauge struct {
 	node, name string
 	value      atomic.Int64

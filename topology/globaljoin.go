@@ -2,18 +2,18 @@ package topology
 
 import "fmt"
 
-// JoinGlobalTable passes on each record of a stream with the value that f makes of it and of the
-// row of a global table. key chooses the key of that row. A record without a row ends there, and so
-// does one without a key.
+// JoinGlobalTable emits each record of a stream with the value that f returns for it and for a row
+// of a global table. key returns the key of that row. A record without a row, or without a key, is
+// dropped.
 //
-// The table is as it is when the record is processed; see [GlobalTableFrom] for what that means. A
-// change of the table passes nothing on. The stream and the topic of the table may have different
-// partitions and different keys, so the join needs no [Stream.Repartition].
+// The join uses the table as it is when the record is processed; see [GlobalTableFrom] for the
+// consequences. A change of the table emits nothing. The stream and the topic of the table may have
+// different partitions and different keys, so the join needs no [Stream.Repartition].
 //
 // Records without a key of the table are left out and counted as "null-key", records with a null
-// value as "null-value". A null key of the record itself is as good as any other. Key, timestamp
-// and headers are those of the record of the stream. The join keeps nothing. It is the join of
-// KStream and GlobalKTable in Kafka Streams.
+// value as "null-value". The key of the record itself may be null. Key, timestamp and headers are
+// those of the record of the stream. The join stores nothing. It is the join of KStream and
+// GlobalKTable in Kafka Streams.
 func JoinGlobalTable[K, V, TK, T, V2 any](
 	s Stream[K, V], t GlobalTable[TK, T], name string, key func(r Record[K, V]) (Option[TK], error),
 	f func(key K, value V, row T) (V2, error), opts ...NodeOption,
@@ -26,8 +26,8 @@ func JoinGlobalTable[K, V, TK, T, V2 any](
 	return j.add(s, t, name, "JoinGlobalTable", opts)
 }
 
-// LeftJoinGlobalTable is [JoinGlobalTable] for all records: where the table has no row, or there is
-// no key for it, row is absent.
+// LeftJoinGlobalTable is [JoinGlobalTable] for all records: if the record has no key of the table,
+// or the table has no row for it, row is absent.
 func LeftJoinGlobalTable[K, V, TK, T, V2 any](
 	s Stream[K, V], t GlobalTable[TK, T], name string, key func(r Record[K, V]) (Option[TK], error),
 	f func(key K, value V, row Option[T]) (V2, error), opts ...NodeOption,
@@ -71,7 +71,7 @@ func (j globalTableJoin[K, V, TK, T, V2]) add(
 	return joined
 }
 
-// entry is what the node does with a record.
+// entry processes a record.
 func (j globalTableJoin[K, V, TK, T, V2]) entry(t *Setup, rows getter[TK, T], next Emit[K, V2]) Emit[K, V] {
 	gate := newGate[K, V](t, true)
 	gate.nullKey = nil // the key of the record is not that of the row

@@ -40,18 +40,18 @@ type globalTable struct {
 // nothing before the table has reached the ends that the topic had when the process started. The
 // table is kept up to date from then on, with committed records only.
 //
-// The table belongs to no task, and no commit names its position. That makes the promise smaller:
-// each record has its outputs exactly once, but the row that it meets depends on how far the table
-// was. A record that is processed again, after an aborted round or in a replay, can meet another
-// row. So can a record in another process. Use [TableFrom] and [JoinStreamTable] if the topics have
-// the same partitions and the answer has to follow the order of the timestamps.
+// The table belongs to no task, and no commit contains its position. So the promise is smaller:
+// each record has its outputs exactly once, but its row depends on how far the table was. A record
+// that is processed again, after an aborted round or in a replay, can get another row. So can a
+// record in another process. Use [TableFrom] and [JoinStreamTable] if the topics have the same
+// partitions and the answer has to follow the order of the timestamps.
 //
 // A record with a null key or a negative timestamp is left out, and so is one that cannot be
 // decoded. Each is counted, in the metric onceward_global_table_skipped_total. The row of the key
 // stays as it is. There is no dead letter, because the table takes part in no transaction.
 //
 // The topic should be compacted, and its producers should write a key to one partition only. It has
-// to exist. It may be an output of the topology, and no source of it.
+// to exist. It may be an output of the topology, but not a source.
 func GlobalTableFrom[K, V any](
 	b *Builder, topic TopicOf[K, V], store Store[state.Timestamped[K, V]],
 ) GlobalTable[K, V] {

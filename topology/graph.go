@@ -8,12 +8,12 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// GraphConfig is what a graph needs to know of the world around it. The functions are called on the
-// task's goroutine.
+// GraphConfig is what a graph needs from its runtime. The functions are called on the task's
+// goroutine.
 type GraphConfig struct {
-	// Partitions returns the number of partitions of a topic on the cluster; 0 means unknown, which
-	// is an error for a topic that the task writes. It is asked when the graph is made and not
-	// again, so that a record that is processed twice goes to the same place.
+	// Partitions returns the number of partitions of a topic on the cluster. 0 means unknown, which
+	// is an error for a topic that the task writes. The graph calls it once, when it is made: a
+	// record that is processed twice goes to the same partition.
 	Partitions func(topic string) int32
 	// MaxMessageBytes returns the limit of a topic, as in max.message.bytes; 0 means unchecked. It
 	// may be nil. It is asked when the graph is made, for the topics that are written, changelogs
@@ -22,26 +22,26 @@ type GraphConfig struct {
 	// Compacted reports whether a topic is compacted, and so refuses null keys. It may be nil. It
 	// is asked when the graph is made.
 	Compacted func(topic string) bool
-	// Now returns the wall clock. It dates failures, bounds timestamps, and starts the schedules of
-	// the wall clock; user code never sees it.
+	// Now returns the wall clock. It dates failures, bounds timestamps, and starts the wall-clock
+	// schedules; user code never sees it.
 	Now func() time.Time
-	// MaxFutureTimestamp is how far ahead of the clock a timestamp may be, of an input or an
-	// output. One that is further ahead is a Validation failure, because it would move the stream
-	// time and expire what is not old. 0 means one hour, a negative value means unchecked.
+	// MaxFutureTimestamp is how far the timestamp of an input or output may be ahead of the clock.
+	// A later one is a Validation failure, because it would move the stream time and expire rows
+	// too early. 0 means one hour, a negative value means unchecked.
 	MaxFutureTimestamp time.Duration
-	// Mode is the application's. See [Context.Mode].
+	// Mode is the mode of the application. See [Context.Mode].
 	Mode Mode
-	// GlobalTable returns the rows of a global table by the name of its store, nil where they are
-	// not here. It may be nil for a subtopology that looks into none. The rows are only read. They
-	// may change at any time, also while a record is processed.
+	// GlobalTable returns the rows of a global table by the name of its store, nil if this process
+	// does not have them. It may be nil for a subtopology without lookups in global tables. The
+	// graph only reads the rows. They may change at any time, also while a record is processed.
 	GlobalTable func(store string) state.Bytes
 }
 
 const maxFutureTimestampDefault = time.Hour
 
 // Graph is a subtopology made runnable for one task: nodes with their handlers, stores and
-// counters. It belongs to one goroutine. It keeps nothing about records from one call of Process to
-// the next, except in the state; and of time only when each schedule of the wall clock is due.
+// counters. It belongs to one goroutine. Between two calls of Process it keeps nothing about
+// records outside of the state. Its only memory of time is when each wall-clock schedule is due.
 type Graph struct {
 	topology *Topology
 	id       graph.TaskID
@@ -55,9 +55,9 @@ type Graph struct {
 	scopes map[*node]*scope
 	// deadLetters is the sink of dead letters, nil if there is none.
 	deadLetters *sink
-	// horizon is the latest timestamp that the clock allowed when it was last read, in milliseconds
+	// latest is the largest timestamp that the clock allowed when it was last read, in milliseconds
 	// since the epoch.
-	horizon int64
+	latest int64
 	// made is when the graph was made; zero if there are no schedules of the wall clock.
 	made time.Time
 	// released is where the record at work was parked, nil for one that was just read.
@@ -73,8 +73,8 @@ type Graph struct {
 	// gauges are those of all nodes. The list does not change once the graph is made.
 	gauges []*Gauge
 
-	// What follows is about the unit at work: a record with the punctuations that it fires, or a
-	// punctuation.
+	// The following fields are about the unit of work: a record with the punctuations that it
+	// fires, or a punctuation.
 
 	// in is the record. Of a punctuation by the wall clock it has stream time and attempt.
 	in graph.Input
@@ -183,8 +183,8 @@ func (g *Graph) instantiate(sub *subtopology) error {
 			g.sources = append(g.sources, s)
 			continue
 		}
-		// A source makes what hangs on it. What is left hangs on outlets that their node does not
-		// use.
+		// A source makes the nodes behind it. The other nodes are behind outlets that their node
+		// does not use.
 		if err := n.instantiate(g); err != nil {
 			return err
 		}
@@ -209,9 +209,9 @@ func (g *Graph) store(name string) (state.Bytes, error) {
 	return bytes, nil
 }
 
-// Process runs one record through the graph, depth first, then the punctuations that it makes due
-// on stream time, and returns what is to become of it all. It marks a savepoint of the state first,
-// and reverts to it unless the verdict is Accept. It never panics because of user code.
+// Process runs one record through the graph, depth first, and then the punctuations on stream time
+// that it makes due. It returns the verdict about all of them. It marks a savepoint of the state
+// first, and reverts to it unless the verdict is Accept. It never panics because of user code.
 //
 // A record whose key is parked is not processed: it joins those that wait, and the verdict is Park.
 func (g *Graph) Process(in graph.Input) graph.Verdict {
@@ -294,8 +294,8 @@ func (g *Graph) endTurn() {
 	}
 }
 
-// fail notes the failure of the unit, unless it has failed before: what counts is the first cause,
-// and not what code further up made of it.
+// fail notes the failure of the unit, unless the unit has failed before: the first cause counts,
+// and not the errors that callers make from it.
 func (g *Graph) fail(n *node, err error) error {
 	if g.failure == nil {
 		g.failure = &Failure{Class: ClassOf(err), Err: err, Attempt: g.in.Attempt}

@@ -10,8 +10,8 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// Horizon declares that the node remembers what it has seen for retention of stream time, and
-// returns n. tolerated says that source topics which keep records for longer are accepted; see
+// Horizon declares the dedupe window of the node: it recognises records for retention of stream
+// time. It returns n. tolerated accepts source topics that keep records for longer; see
 // [Topology.Horizons].
 func (n *Node[K, V]) Horizon(retention time.Duration, tolerated bool) *Node[K, V] {
 	switch {

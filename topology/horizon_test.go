@@ -18,8 +18,8 @@ func remembering(s topology.Stream[string, string], name string) *topology.Node[
 	return n
 }
 
-// TestHorizons: the topics of a horizon are the external ones upstream, also those behind a
-// repartitioning, and no others; and a horizon is no part of the structure.
+// TestHorizons: a dedupe window applies to the external topics upstream, also those behind a
+// repartitioning, and to no others. It is not part of the fingerprint.
 func TestHorizons(t *testing.T) {
 	build := func(horizons bool) *topology.Topology {
 		b := topology.NewBuilder("app")

@@ -7,22 +7,22 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// JoinStreams passes on what f makes of each pair of records of two streams that have the same key
-// and timestamps near each other, as w says. A stream can be joined with itself.
+// JoinStreams emits the result of f for each pair of records of two streams that have the same key
+// and timestamps as near as w says. A stream can be joined with itself.
 //
-// The following holds for all joins of two streams. Each stream has a store with its records, for
-// which the codecs are: <name>-left and <name>-right. A record meets those in the store of the
-// other stream, in the order of their timestamps. Later ones meet it in its own store. The
-// timestamp of a result is the later one of both records. Its headers and its mode are those of the
-// record that came last.
+// The following holds for all joins of two streams. Each stream has a store with its records,
+// <name>-left and <name>-right; the codecs are for these. A record is joined with the stored
+// records of the other stream, in the order of their timestamps. Later records of the other stream
+// find it in its own store. The timestamp of a result is the later one of both records. Its headers
+// and its mode are those of the record that came last.
 //
-// A store goes by its own stream time: the largest timestamp of its stream. It keeps records for
-// the two limits of w and the grace. A record that is older is not stored, and counted as "late":
-// it meets others, and none meets it.
+// A store has its own stream time: the largest timestamp of its stream. It keeps records for the
+// two limits of w and the grace period. An older record is not stored, and counted as "late": it is
+// joined with stored records, but no later record finds it.
 //
 // Records with a null key or a null value are left out, and counted as "null-key" and "null-value".
-// They move no time. Both streams need the same number of partitions and the same partitioner.
-// Where an operator may have changed the key, Build wants [Stream.Repartition] before the join; see
+// They move no time. Both streams need the same number of partitions and the same partitioner. If
+// an operator may have changed the key, Build requires [Stream.Repartition] before the join; see
 // [Stream.Copartitioned].
 func JoinStreams[K, L, R, V any](
 	left Stream[K, L], right Stream[K, R], name string, w JoinWindows,
@@ -36,18 +36,18 @@ func JoinStreams[K, L, R, V any](
 	return j.add(left, right, name, "JoinStreams", opts)
 }
 
-// LeftJoinStreams is [JoinStreams] that passes on also each record of the left stream that has met
-// none, with r absent.
+// LeftJoinStreams is [JoinStreams] that also emits each record of the left stream without a
+// partner, with r absent.
 //
 // Such a record waits until its window has closed. The stream time of the join is the largest
-// timestamp of both streams. It closes a window when it has passed the end and the grace. The
-// records that wait are in a third store, <name>-closing. They are passed on in the order of their
-// timestamps, with no headers but [HeaderMode] and no [Record.Source]. As long as no record comes
-// that moves the stream time on, none is. A record that comes when the end of its window has
-// passed, and meets none, is passed on at once, also within the grace.
+// timestamp of both streams. It closes a window when it has passed the end and the grace. Waiting
+// records are in a third store, <name>-closing. They are emitted in the order of their timestamps,
+// with no headers but [HeaderMode] and no [Record.Source]. Nothing is emitted until a record moves
+// the stream time. A record that comes after the end of its window, and has no partner, is emitted
+// at once, also within the grace.
 //
-// A record of the left stream with a null key is passed on at once (KIP-962). All of this is what
-// Kafka Streams does.
+// A record of the left stream with a null key is emitted at once (KIP-962). All of this is as in
+// Kafka Streams.
 func LeftJoinStreams[K, L, R, V any](
 	left Stream[K, L], right Stream[K, R], name string, w JoinWindows,
 	key schemas.Codec[K], leftValue schemas.Codec[L], rightValue schemas.Codec[R],
@@ -61,7 +61,7 @@ func LeftJoinStreams[K, L, R, V any](
 }
 
 // OuterJoinStreams is [LeftJoinStreams] for both streams; f is never called with both sides absent.
-// Of records with the same timestamp that have waited, those of the right stream come first.
+// Among waiting records with the same timestamp, those of the right stream come first.
 func OuterJoinStreams[K, L, R, V any](
 	left Stream[K, L], right Stream[K, R], name string, w JoinWindows,
 	key schemas.Codec[K], leftValue schemas.Codec[L], rightValue schemas.Codec[R],
@@ -85,7 +85,7 @@ type streamJoin[K, L, R, V any] struct {
 	leftValue  schemas.Codec[L]
 	rightValue schemas.Codec[R]
 	join       func(key K, l Option[L], r Option[R]) (V, error)
-	// outerLeft and outerRight say that records without a partner are passed on.
+	// outerLeft and outerRight say that records without a partner are emitted.
 	outerLeft, outerRight bool
 }
 
@@ -201,7 +201,7 @@ func newJoinSide[K, T any](
 	return s
 }
 
-// joinEntry is what a join does with a record of the stream own.
+// joinEntry processes a record of the stream own.
 func joinEntry[K, T, O, V any](
 	own *joinSide[K, T], other *joinSide[K, O], clock joinClock, open *openRecords,
 	join func(key K, own Option[T], other Option[O]) (V, error), next Emit[K, V],
@@ -259,7 +259,7 @@ func joinEntry[K, T, O, V any](
 	}
 }
 
-// passAlone passes on a record that meets none.
+// passAlone emits a record without a partner.
 func passAlone[K, T, O, V any](
 	c *Context, r Record[K, T], join func(key K, own Option[T], other Option[O]) (V, error), next Emit[K, V],
 ) error {

@@ -5,24 +5,22 @@ import (
 	"time"
 )
 
-// JoinWindows say which records of two streams meet: those of one key whose timestamps are near
+// JoinWindows define which records of two streams join: those of one key whose timestamps are near
 // each other. They are made with [Within], and are a value.
 type JoinWindows struct{ before, after, grace time.Duration }
 
-// Within has records meet whose timestamps are at most d apart.
+// Within joins records whose timestamps are at most d apart.
 func Within(d time.Duration) JoinWindows { return JoinWindows{before: d, after: d} }
 
-// Before returns w with another limit for the past: a record of the left stream meets records of
-// the right one that are at most d older. A negative d is how much younger they have to be at
-// least.
+// Before returns w with another limit for the past: a record of the left stream joins records of
+// the right one that are at most d older. With a negative d they must be younger by at least -d.
 func (w JoinWindows) Before(d time.Duration) JoinWindows {
 	w.before = d
 	return w
 }
 
-// After returns w with another limit for the future: a record of the left stream meets records of
-// the right one that are at most d younger. A negative d is how much older they have to be at
-// least.
+// After returns w with another limit for the future: a record of the left stream joins records of
+// the right one that are at most d younger. With a negative d they must be older by at least -d.
 func (w JoinWindows) After(d time.Duration) JoinWindows {
 	w.after = d
 	return w

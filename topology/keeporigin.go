@@ -2,16 +2,16 @@ package topology
 
 import "github.com/onceward/onceward/topology/graph"
 
-// KeepOrigin has the records of a repartition topic say where they come from, so that
-// [Record.Source] and [Record.AppendTime] are behind the topic what they were in front of it,
-// through any number of such topics. Without it a record behind the topic comes from there, which
-// tells nobody anything once the topic is purged.
+// KeepOrigin makes the records of a repartition topic carry their origin: [Record.Source] and
+// [Record.AppendTime] are the same before and behind the topic, through any number of such topics.
+// Without it the Source of a record behind the topic is its position there, which is useless after
+// the topic is purged.
 //
-// So evidence about the record (package processors/evidence) names the record of the input, and so
-// does its dead letter ([graph.DeadLetterInfo.Source]), beside where the record died, which is in
-// the topic: there a redrive writes it, and [Context.Source] is the position there. Of several
-// records that were made of one, each has the Source of that one. A record that comes from none, of
-// a punctuation or of a window that has closed, has none behind the topic either.
+// With KeepOrigin, evidence about the record (package processors/evidence) names the input record.
+// So does its dead letter ([graph.DeadLetterInfo.Source]), beside the position in the topic at
+// which the record failed. A redrive writes to that topic, and [Context.Source] is the position
+// there. All records that were made from one record have the Source of that record. A record of a
+// punctuation or of a closed window has no Source, also behind the topic.
 //
 // It costs a header for each record ([graph.HeaderSource]): its key, and the position as text,
 // about 40 bytes before compression. User code does not see it, and outputs do not have it. A
@@ -30,9 +30,9 @@ func KeepOrigin() RepartitionOption {
 // keepsOriginClause is what a source with [KeepOrigin] says for the consumer contract.
 const keepsOriginClause = "the dead letter of a record behind this topic names the record of the input that it comes from"
 
-// withSource returns the headers of a record for a repartition topic: with its origin, if that is
-// kept there. What user code has under the name of that header is left out, whether it is kept or
-// not: behind the topic it would pass for the origin.
+// withSource returns the headers of a record for a repartition topic, with its origin if keep is
+// set. It always removes a header of that name that user code has set: behind the topic it would
+// pass for the origin.
 func (g *Graph) withSource(headers []Header, o *origin, keep bool) []Header {
 	headers = withoutHeader(headers, graph.HeaderSource)
 	if !keep {
@@ -45,7 +45,7 @@ func (g *Graph) withSource(headers []Header, o *origin, keep bool) []Header {
 	return out
 }
 
-// sourceOf returns what the header says of an origin, which may be nil.
+// sourceOf returns the origin for the header; o may be nil.
 func sourceOf(o *origin) (s graph.DeadLetterSource) {
 	if o != nil {
 		s = graph.DeadLetterSource{Topic: o.topic, Partition: o.partition, Offset: o.offset, AppendTime: o.appended}
@@ -53,8 +53,9 @@ func sourceOf(o *origin) (s graph.DeadLetterSource) {
 	return s
 }
 
-// takeSource makes o what the record at work says of where it comes from, if it does. Otherwise it
-// comes from the repartition topic: it was written without [KeepOrigin], or by somebody else.
+// takeSource sets o to the origin that the headers of the record at work contain. Without such a
+// header, o stays the position in the repartition topic: the record was written without
+// [KeepOrigin] or by another program.
 func (x *intake[K, V]) takeSource(o *origin) {
 	headers := x.graph.in.Headers
 	i := lastHeader(headers, graph.HeaderSource)

@@ -177,9 +177,8 @@ func TestKeepOriginInFlight(t *testing.T) {
 	}
 }
 
-// TestKeepOriginOfMany is requirement J1: what is made of one record has its origin, also of an
-// aggregate, and what is made of none, or of many, has none, and not that of the record that was at
-// work.
+// TestKeepOriginOfMany: a record made from one record has its origin, also an aggregate. A record
+// made from none or from many has no origin, and not that of the record at work (requirement J1).
 func TestKeepOriginOfMany(t *testing.T) {
 	var o origins
 	b := topology.NewBuilder("app")
@@ -301,8 +300,8 @@ func TestKeepOriginTooLarge(t *testing.T) {
 	}
 }
 
-// TestKeepOriginClause_K3: the contract says what dead letters tell.
-func TestKeepOriginClause_K3(t *testing.T) {
+// TestKeepOriginClause: the contract says what dead letters tell. Requirement K3.
+func TestKeepOriginClause(t *testing.T) {
 	b := topology.NewBuilder("app")
 	source := topology.From(b, wordsTopic)
 	again(source, "lost")
@@ -340,7 +339,7 @@ func oneLetter(tb testing.TB, d *topologytest.Driver) topologytest.DeadLetter {
 	return letters[0]
 }
 
-// redriven are the headers of a letter as a redrive writes them.
+// redriven are the headers that a redrive writes.
 func redriven(l topologytest.DeadLetter) (opts []topologytest.PipeOption) {
 	for _, h := range l.Headers {
 		if !strings.HasPrefix(h.Key, "__streams.errors.") && h.Key != graph.HeaderLastTimestamp {
@@ -350,9 +349,10 @@ func redriven(l topologytest.DeadLetter) (opts []topologytest.PipeOption) {
 	return append(opts, topologytest.ToPartition(0))
 }
 
-// TestKeepOriginOfDeadLetters is requirement G3: the letter of a record that died behind the topic
-// says where it was read, and where it died, which stays its identity and is where a redrive writes
-// it. It says so through further deaths, and in no other application.
+// TestKeepOriginOfDeadLetters: the dead letter of a record that failed behind the topic names the
+// position where it was read and the position where it failed. The latter is its identity and the
+// target of a redrive. Later dead letters of the same application keep both positions (requirement
+// G3).
 func TestKeepOriginOfDeadLetters(t *testing.T) {
 	const internal = "app-again-repartition"
 	var o origins
@@ -387,8 +387,8 @@ func TestKeepOriginOfDeadLetters(t *testing.T) {
 	pipeWord(t, d, internal, "k", "fixed", redriven(second)...)
 	o.want(t, "fixed of words[1]@1 in "+internal+"[0]@3 at 0[trace]")
 
-	// Somebody redrives it to the topic of the input. It is the same record to this application,
-	// and one that it has read there to another.
+	// A redrive writes it to the input topic. This application recognises the record. Another
+	// application takes it for a new record.
 	pipeWord(t, d, "words", "k", "front", redriven(first)...)
 	check(oneLetter(t, d), 2, source, internal+"[0]@1", "words")
 	other := dyingBehind(t, "other", &o)
@@ -398,8 +398,9 @@ func TestKeepOriginOfDeadLetters(t *testing.T) {
 	o.want(t, "passes of words[0]@1 in other-again-repartition[0]@0 at 0[trace]")
 }
 
-// TestKeepOriginOfOddDeadLetters (G3): what is no position is not in a letter, and that a record
-// comes from none is; a letter that is cut has it, and that of a record whose output is refused.
+// TestKeepOriginOfOddDeadLetters: an invalid position is not in a dead letter; the fact that a
+// record has no origin is. A cut dead letter has its origin, and so has the dead letter of a record
+// whose output is refused (requirement G3).
 func TestKeepOriginOfOddDeadLetters(t *testing.T) {
 	const internal = "app-again-repartition"
 	var o origins

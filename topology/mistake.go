@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A Mistake is one thing that is wrong with a topology.
+// A Mistake is one mistake in a topology.
 type Mistake struct {
 	// Node is the name of the node, store or topic that it is about; empty if it is about the whole
 	// topology.
@@ -15,11 +15,11 @@ type Mistake struct {
 	// File and Line are the caller's: the line that declared what is wrong.
 	File string
 	Line int
-	// Err says what is wrong and what to do.
+	// Err is the mistake, with the remedy.
 	Err error
 }
 
-// Error returns the place, the node and what is wrong in one line.
+// Error returns the place, the node and the mistake in one line.
 func (m *Mistake) Error() string {
 	if m.Node == "" {
 		return fmt.Sprintf("%s:%d: %v", m.File, m.Line, m.Err)
@@ -30,7 +30,7 @@ func (m *Mistake) Error() string {
 // Unwrap returns m.Err.
 func (m *Mistake) Unwrap() error { return m.Err }
 
-// BuildError is all that is wrong with a topology, in the order in which it was found.
+// BuildError is all mistakes in a topology, in the order in which Build found them.
 type BuildError struct {
 	// Topology is the name given to NewBuilder.
 	Topology string

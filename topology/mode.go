@@ -8,41 +8,43 @@ import (
 	"github.com/onceward/onceward/schemas"
 )
 
-// A Mode says why records are processed: because they have just happened, or once more. It is the
-// runtime's ([GraphConfig.Mode]) and travels with records ([HeaderMode]), so that nobody behind
+// A Mode says why records are processed: because they have just happened, or once more. The runtime
+// sets it ([GraphConfig.Mode]) and it travels with records ([HeaderMode]), so that no consumer
 // takes a repetition for the event. The zero Mode is Live.
 //
-// What each mode means for what a record leaves:
+// The effect of each mode:
 //
 //	mode       state                     outputs             effects         dead letters               evidence
 //	Live       the application's         without a header    happen          without a header           LIVE
 //	Replay     of an application id      header REPLAY       suppressed      header REPLAY; a redrive   REPLAY
-//	           of its own, made anew                                         leaves them (a)
+//	           of its own, rebuilt                                           leaves them (a)
 //	Backfill   the application's (b)     header BACKFILL     suppressed (c)  header BACKFILL            BACKFILL
 //	Repair     the application's (b)     header REPAIR       suppressed (c)  header REPAIR              REPAIR
 //	Forensic   temporary, removed        none, they are      suppressed      none, they are counted     none
 //	           at the end                shown (d)
 //
-// (a) unless it is for the application that made them, or takes them as repairs: the live
-// application has its own dead letters of the same records. (b) An application commits in one mode, and
-// goes on in another one only if it is told which one it had (txn.Config.ModesBefore). A single
-// record that says of itself that it is a repair or a backfill is processed by a live application,
-// in its state, and everything that it makes is in that mode. (c) as in every mode but Live, unless
-// package processors/effect is told to make calls in that mode too; a suppressed request is
-// remembered as such, also for its live duplicates. (d) to whoever asked for the run, with the
-// header FORENSIC; no record can come with that one.
+// Notes:
+//   - (a) The live application has its own dead letters of the same records. A redrive writes those
+//     of a replay only for the application that made them, or for one that takes them as repairs.
+//   - (b) An application commits in one mode. It continues in another mode only if
+//     txn.Config.ModesBefore names the mode that it had. A live application processes a single
+//     record with the header REPAIR or BACKFILL in its own state; all outputs of that record have
+//     its mode.
+//   - (c) Suppressed as in every mode but Live, unless package processors/effect is told to make
+//     calls in that mode. A suppressed request stays suppressed for its live duplicates.
+//   - (d) Shown to the caller of the run, with the header FORENSIC. No input can have that header.
 type Mode uint8
 
 // The modes. Only Live lets effects outside of the topology happen (package processors/effect).
 const (
-	// Live: records are processed because they have come.
+	// Live: records are processed because they have happened.
 	Live Mode = iota
-	// Replay: records are read again, to build state anew beside the one that is in use. The
-	// application is another one than the live one.
+	// Replay: records are read again, to build a new state beside the one in use. The application
+	// is not the live one.
 	Replay
 	// Backfill: records of the past come for the first time.
 	Backfill
-	// Repair: single records come again, because they were missing or wrong.
+	// Repair: single records are processed again, because they were missing or wrong.
 	Repair
 	// Forensic: records are looked at, and nothing is kept: no output, no offset, no state. Nothing
 	// that was written can carry it.
@@ -52,10 +54,9 @@ const (
 // HeaderMode is the header that tells the mode of a record, in the spelling of [Mode.String]. A
 // record without it is live.
 //
-// It is believed, whoever has written it: it is how a mode travels from one application to the
-// next. So who may write to an input can keep its own records from having effects outside of the
-// topology, and no others; it cannot make a record live for an application that runs in another
-// mode.
+// The header is not authenticated: it is how a mode passes from one application to the next. A
+// producer of an input can so keep its own records from having effects outside of the topology, and
+// no other records. It cannot make a record live for an application that runs in another mode.
 const HeaderMode = "onceward.mode"
 
 var modeNames = [...]string{
@@ -80,19 +81,20 @@ func ParseMode(s string) (Mode, error) {
 	return Live, fmt.Errorf("topology: %q is no mode; the modes are %s", s, strings.Join(modeNames[:], ", "))
 }
 
-// Mode returns the mode of the record, or the punctuation, at work: that of the application unless
-// it is Live, and then that of the record's header. All that is written on the way carries it.
+// Mode returns the mode of the record or punctuation at work. It is the mode of the application
+// unless that is Live, and then the mode in the header of the record. All outputs carry it.
 //
-// What the record only makes due is not in its mode. Punctuations are in that of the application, a
-// window that closes ([WindowedTable.Closed]) is in that of its own records, and a record that a
-// node has kept back, and resumes ([TakeUp]), is in its own.
+// A record does not pass its mode to work that it only makes due:
+//   - Punctuations are in the mode of the application.
+//   - A window that closes ([WindowedTable.Closed]) is in the mode of its own records.
+//   - A deferred record that a node resumes ([TakeUp]) is in its own mode.
 func (c *Context) Mode() Mode { return c.graph.mode }
 
 const errMode = schemas.Reason("the header " + HeaderMode + " has no mode that a record can have")
 
-// ModeOf returns the mode that headers tell: that of the last [HeaderMode], and Live where there is
-// none. What is no mode that a record can have is an error, of class Validation: it must not pass
-// for Live, which lets effects happen.
+// ModeOf returns the mode of the last [HeaderMode], Live without one. An unknown mode, or one that
+// a record cannot have, is an error of class Validation: it must not pass for Live, which lets
+// effects happen.
 func ModeOf(headers []Header) (Mode, error) {
 	i := lastHeader(headers, HeaderMode)
 	if i < 0 {
@@ -130,8 +132,8 @@ func (g *Graph) inMode(own Mode, f func() error) error {
 	return f()
 }
 
-// withMode returns headers with a mode in place of another one that is in them. What is live has no
-// such header, and costs nothing.
+// withMode returns headers with their mode replaced by m. Live records have no such header, and
+// cost nothing.
 func withMode(headers []Header, m Mode) []Header {
 	if m == Live {
 		return headers

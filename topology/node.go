@@ -39,16 +39,16 @@ type node struct {
 	stores  []storeInfo
 	// globals are the stores of the global tables that the node looks into.
 	globals []storeInfo
-	// rekeyed is that of the stream that a node with outlets of its own gets: what it emits has
-	// those keys, as far as anybody knows.
+	// rekeyed is the node that may have changed the keys of the input stream of a node with
+	// outlets. The outputs may have the changed keys.
 	rekeyed *node
-	// windows says what windows the node makes; empty if it makes none.
+	// windows describes the windows of the node; empty if it makes none.
 	windows string
 	// suppression says how long the node holds changes back; empty if it does not.
 	suppression string
 	// clauses are what the node says about itself.
 	clauses []Clause
-	// horizon is nil if the node has declared none.
+	// horizon is nil if the node has declared no dedupe window.
 	horizon *graph.Horizon
 
 	// topic is what a source reads or a sink writes.
@@ -58,8 +58,8 @@ type node struct {
 	keepDeadLetterHeaders bool
 	skipNullKeys          bool
 	invalid               InvalidTimestamp
-	// keyCodec and valueCodec are those of the topic that the records of the node come from, as
-	// schemas.Codec of some type; nil if they come from none.
+	// keyCodec and valueCodec are those of the topic of the node's records, as schemas.Codec of
+	// some type. They are nil if the records come from no topic.
 	keyCodec, valueCodec any
 	// rows are the codecs of a source.
 	rows graph.Rows
@@ -83,7 +83,7 @@ type node struct {
 	read func(g *Graph) (graphSource, error)
 	// instantiate makes any other node in g; it does nothing if the node is there.
 	instantiate func(g *Graph) error
-	// incomplete says what the node still needs; empty when it is complete.
+	// incomplete names the missing part of the node; empty when it is complete.
 	incomplete string
 	// checks find mistakes in the declaration that show only once everything is declared.
 	checks []func() error
@@ -133,8 +133,8 @@ type port[K, V any] struct {
 	next []func(g *Graph) (Emit[K, V], error)
 }
 
-// Emit passes a record on to what comes next. The error is nil or a failure of this record further
-// down, which fails the whole record whatever the caller makes of it.
+// Emit passes a record on to the next nodes. The error is nil or a failure of this record further
+// down. Such a failure fails the whole record, even if the caller ignores it.
 type Emit[K, V any] func(c *Context, r Record[K, V]) error
 
 // addPort adds an outlet to n. After Build the outlet is a loose one, so that the topology stays as
@@ -193,7 +193,7 @@ func opening[E, K2, V2 any](n *node, p *port[K2, V2], open func(t *Setup, next E
 	})
 }
 
-// entrance returns the way into a node that choose picks of all of them.
+// entrance returns the entry of a node that choose picks.
 func entrance[E, K, V any](n *node, entries func(g *Graph) (E, error), choose func(E) Emit[K, V]) func(g *Graph) (Emit[K, V], error) {
 	return func(g *Graph) (Emit[K, V], error) {
 		e, err := entries(g)

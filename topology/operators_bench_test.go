@@ -149,8 +149,8 @@ func BenchmarkOperators(b *testing.B) {
 	}
 }
 
-// byHand does what the graph of mapFilterMap does as somebody would write it who needs nothing
-// else: decode, double, positive, double, encode, and choose a partition.
+// byHand does the work of the graph of mapFilterMap in plain code: decode, double, positive,
+// double, encode, and choose a partition.
 type byHand struct {
 	keys, values schemas.Codec[int64]
 	buffer       []byte

@@ -35,8 +35,8 @@ func wantMistakes(tb testing.TB, err error, want ...string) {
 	}
 }
 
-// TestRekeyed: whoever keeps state by key refuses a stream whose key an operator may have changed,
-// whatever is in between.
+// TestRekeyed: operators that keep state by key refuse a stream whose key an operator may have
+// changed, whatever is in between.
 func TestRekeyed(t *testing.T) {
 	b := topology.NewBuilder("rekeyed")
 	s := topology.From(b, wordsTopic)
@@ -171,7 +171,7 @@ func TestSourceTimeMistakes(t *testing.T) {
 		"words: EventTime: the function is a func(topology.Record[string,int64]) (time.Time, error), and the records of the source are "+
 			"topology.Record[string,string]",
 		"other: EventTime: the function is nil",
-		"second: OnInvalidTimestamp: invalid timestamp(7) is none of the reactions",
+		"second: OnInvalidTimestamp: invalid timestamp(7) is no reaction",
 		"out: the topic is read twice with different types, codecs or options",
 		"left: EventTime: the function is a func(topology.Record[string,string]) (time.Time, error), and the records of the source are "+
 			"topology.Record[string,github.com/onceward/onceward/topology.Option[string]]",

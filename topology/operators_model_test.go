@@ -145,8 +145,8 @@ func TestGroupsConverge(t *testing.T) {
 	})
 }
 
-// windowModel is an aggregation in windows as simple as can be: it keeps all records, and computes
-// a window anew.
+// windowModel is the simplest aggregation in windows: it keeps all records, and computes a window
+// from them each time.
 type windowModel struct {
 	size, advance, grace int64
 	clock                int64

@@ -12,38 +12,42 @@ import (
 // ParkOption is what [ParkKeys] returns: an option of [From] and of [Stream.Repartition].
 type ParkOption struct{}
 
-// ParkKeys lets records of the source be parked: it gives the source a store of its own,
-// <topic>.parked with its changelog, where a record waits that failed with an error whose [Policy]
-// is Park, and behind it, in order, every later record of the source with the same key. Other keys
-// go on. A null key is parked alone: nothing has an order with it.
+// ParkKeys lets records of the source be parked. It gives the source a store <topic>.parked with a
+// changelog. A record waits in it that failed with an error whose [Policy] is Park, and behind it,
+// in order, every later record of the source with the same key. Other keys go on. A null key is
+// parked alone: it has no order with other records.
 //
-// The first record of a key that waits is tried again as its policy says; the attempts are kept
-// with it, and survive a restart and a move to another instance. Once it succeeds, or becomes a
-// dead letter, the next one is tried, at once. Each of them is processed as if it had just been
-// read: with its own position, timestamp and headers, in a savepoint of its own, as one record of
-// its round; only the stream time can have moved on meanwhile, since a record that waits does not
-// move it.
+// The first waiting record of a key is tried again as its policy says. The store keeps its attempts
+// across a restart and a move to another instance. Once the record succeeds, or becomes a dead
+// letter, the next one is tried at once.
 //
-// A key is the record's key as it is read, in bytes. What nodes make of the record, another key for
-// instance, does not count; a stream whose order matters by another key goes through a
-// [Stream.Repartition], which has this option too.
+// Each record is processed as if it had just been read: with its own position, timestamp and
+// headers, in its own savepoint, as one record of its round. Only the stream time may have moved
+// meanwhile, because a waiting record does not move it.
 //
-// No other store of the topology can have the name <topic>.parked, whether the source has the
-// option or not: what is left of it would be taken for records that wait.
+// The key is the record's key as it was read, in bytes. A new key that a node gives to the record
+// does not count. To keep the order by another key, move the stream through a [Stream.Repartition];
+// it has this option too.
 //
-// A record that is too large for the changelog with what is noted beside it becomes a dead letter
-// instead, or stops the task without a dead-letter topic.
+// No other store of the topology can have the name <topic>.parked, even if the source does not have
+// the option: left-over rows of such a store would be taken for parked records.
+//
+// The changelog may be too small for a record and the data that is stored with it. Such a record
+// becomes a dead letter, or stops the task if there is no dead-letter topic.
 //
 // Keep the option, without the policies, for as long as records wait ([Graph.Parked], the metric
-// onceward_parked_records): a source without it does not know of them. The runtime opens no task
-// whose topology has no place for the records that its last commit says wait, and starts no
-// topology that has lost the task together with the source. Where the commit names the changelog of
-// such a store, with anything in it, and does not say whether any wait, as those of older builds
-// do, the changelog is asked, until the first commit without the option: the application needs
-// DESCRIBE and READ on it for so long. It is asked too where no commit of the task is known, as
-// after the offsets have expired, if it is there and may be read. The changelog can be deleted once
-// every task has committed without the option: as long as a last commit has anything in it, what is
-// missing there may have been records that wait.
+// onceward_parked_records). A source without the option does not know of them. The runtime refuses
+// to lose them:
+//   - It opens no task whose last commit says that records wait if the topology has no store for
+//     them. It starts no topology that has lost such a task with its source.
+//   - Commits of older builds name the changelog of such a store without saying whether records
+//     wait. Then the runtime reads the changelog, until the first commit without the option. For
+//     that time the application needs DESCRIBE and READ on it.
+//   - It also reads the changelog, if that exists and may be read, when no commit of the task is
+//     known, for example after the offsets have expired.
+//
+// The changelog can be deleted once every task has committed without the option. Before that, rows
+// that are missing from it may have been parked records.
 func ParkKeys() ParkOption { return ParkOption{} }
 
 func (ParkOption) applySource(_ *Builder, s *sourceSettings) { s.parks = true }
@@ -56,8 +60,8 @@ func (ParkOption) applyRepartition(ref *topicRef) error {
 // parkStore returns the name of the store in which records of the topic wait, if they are parked.
 func (t topicRef) parkStore() string { return t.name + graph.ParkedSuffix }
 
-// checkParkStores looks for stores with the name of one in which records of a source wait, or would
-// with [ParkKeys]: once it is gone from the topology, its rows could not be told from theirs.
+// checkParkStores reports stores with a name that [ParkKeys] uses for a source. Without such a
+// store in the topology, its rows could not be told from parked records.
 func (b *Builder) checkParkStores() {
 	sources := map[string]*node{}
 	for _, n := range b.nodes {
@@ -91,7 +95,7 @@ func (g *Graph) newParking(n *node, s *graphSource) (*parking, error) {
 	}
 	p := &parking{
 		graph: g, node: n.name, topic: s.topic, store: n.parked, rows: bytes, timed: s.eventTime != nil || n.invalid != RefuseInvalid,
-		agenda: newAgenda(),
+		timers: newTimerQueue(),
 	}
 	if limit := g.config.MaxMessageBytes; limit != nil {
 		p.maxMessageBytes = int(limit(g.topology.changelog(n.parked)))
@@ -113,11 +117,10 @@ func (g *Graph) newParking(n *node, s *graphSource) (*parking, error) {
 // errParkedRow says that a row was not written by this package.
 var errParkedRow = fmt.Errorf("a row of parked records cannot be read: %w", state.ErrCorrupt)
 
-// DueRelease returns the release of a parked record that is due by the clock of [GraphConfig.Now],
-// if there is one. The caller asks until ok is false. What is taken is taken, as with [Graph.Due]:
-// the punctuation lies with the caller, and runs by [Graph.Punctuate]. Where many records of a key
-// are ready, several releases of it come one after the other, up to a bound, so that others have
-// their turn between.
+// DueRelease returns the next release of a parked record that is due by [GraphConfig.Now]. The
+// caller calls it until ok is false. As with [Graph.Due], the caller then owns the punctuation and
+// runs it by [Graph.Punctuate]. Several releases of a key with many ready records follow each
+// other, up to a bound, so that other keys get their turn.
 func (g *Graph) DueRelease() (p Punctuation, ok bool) {
 	for i := range g.sources {
 		if q := g.sources[i].parking; q != nil {
@@ -129,8 +132,8 @@ func (g *Graph) DueRelease() (p Punctuation, ok bool) {
 	return Punctuation{}, false
 }
 
-// Parked returns what waits of each source that has [ParkKeys], in the order of the sources; nil if
-// none has. What the records up to now have done is counted, committed or not.
+// Parked returns the number of waiting records of each source that has [ParkKeys], in the order of
+// the sources; nil if no source has it. It counts all records processed so far, committed or not.
 func (g *Graph) Parked() (parked []graph.Parked) {
 	for i := range g.sources {
 		if p := g.sources[i].parking; p != nil {
@@ -140,9 +143,9 @@ func (g *Graph) Parked() (parked []graph.Parked) {
 	return parked
 }
 
-// Rewind tells the graph that the runtime has dropped what was written to the state since Parked
-// returned to: a round was aborted. It comes before anything is processed again, because the graph
-// looks for parked keys only while there are any.
+// Rewind tells the graph that a round was aborted: the runtime has dropped all writes to the state
+// since Parked returned to. Call it before any record is processed again, because the graph looks
+// for parked keys only while there are any.
 func (g *Graph) Rewind(to []graph.Parked) {
 	for i := range g.sources {
 		p := g.sources[i].parking
@@ -150,14 +153,14 @@ func (g *Graph) Rewind(to []graph.Parked) {
 			continue
 		}
 		p.keys, p.records = to[0].Keys, to[0].Records
-		p.filter.all = p.filter.all || p.keys > 0 && p.emptied != to[0].Emptied // it has forgotten some of them
+		p.filter.all = p.filter.all || p.keys > 0 && p.emptied != to[0].Emptied // the filter was emptied since, and lacks some keys
 		to = to[1:]
 	}
 }
 
 const errParkedFault = schemas.Reason("the store of parked records cannot be read or written")
 
-// parkedFault makes the failure of the store one that stops the task.
+// parkedFault makes an error of the store a failure that stops the task.
 func parkedFault(op string, err error) error {
 	class := Fatal
 	if errors.Is(err, state.ErrCorrupt) {

@@ -124,9 +124,9 @@ func (l *lot) want(values ...string) {
 	}
 }
 
-// TestG6Park: the records of a key wait in their order behind one that failed, and the other keys
-// go on.
-func TestG6Park(t *testing.T) {
+// TestParkedKeyWaitsInOrder: the records of a key wait in their order behind one that failed, and
+// the other keys go on. Requirement G6.
+func TestParkedKeyWaitsInOrder(t *testing.T) {
 	l := newLot(t, parkPolicy(0, 0))
 	l.broken["a2"] = errBroken
 	l.pipe("a=a1", "a=a2", "b=b1", "a=a3", "a=a4", "b=b2")
@@ -168,9 +168,9 @@ func (l *lot) wantEmpty() {
 	}
 }
 
-// TestG6Attempts: the attempts and the first failure are kept across a restart, and a dead letter
-// has them; then those behind follow.
-func TestG6Attempts(t *testing.T) {
+// TestParkedAttemptsSurviveRestart: the attempts and the first failure are kept across a restart,
+// and a dead letter has them; then those behind follow. Requirement G6.
+func TestParkedAttemptsSurviveRestart(t *testing.T) {
 	l := newLot(t, parkPolicy(3, topology.DeadLetter))
 	l.broken["a1"] = errBroken
 	l.pipe("a=a1", "a=a2", "a=a3")
@@ -196,8 +196,9 @@ func TestG6Attempts(t *testing.T) {
 	l.wantEmpty()
 }
 
-// TestG6Behind: a record that waits and fails in its turn has attempts of its own.
-func TestG6Behind(t *testing.T) {
+// TestParkedRecordsHaveOwnAttempts: a waiting record that fails when it is tried has its own
+// attempts. Requirement G6.
+func TestParkedRecordsHaveOwnAttempts(t *testing.T) {
 	l := newLot(t, parkPolicy(2, topology.DeadLetter))
 	l.broken["a1"], l.broken["a2"] = errBroken, errBroken
 	l.pipe("a=a1", "a=a2", "a=a3")
@@ -213,9 +214,9 @@ func TestG6Behind(t *testing.T) {
 	l.wantEmpty()
 }
 
-// TestG6Stop: a record that has to stop its task does so from where it waits, and goes on from
-// there.
-func TestG6Stop(t *testing.T) {
+// TestParkedRecordStopsItsTask: a parked record that has to stop its task stops it, and is tried
+// again from the store. Requirement G6.
+func TestParkedRecordStopsItsTask(t *testing.T) {
 	l := newLot(t, parkPolicy(2, topology.Stop))
 	l.broken["a1"] = errBroken
 	l.pipe("a=a1", "a=a2")
@@ -231,9 +232,10 @@ func TestG6Stop(t *testing.T) {
 	l.want("a1#1@0", "a2#2@1")
 }
 
-// TestG6OtherClass: what a parked record fails with when it is tried again decides about it then; a
-// retry in place would hold up everybody.
-func TestG6OtherClass(t *testing.T) {
+// TestParkedRecordFailsWithAnotherClass: when a parked record is tried again and fails with another
+// class, the policy of that class decides. A retry in place would make all keys wait. Requirement
+// G6.
+func TestParkedRecordFailsWithAnotherClass(t *testing.T) {
 	l := newLot(t, parkPolicy(0, 0))
 	l.broken["a1"], l.broken["b1"] = errBroken, errBroken
 	l.pipe("a=a1", "a=a2", "b=b1")
@@ -252,8 +254,8 @@ func TestG6OtherClass(t *testing.T) {
 	l.want("b1#1@2")
 }
 
-// TestG6NullKey: nothing waits behind a record without a key.
-func TestG6NullKey(t *testing.T) {
+// TestParkedNullKeyBlocksNoRecord: nothing waits behind a record without a key. Requirement G6.
+func TestParkedNullKeyBlocksNoRecord(t *testing.T) {
 	l := newLot(t, parkPolicy(0, 0))
 	l.broken["x"] = errBroken
 	l.pipe("-=x", "-=y", "-=x")
@@ -264,9 +266,9 @@ func TestG6NullKey(t *testing.T) {
 	l.wantEmpty()
 }
 
-// TestG6Undecodable: a record that cannot be read can be parked as well, in the bytes that were
-// read.
-func TestG6Undecodable(t *testing.T) {
+// TestUndecodableRecordIsParked: a record that cannot be read can be parked as well, in the bytes
+// that were read. Requirement G6.
+func TestUndecodableRecordIsParked(t *testing.T) {
 	l := newLot(t, parkPolicy(2, topology.DeadLetter))
 	if err := l.PipeRaw("in", []byte("a"), nil); err != nil { // a null value
 		t.Fatal(err)
@@ -282,9 +284,9 @@ func TestG6Undecodable(t *testing.T) {
 	}
 }
 
-// TestG6TooLarge: what the changelog does not take becomes a dead letter, and does not overtake
-// anybody on the way.
-func TestG6TooLarge(t *testing.T) {
+// TestRecordTooLargeToParkDies: a record that does not fit into the changelog becomes a dead
+// letter, and overtakes no other record of its key. Requirement G6.
+func TestRecordTooLargeToParkDies(t *testing.T) {
 	l := newLot(t, parkPolicy(0, 0), topologytest.MaxMessageBytes("app-in.parked-changelog", 400))
 	long := strings.Repeat("x", 500)
 	l.broken["a1"], l.broken[long] = errBroken, errBroken
@@ -299,8 +301,9 @@ func TestG6TooLarge(t *testing.T) {
 	l.want("a1#1@1", "a2#2@3")
 }
 
-// TestG6StreamTime: a record that waits moves no time, and moves it when it is processed.
-func TestG6StreamTime(t *testing.T) {
+// TestParkedRecordMovesNoStreamTime: a record that waits moves no time, and moves it when it is
+// processed. Requirement G6.
+func TestParkedRecordMovesNoStreamTime(t *testing.T) {
 	b := topology.NewBuilder("app", topology.OnError(topology.Transient, parkPolicy(0, 0)))
 	broken := true
 	var fired []int64
@@ -348,8 +351,8 @@ func TestG6StreamTime(t *testing.T) {
 	}
 }
 
-// TestG6Mistakes: a policy that could not be carried out is found when the topology is built.
-func TestG6Mistakes(t *testing.T) {
+// TestParkMistakes: Build reports a policy without the means for it. Requirement G6.
+func TestParkMistakes(t *testing.T) {
 	b := topology.NewBuilder("app", topology.OnError(topology.Transient, parkPolicy(0, 0)))
 	topology.From(b, parkIn).Into(parkOut)
 	_, err := b.Build()
@@ -369,10 +372,10 @@ func TestG6Mistakes(t *testing.T) {
 	}
 }
 
-// TestG6OtherSources: a source of the same subtopology whose records never come to the node that
-// parks needs no store; one whose records do is a mistake. So what keeps a source of its own, such
-// as the claims of package processors/effect, can be in one task with parked keys.
-func TestG6OtherSources(t *testing.T) {
+// TestParkNeedsTheStoreOfEachSource: a source needs the store if its records reach the node that
+// parks, and does not need it otherwise. So a source of a node itself, such as the claims of
+// package processors/effect, can be in one task with parked keys. Requirement G6.
+func TestParkNeedsTheStoreOfEachSource(t *testing.T) {
 	type record = topology.Record[string, string]
 	seen := topology.KeyValueStore("seen", schemas.String(), schemas.String())
 	note := func(_ *topology.Context, rows state.KeyValue[string, string], r record, _ topology.Emit[string, string]) error {
@@ -395,9 +398,9 @@ func TestG6OtherSources(t *testing.T) {
 	}
 }
 
-// TestG6Repartition: the records of a repartition topic can wait as well, each source in a store of
-// its own.
-func TestG6Repartition(t *testing.T) {
+// TestRepartitionedRecordIsParked: the records of a repartition topic can wait as well, each source
+// in its own store. Requirement G6.
+func TestRepartitionedRecordIsParked(t *testing.T) {
 	b := topology.NewBuilder("app")
 	broken := true
 	in := topology.From(b, parkIn)
@@ -431,9 +434,9 @@ func TestG6Repartition(t *testing.T) {
 	}
 }
 
-// TestG6DescribedParkStore: what is described of a topology names the stores of parked records as
-// the topology does.
-func TestG6DescribedParkStore(t *testing.T) {
+// TestDescriptionNamesParkStores: the description names the stores of parked records as the
+// topology does. Requirement G6.
+func TestDescriptionNamesParkStores(t *testing.T) {
 	internal := 0
 	for name, declare := range goldenTopologies {
 		b := topology.NewBuilder("app", topology.DeadLetters("dead"))
@@ -459,9 +462,9 @@ func TestG6DescribedParkStore(t *testing.T) {
 	}
 }
 
-// TestG6OwnParkStore: the store of parked records is nobody else's, also where its form is the
-// same.
-func TestG6OwnParkStore(t *testing.T) {
+// TestParkStoreNameIsReserved: no other store can have the name of a store of parked records, even
+// with the same format. Requirement G6.
+func TestParkStoreNameIsReserved(t *testing.T) {
 	b := topology.NewBuilder("app")
 	bytes := topology.Topic("in", schemas.Bytes(), schemas.Bytes())
 	in := topology.From(b, bytes, topology.ParkKeys())
@@ -476,9 +479,9 @@ func TestG6OwnParkStore(t *testing.T) {
 	}
 }
 
-// TestG6ParkStoreOfALongName: a source whose parked records could have no changelog, because Kafka
-// takes no such name, never had any.
-func TestG6ParkStoreOfALongName(t *testing.T) {
+// TestLongTopicNameHasNoParkStore: a source whose topic name is too long for the changelog of
+// parked records has no such store. Requirement G6.
+func TestLongTopicNameHasNoParkStore(t *testing.T) {
 	for n, has := range map[int]bool{190: true, 200: false} {
 		b := topology.NewBuilder(strings.Repeat("a", 249-190-len("-.parked-changelog")))
 		name := strings.Repeat("x", n)

@@ -43,9 +43,12 @@ func parseParkedHead(row []byte) (h parkedHeadRow, err error) {
 	return h, nil
 }
 
-// parkedRow encodes a record: the format, then offset, timestamp, its type, attempts and the first
-// failure in milliseconds (0 for none) as varints, key and value as a length one above theirs (0
-// for null) and their bytes, and the headers: how many, and each like that.
+// parkedRow encodes a record:
+//   - the format version
+//   - offset, timestamp, timestamp type, attempts and the first failure in milliseconds (0 for
+//     none) as varints
+//   - key and value, each as its length plus one (0 for null) and its bytes
+//   - the number of headers, and each header in the same way
 func parkedRow(in *graph.Input, attempts int, firstFailure time.Time) []byte {
 	n := 64 + len(in.Key) + len(in.Value)
 	for i := range in.Headers {

@@ -22,33 +22,34 @@ import (
 // # What is in memory
 //
 // It is bounded, however many keys are parked. keys says whether any is: while none is, a record
-// costs one comparison. filter says of most of the keys that are not parked that they are not; for
-// the others the state is asked. It is emptied when no key is parked any more. The round in which
-// that happened can be aborted: then it says yes of every key, up to the next time.
+// costs one comparison. filter excludes most keys that are not parked; the state decides about the
+// others. It is emptied when no key is parked any more. If the round in which that happened is
+// aborted, the filter reports every key until it is emptied again.
 //
-// agenda says when to look at a key next. It may be early, never late: every way of writing a head
-// goes through plan. What it has left out is looked for in the rows, in small steps, once the first
-// of it may be due.
+// timers holds when to look at a key next. A time may be too early, never too late: every write of
+// a head goes through plan. Keys that the queue left out are searched in the rows, in small steps,
+// once the first of them may be due.
 type parking struct {
 	graph *Graph
-	// node is the source, topic what it reads on the cluster.
+	// node is the source, topic its topic on the cluster.
 	node  string
 	topic string
 	store string
 	rows  state.Bytes
-	// timed says that the source has a say in the time of its records, so that a bad timestamp need
-	// not be a failure.
+	// timed is set if the source decides about the time of its records, so that an invalid
+	// timestamp may be no failure.
 	timed bool
-	// maxMessageBytes is the limit of the changelog, 0 if it is not known.
+	// maxMessageBytes is the limit of the changelog, 0 if unknown.
 	maxMessageBytes int
 
 	filter parkedFilter
 	// emptied counts how often the filter was.
 	emptied int
-	agenda  agenda
-	// from is where the search for what the agenda has left out goes on, nil while there is none.
+	timers  timerQueue
+	// from is where the search for keys that the timer queue left out continues, nil while no
+	// search runs.
 	from []byte
-	// ready are releases of key that come next, one after the other.
+	// ready is the number of releases of key that come next.
 	ready int
 	key   parkedKey
 
@@ -233,7 +234,7 @@ func (p *parking) due(now time.Time) (Punctuation, bool) {
 			next.release = &release{parking: p, fault: err} // it stops the task
 			return next, true
 		}
-		e, ok := p.agenda.take(now.UnixMilli())
+		e, ok := p.timers.take(now.UnixMilli())
 		if !ok {
 			return Punctuation{}, false
 		}
@@ -244,14 +245,14 @@ func (p *parking) due(now time.Time) (Punctuation, bool) {
 	return next, true
 }
 
-// look goes one step on in the search for keys that the agenda has left out, or begins it when the
-// first of them may be due.
+// look takes one step of the search for keys that the timer queue left out. It begins a search when
+// the first of those keys may be due.
 func (p *parking) look(now time.Time) error {
 	if p.from == nil {
-		if !p.agenda.lacks(now.UnixMilli()) {
+		if !p.timers.lacks(now.UnixMilli()) {
 			return nil
 		}
-		p.from, p.agenda.beyond = []byte{graph.ParkedHead}, never
+		p.from, p.timers.beyond = []byte{graph.ParkedHead}, never
 	}
 	heads := 0
 	for e, err := range p.rows.Scan(state.Range{From: p.from, To: []byte{graph.ParkedHead + 1}}) {
@@ -293,7 +294,7 @@ func (g *Graph) NextRelease() (at time.Time, ok bool) {
 		case p.ready > 0 || p.from != nil:
 			first = 0
 		default:
-			first = min(first, p.agenda.next())
+			first = min(first, p.timers.next())
 		}
 	}
 	return time.UnixMilli(first), first != never
@@ -302,7 +303,7 @@ func (g *Graph) NextRelease() (at time.Time, ok bool) {
 // plan notes when to look at a key.
 func (p *parking) plan(key parkedKey, h parkedHeadRow) {
 	p.filter.add(key)
-	p.agenda.plan(key, h)
+	p.timers.plan(key, h)
 }
 
 func (p *parking) load(key parkedKey) (h parkedHeadRow, ok bool, err error) {

@@ -13,11 +13,11 @@ import (
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
-// TestG6Model: whatever fails and however often, with restarts in between, and crashes and aborts
-// that undo what is not committed, every record of a key is written in order, or dies, once.
-func TestG6Model(t *testing.T) {
+// TestParkModel: with any failures, restarts, crashes and aborts, every record of a key is written
+// once, in order, or becomes a dead letter. Requirement G6.
+func TestParkModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		defer topology.SetAgendaMax(rapid.SampledFrom([]int{1, 2, 1 << 16}).Draw(rt, "agenda"))()
+		defer topology.SetTimerQueueMax(rapid.SampledFrom([]int{1, 2, 1 << 16}).Draw(rt, "timer queue"))()
 		l := &lot{tb: rt, broken: map[string]error{}}
 		l.Driver = l.open(parkPolicy(rapid.SampledFrom([]int{2, 3, 5}).Draw(rt, "attempts"), topology.DeadLetter),
 			topologytest.CommitByHand())

@@ -17,7 +17,7 @@ type parkedTask struct {
 	*task
 	broken bool
 	clock  time.Time
-	// reopen makes the graph anew, over the same state.
+	// reopen makes a new graph over the same state.
 	reopen func()
 }
 
@@ -79,10 +79,10 @@ func (p *parkedTask) wantOut(v graph.Verdict, value string) {
 	}
 }
 
-// TestG6ReplayAfterAbort: a round that has held and released the last records of a key is aborted
-// and runs again: they are held again. What is in memory about a key must outlive its end, because
-// the end may be taken back.
-func TestG6ReplayAfterAbort(t *testing.T) {
+// TestParkedKeyAfterAbort: a round that has parked and released the last records of a key is
+// aborted and runs again: they are parked again. The data in memory about a key must outlive its
+// release, because the release may be undone. Requirement G6.
+func TestParkedKeyAfterAbort(t *testing.T) {
 	p := newParkedTask(t)
 	p.broken = true
 	first, second := p.input("words", []byte("k"), []byte("1")), p.input("words", []byte("k"), []byte("2"))
@@ -126,9 +126,9 @@ func TestG6ReplayAfterAbort(t *testing.T) {
 	}
 }
 
-// TestG6BrokenStore: a store that fails stops the task, and no record is processed out of order
-// because of it.
-func TestG6BrokenStore(t *testing.T) {
+// TestBrokenParkStoreStopsTheTask: a store that fails stops the task, and no record is processed
+// out of order. Requirement G6.
+func TestBrokenParkStoreStopsTheTask(t *testing.T) {
 	b := topology.NewBuilder("app")
 	topology.From(b, wordsTopic, topology.ParkKeys()).Into(outTopic)
 	_, err := mustBuild(t, b).NewGraph(graph.TaskID{Subtopology: "words"}, brokenState{errDisk}, baseConfig())
@@ -157,9 +157,10 @@ func TestG6BrokenStore(t *testing.T) {
 	}
 }
 
-// TestG1RefusedOutput: a record whose output the cluster refuses is never parked or delayed: it
-// would be refused again. One that was delayed dies as the record that it was.
-func TestG1RefusedOutput(t *testing.T) {
+// TestRefusedOutputIsNotParked: a record whose output the cluster refuses is never parked or
+// delayed: the output would be refused again. The dead letter of a delayed record has its original
+// position. Requirement G1.
+func TestRefusedOutputIsNotParked(t *testing.T) {
 	p := newParkedTask(t)
 	want(t, p.graph.Refuse(p.input("words", []byte("k"), []byte("1")), "too large"), topology.DeadLetter)
 	in := p.input("app-words.retry-1s-repartition", []byte("k"), []byte("1"))
@@ -172,9 +173,9 @@ func TestG1RefusedOutput(t *testing.T) {
 	}
 }
 
-// TestG6RefusedRelease: a refusal is about the record that a release has tried, and not about the
-// one that it comes to when it runs again: another one may come first then.
-func TestG6RefusedRelease(t *testing.T) {
+// TestRefusedReleaseNamesItsRecord: a refusal is about the record that a release has tried. When
+// the release runs again, another record may be first. Requirement G6.
+func TestRefusedReleaseNamesItsRecord(t *testing.T) {
 	p := newParkedTask(t)
 	p.broken = true
 	p.words("k", "1")
@@ -213,12 +214,12 @@ func TestG6RefusedRelease(t *testing.T) {
 	}
 }
 
-// TestG6ManyKeys: however many keys are parked, a bounded number of them is in memory, each is
-// tried when it is due, also after a restart, and once all are through, other keys cost nothing any
-// more.
-func TestG6ManyKeys(t *testing.T) {
+// TestParkedKeysInMemoryAreBounded: memory has a bounded number of parked keys. Each key is tried
+// when it is due, also after a restart. Once all are released, other keys cost nothing. Requirement
+// G6.
+func TestParkedKeysInMemoryAreBounded(t *testing.T) {
 	const most, keys = 8, 1000 // several steps of the search
-	defer topology.SetAgendaMax(most)()
+	defer topology.SetTimerQueueMax(most)()
 	p := newParkedTask(t)
 	p.broken = true
 	for i := range keys {
@@ -231,7 +232,7 @@ func TestG6ManyKeys(t *testing.T) {
 	bounded := func() {
 		t.Helper()
 		if n := p.graph.Planned(); n > 2*most {
-			t.Fatalf("%d appointments are in memory", n)
+			t.Fatalf("%d parkedTimers are in memory", n)
 		}
 	}
 	bounded()

@@ -14,34 +14,33 @@ import (
 //	config                                stop the task
 //	corruption, fatal                     stop the task, always
 //
-// Another choice is Park: the record waits in a store of its task, and with it the later records of
-// its key, in order, while all others go on. It is tried again after each pause; when it succeeds,
-// or is given up, those behind it follow. A source whose records may be parked says so with
-// [ParkKeys].
+// Park is another choice: the record and the later records of its key wait, in order, in a store of
+// the task, while all others go on. The record is tried again after each pause. When it succeeds,
+// or becomes a dead letter, the records behind it follow. The source needs [ParkKeys].
 //
-// A third one is Delay: the record goes to a topic of its own, and is read again from there after a
-// while, while all others go on, those of its key too. A source whose records may be delayed says
-// with [RetryTopics] for how long.
+// Delay is a third choice: the record goes to a retry topic, and is read again from there after a
+// pause. All others go on, those of its key too. The source needs [RetryTopics], which have the
+// pauses.
 //
-// Where the topology names no dead-letter topic, stop stands in for dead letter: a record is never
-// dropped. So it does where a punctuation fails: no record is to blame for that, also not the one
-// that fired it. A record that was parked and is tried again goes by the policy of what it fails
-// with then.
+// If the topology has no dead-letter topic, Stop replaces DeadLetter: a record is never dropped.
+// Stop also replaces DeadLetter when a punctuation fails, because no record has caused the failure,
+// not even the one that fired it. When a parked record is tried again and fails, the policy for its
+// new error decides.
 //
-// There is no policy that ignores a record, because only the code that failed could know that this
-// is right; it returns nil.
+// There is no policy that ignores a record. Only the code that failed can know that this is right,
+// and it can return nil.
 type Policy struct {
 	// Action is Retry, Park, Delay, DeadLetter or Stop.
 	Action Action
-	// Attempts is how often a record is tried in all, the first time included: at least 2. 0 is no
-	// limit, for Park only.
+	// Attempts is the number of attempts, the first one included: at least 2. 0 is no limit, for
+	// Park only.
 	Attempts int
 	// Backoff is the pause before the second attempt; each further pause is twice as long. For
 	// Retry and Park.
 	Backoff time.Duration
 	// BackoffMax is the longest pause. For Retry and Park.
 	BackoffMax time.Duration
-	// Then is what follows the last attempt: DeadLetter or Stop. For Retry, Park and Delay, if
+	// Then is the action after the last attempt: DeadLetter or Stop. For Retry, Park and Delay, if
 	// there is a limit.
 	Then Action
 }
@@ -69,7 +68,7 @@ var defaultPolicies = [classes]Policy{
 // againNouns name the actions that try a record again.
 var againNouns = map[Action]string{Retry: "a retry", Park: "parking", Delay: "a delay"}
 
-// check says what is wrong with p as the policy of class c.
+// check returns the mistake in p as the policy of class c.
 func (p Policy) check(c Class) error {
 	if !c.Valid() {
 		return fmt.Errorf("OnError: %s is no error class", c)
@@ -111,7 +110,7 @@ func (p Policy) check(c Class) error {
 	return errors.Join(errs...)
 }
 
-// at returns what is to be done after the given failed attempt, which counts from 1.
+// at returns the action after the given failed attempt, which counts from 1.
 func (p Policy) at(attempt int) Action {
 	if again := againNouns[p.Action] != ""; again && p.Attempts != 0 && attempt >= p.Attempts {
 		return p.Then
@@ -138,8 +137,8 @@ type ErrorOption struct {
 }
 
 // OnError sets the reaction to errors of class. As an option of [NewBuilder] it holds for every
-// node that has none of its own; as an option of a source or of an operator it holds there. An
-// invalid policy is a mistake that Build reports.
+// node without its own reaction. As an option of a source or of an operator it holds for that node.
+// An invalid policy is a mistake that Build reports.
 func OnError(class Class, policy Policy) ErrorOption {
 	return ErrorOption{class: class, policy: policy}
 }

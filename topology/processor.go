@@ -8,9 +8,9 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// Handler is what a node does with one record. Its state is in stores, nowhere else: a record that
-// fails is undone by undoing store writes, and a record may be given again after an abort. A panic
-// is recovered and is a Poison failure.
+// Handler processes one record. Its state must be in stores only: undoing a failed record undoes
+// store writes, and a record may be processed again after an abort. A panic is recovered and is a
+// Poison failure.
 //
 // The handler runs on the task's goroutine and must not pass c, the stores or an Emit to another
 // one.
@@ -29,14 +29,14 @@ type Node[K, V any] struct {
 	b       *Builder
 	node    *node
 	factory func(t *Setup) (Handler[K, V], error)
-	// input is what has changed the keys of the stream that the node gets, nil if nothing has.
+	// input is the node that has changed the keys of the input stream, nil if none has.
 	input *node
 }
 
 // Stateful declares a node that gets the records of s and uses the given stores, if any. Nodes that
-// name the same store share it, and become part of one subtopology by that. Only the node knows
-// whether what it stores belongs to the key of its records; if so, [Node.Keyed] has Build see to it
-// that a key is in one task.
+// name the same store share it, and so become part of one subtopology. Only the node knows whether
+// its rows belong to the key of its records. If so, call [Node.Keyed]: Build then checks that a key
+// is in one task.
 func Stateful[K, V any](s Stream[K, V], name string, stores ...AnyStore) *Node[K, V] {
 	b := s.builder("Stateful(" + name + ")")
 	n := &node{
@@ -55,9 +55,9 @@ func Stateful[K, V any](s Stream[K, V], name string, stores ...AnyStore) *Node[K
 	return declared
 }
 
-// Process sets what the node does. The factory runs once for each task that is opened, before its
-// first record; it fetches stores, outlets and counters from t and returns the handler. An error,
-// or a panic, keeps the task from opening.
+// Process sets the code of the node. The factory runs once for each task that is opened, before its
+// first record. It fetches stores, outlets and counters from t and returns the handler. If it
+// returns an error or panics, the task does not open.
 func (n *Node[K, V]) Process(factory func(t *Setup) (Handler[K, V], error)) {
 	pos := caller()
 	switch {
@@ -87,9 +87,9 @@ func (n *Node[K, V]) Mistake(err error) {
 	}
 }
 
-// Check has Build call f once everything is declared, and report its error as a mistake in the
-// declaration of n; nil is no mistake. It is for packages of processors: whether an outlet is used
-// ([OutletOf.Connected]) is known only then.
+// Check makes Build call f once everything is declared. Build reports the error of f as a mistake
+// in the declaration of n; nil is no mistake. It is for packages of processors: whether an outlet
+// is used ([OutletOf.Connected]) is known only then.
 func (n *Node[K, V]) Check(f func() error) {
 	switch {
 	case n.b.closed:
@@ -131,19 +131,19 @@ func (n *Node[K, V]) setUp(t *Setup) (handler Handler[K, V], err error) {
 	return handler, nil
 }
 
-// OutletOf is a way out of a node, with the types of what leaves there.
+// OutletOf is a named output of a node, with the types of its records.
 type OutletOf[K, V any] struct {
 	b    *Builder
 	port *port[K, V]
 }
 
-// Outlet adds a way out to node. A node without outlets is an end of the topology.
+// Outlet adds a named output to node. A node without outlets is an end of the topology.
 func Outlet[K2, V2, K, V any](node *Node[K, V], name string) OutletOf[K2, V2] {
 	node.b.claimOutlet(node.node, name, caller())
 	return OutletOf[K2, V2]{b: node.b, port: addPort[K2, V2](node.b, node.node, name)}
 }
 
-// Stream returns the stream of what leaves the node there.
+// Stream returns the stream of the outlet's records.
 func (o OutletOf[K, V]) Stream() Stream[K, V] {
 	s := Stream[K, V]{b: o.b, port: o.port}
 	if o.port != nil {
@@ -152,15 +152,14 @@ func (o OutletOf[K, V]) Stream() Stream[K, V] {
 	return s
 }
 
-// Connected reports whether anything uses the stream. The answer is final once the topology is
-// built, so the factory given to Process can ask, and [Node.Check]; while the topology is declared
-// the answer can still change to yes. A node can spare work by it. It must not decide what becomes
-// of a record: that is an option of the node, and Check compares the option with the use.
+// Connected reports whether the stream is used. The answer is final once the topology is built, so
+// the factory of Process and [Node.Check] can ask. While the topology is being declared the answer
+// can still become true. A node can use it to save work. It must not decide about records: an
+// option of the node does that, and Check compares the option with the use.
 func (o OutletOf[K, V]) Connected() bool { return o.port != nil && len(o.port.children) > 0 }
 
-// In returns the function that emits a record there, for the handler and the punctuators of the
-// node that t prepares. It works while the node handles a record or a punctuation, and at no other
-// time.
+// In returns the function that emits a record to the outlet, for the handler and the punctuators of
+// the node that t prepares. It works only while the node handles a record or a punctuation.
 func (o OutletOf[K, V]) In(t *Setup) Emit[K, V] {
 	fail := func(err error) Emit[K, V] {
 		t.errs = append(t.errs, err)
@@ -177,9 +176,8 @@ func (o OutletOf[K, V]) In(t *Setup) Emit[K, V] {
 	return emitFrom(t.graph, t.node, t.scope, next)
 }
 
-// Setup is what the factory of a node prepares its handler with, and where it declares its
-// schedules ([Setup.OnStreamTime], [Setup.OnWallClock]). It must not be used once the factory has
-// returned.
+// Setup gives the factory of a node its stores, outlets and counters, and takes its schedules
+// ([Setup.OnStreamTime], [Setup.OnWallClock]). Do not use it after the factory has returned.
 type Setup struct {
 	graph *Graph
 	node  *node
@@ -204,8 +202,7 @@ func (t *Setup) Task() graph.TaskID { return t.graph.id }
 // Application returns the application id.
 func (t *Setup) Application() string { return t.graph.topology.application }
 
-// Fingerprint returns that of the topology, which is the version of the program as far as anybody
-// can see.
+// Fingerprint returns the fingerprint of the topology, which stands for the version of the program.
 func (t *Setup) Fingerprint() string { return t.graph.topology.fingerprint }
 
 // Counter returns a counter of an outcome of the node. Counts are part of the record or the
@@ -243,7 +240,7 @@ type Counter struct {
 	touched bool
 }
 
-// Add adds n to what the record or the punctuation has counted so far.
+// Add adds n to the count of the record or the punctuation.
 func (c *Counter) Add(n int64) {
 	c.n += n
 	if !c.touched {
@@ -265,21 +262,20 @@ func (c *Context) Task() graph.TaskID { return c.graph.id }
 // Application returns the application id.
 func (c *Context) Application() string { return c.graph.topology.application }
 
-// Attempt returns how often the record has been tried, this time included. For a punctuation on
-// stream time it is the record's, because the two are tried together; one by the wall clock has
-// attempts of its own.
+// Attempt returns how often the record has been tried, this time included. A punctuation on stream
+// time has the attempts of its record, because the two are tried together. A wall-clock punctuation
+// has its own.
 func (c *Context) Attempt() int { return c.graph.in.Attempt }
 
 // StreamTime returns the task's stream time in milliseconds since the epoch: the largest timestamp
-// so far, that of the record at work included; [state.NoTime] in a punctuation by the wall clock
-// before the first record. Expiry goes by it, and never by a clock, so that a replay gives the same
+// so far, including the record at work. It is [state.NoTime] in a wall-clock punctuation before the
+// first record. Expiry follows stream time, and never a clock, so that a replay gives the same
 // state.
 func (c *Context) StreamTime() int64 { return c.graph.in.StreamTime }
 
 // AppendTime returns when the broker appended the record at work to its topic, in milliseconds
-// since the epoch. It is false where nobody knows: where timestamps are those of the producers
-// (message.timestamp.type=CreateTime), and in a punctuation, or of a record that was kept back
-// ([TakeUp]).
+// since the epoch. It is false if that is unknown: for topics with timestamps of the producers
+// (message.timestamp.type=CreateTime), in a punctuation, and for a deferred record ([TakeUp]).
 func (c *Context) AppendTime() (ms int64, ok bool) {
 	in := &c.graph.in
 	if c.graph.firing != nil || c.graph.takenUp || in.TimestampType != graph.LogAppendTime {
@@ -288,8 +284,8 @@ func (c *Context) AppendTime() (ms int64, ok bool) {
 	return in.Timestamp, true
 }
 
-// Process is the short form of a node with one store, of any kind, and one outlet: f handles a
-// record and emits what it likes.
+// Process is the short form of a node with one store, of any kind, and one outlet. f handles a
+// record and may emit records.
 func Process[K, V, S, K2, V2 any](
 	s Stream[K, V], name string, store Store[S],
 	f func(c *Context, store S, r Record[K, V], emit Emit[K2, V2]) error,

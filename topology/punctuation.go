@@ -12,25 +12,25 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// Punctuator is what a node does when a schedule fires, with no record of its own. It may do what a
-// [Handler] may: read, write and scan stores, emit, and count. What it writes and emits stands or
-// falls together.
+// Punctuator is what a node does when a schedule fires, without a record. Like a [Handler] it may
+// read, write and scan stores, emit, and count. All its writes and outputs succeed or fail
+// together.
 //
-// A record that it builds from nothing takes over at as its timestamp if Timestamp is 0, has no
-// headers but its own, and no [Record.Source]. It is in the mode of the application, whatever the
-// record says that has moved the time.
+// A record that the punctuator builds from nothing has at as its timestamp if Timestamp is 0, only
+// its own headers, and no [Record.Source]. Its mode is that of the application, even if the record
+// that moved the time has another mode.
 type Punctuator func(c *Context, at time.Time) error
 
 // OnStreamTime makes f run whenever the task's stream time passes a multiple of every, counted from
-// the epoch: in the turn of the record that moved the stream time there, after all nodes have
-// handled it. at is the newest multiple that was passed, so a jump over several of them makes f run
-// once. The first record of a task only sets the time and fires nothing; so does a record that
-// fails. Where no records come, time stands still.
+// the epoch. f runs together with the record that moved the stream time, after all nodes have
+// handled that record. at is the newest multiple that was passed, so a jump over several of them
+// makes f run once. The first record of a task only sets the time and fires nothing. A record that
+// fails fires nothing either. Without records time stands still.
 //
-// The record and the punctuations that it fires are one unit. If one of them fails, nothing of the
-// unit is left, and the [Policy] of the node that failed decides whether the record is tried again;
-// a dead letter is not among the choices, because the record is not to blame: the task stops
-// instead.
+// The record and the punctuations that it fires are one unit. If one of them fails, the whole unit
+// is undone, and the [Policy] of the node that failed decides whether the record is tried again. A
+// punctuation never makes the record a dead letter, because the record did not cause the failure:
+// the task stops instead.
 //
 // Several schedules fire in the order of the names of their nodes, and those of one node as
 // declared. The schedule has no state beside the task's stream time, so that a restart neither
@@ -44,12 +44,12 @@ func (t *Setup) OnStreamTime(every time.Duration, f Punctuator) {
 	}
 }
 
-// OnWallClock makes f run when the wall clock has moved on by every, for the first time that long
-// after the task was opened, whether records come or not. at is what the clock shows: in
-// milliseconds, UTC. After a stall f runs once, and then again in step with the opening.
+// OnWallClock makes f run each time the wall clock has advanced by every, first that long after the
+// task was opened, whether records come or not. at is the time of the clock, in milliseconds, UTC.
+// After a stall f runs once, and then again at multiples of every after the opening.
 //
-// What f does is committed like the work of a record. If f fails, nothing of it is left, and the
-// [Policy] of the node that failed decides whether it is tried again, with the same at; where the
+// The work of f is committed like the work of a record. If f fails, its work is undone, and the
+// [Policy] of the node that failed decides whether f is tried again, with the same at. If the
 // policy says dead letter, the task stops.
 //
 // This is the only way in which user code gets to see a clock. at is kept with the work of the
@@ -166,9 +166,9 @@ func (g *Graph) fire(s *schedule, at time.Time) {
 	}
 }
 
-// Punctuation is one firing of a schedule of the wall clock: what [Graph.Due] hands to the runtime,
-// and the runtime to [Graph.Punctuate]. It is a value that may be kept in a journal and played
-// again as long as the graph lives.
+// Punctuation is one firing of a wall-clock schedule. [Graph.Due] returns it to the runtime, which
+// passes it to [Graph.Punctuate]. It is a value: the runtime may keep it in a journal and run it
+// again for as long as the graph lives.
 type Punctuation struct {
 	// At is the clock value that the user code gets, in milliseconds and UTC.
 	At time.Time
@@ -184,17 +184,17 @@ type Punctuation struct {
 	release *release
 }
 
-// IsRelease reports whether the next record of a parked key is tried, and no schedule fires.
+// IsRelease reports whether the punctuation tries the next record of a parked key, and is no firing
+// of a schedule.
 func (p *Punctuation) IsRelease() bool { return p.release != nil }
 
-// Due returns the schedule of the wall clock that has been due for the longest time at now, if
-// there is one, and plans its next firing: the first moment after now that is a multiple of the
-// interval away from when the graph was made. The caller asks until ok is false.
+// Due returns the wall-clock schedule that has been due for the longest time at now, if there is
+// one. It plans the next firing of that schedule: the first moment after now at a multiple of the
+// interval after the graph was made. The caller calls Due until ok is false.
 //
-// What is taken is taken: the punctuation lies with the caller from then on, through retries and
-// aborts. The plan goes by the difference between now and what [GraphConfig.Now] returned when the
-// graph was made. If both come from [time.Now], setting the clock neither holds a schedule up nor
-// fires it early.
+// The caller then owns the punctuation, through retries and aborts. The plan uses the difference
+// between now and the result of [GraphConfig.Now] when the graph was made. If both come from
+// [time.Now], setting the clock neither delays a schedule nor fires it early.
 func (g *Graph) Due(now time.Time) (p Punctuation, ok bool) {
 	var due *schedule
 	for _, s := range g.onWallClock {
@@ -213,8 +213,8 @@ func (g *Graph) Due(now time.Time) (p Punctuation, ok bool) {
 	}, true
 }
 
-// NextDue returns when Due has something to return next. ok is false if there are no schedules of
-// the wall clock.
+// NextDue returns when Due has its next punctuation. ok is false if there are no wall-clock
+// schedules.
 func (g *Graph) NextDue() (at time.Time, ok bool) {
 	next := time.Duration(math.MaxInt64)
 	for _, s := range g.onWallClock {
@@ -223,9 +223,9 @@ func (g *Graph) NextDue() (at time.Time, ok bool) {
 	return g.made.Add(next), len(g.onWallClock) > 0
 }
 
-// Punctuate runs one punctuation and returns what is to become of it. Like [Graph.Process] it marks
-// a savepoint of the state first, reverts to it unless the verdict is Accept, and never panics
-// because of user code. The same punctuation over the same state does the same again.
+// Punctuate runs one punctuation and returns the verdict about it. Like [Graph.Process] it marks a
+// savepoint of the state first, reverts to it unless the verdict is Accept, and never panics
+// because of user code. The same punctuation over the same state has the same result.
 //
 // The verdict is Accept, Retry or Stop. Accept: outputs and state writes join the round; if there
 // are none, and no counts, nothing needs to be committed. Retry: it is played again after Backoff

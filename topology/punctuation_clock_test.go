@@ -148,7 +148,7 @@ func TestQuietPunctuation(t *testing.T) {
 	}
 }
 
-// TestForeignPunctuation: one that another graph made, or nobody, does not run.
+// TestForeignPunctuation: a graph runs no punctuation that it has not made.
 func TestForeignPunctuation(t *testing.T) {
 	declare := func(s *topology.Setup, emit topology.Emit[string, string], counts state.KeyValue[string, int64]) {
 		s.OnWallClock(time.Second, mark("mark", emit, counts))

@@ -2,10 +2,10 @@ package topology
 
 import "fmt"
 
-// Copartitioned returns s with the promise that all records of one key are in one partition,
-// although an operator before it may have changed the key: because it has kept the key, or because
-// the new one is a part of the old one by which the topic is partitioned. Where state is kept by
-// key, Build believes it. Where it is not true, a key has its state in several tasks, each with a
+// Copartitioned returns s with the promise of the program that all records of one key are in one
+// partition, although an earlier operator may have changed the key. This holds if the operator kept
+// the key, or if the new key is the part of the old one that decides the partition. Operators that
+// keep state by key rely on it. If it is false, several tasks have state of one key, each from a
 // part of its records.
 //
 // Write [Stream.Repartition] if in doubt.
@@ -30,16 +30,16 @@ func (n *Node[K, V]) Keyed() *Node[K, V] {
 }
 
 // Rekeys says that n emits records under other keys than those by which they are partitioned, and
-// returns n. Without it the outlets of a node are taken to have the keys of the stream that it
-// gets. It goes before the first outlet is used.
+// returns n. Without it, Build assumes that the outlets of a node have the keys of its input
+// stream. Call it before the first outlet is used.
 func (n *Node[K, V]) Rekeys() *Node[K, V] {
 	n.node.rekeyed = n.node
 	return n
 }
 
-// checkKeyed notes a mistake if n keeps state by a key that may be in several partitions, because
-// the node by has changed it, if that is not nil. Kafka Streams sends such a stream through a topic
-// of its own by itself; here the topic has a name, which only the user can give.
+// checkKeyed reports a mistake if n keeps state by a key that may be in several partitions, because
+// the node by (if not nil) has changed it. Kafka Streams repartitions such a stream by itself. Here
+// the internal topic needs a name from the user.
 func (b *Builder) checkKeyed(n, by *node) {
 	if by != nil {
 		b.mistakeAt(n.pos, n.name, fmt.Errorf("the key may have been changed by node %s (%s:%d), so that the "+

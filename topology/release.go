@@ -22,8 +22,8 @@ type release struct {
 	refusedAt int64
 }
 
-// Tried returns where the record was read that a release has tried when it was last played; ok is
-// false if it has tried none, or if p is no release.
+// Tried returns the position of the record that the last run of a release has tried. ok is false if
+// it has tried none, or if p is no release.
 func (p *Punctuation) Tried() (topic string, partition int32, offset int64, ok bool) {
 	r := p.release
 	if r == nil || !r.tried {
@@ -32,18 +32,18 @@ func (p *Punctuation) Tried() (topic string, partition int32, offset int64, ok b
 	return r.parking.topic, r.parking.graph.id.Partition, r.offset, true
 }
 
-// Refuse is [Graph.Refuse] for the record that a release has tried: when p is played again and
-// comes to that record, it is not processed, and goes to its error policy. Where the policy says
-// Park or Delay, it becomes a dead letter. what quotes nothing of the record. It does nothing if
-// nothing was tried.
+// Refuse is [Graph.Refuse] for the record that a release has tried. When p runs again and comes to
+// that record, it does not process the record, and applies the record's error policy. Where the
+// policy says Park or Delay, the record becomes a dead letter. what quotes nothing of the record.
+// Refuse does nothing if p has tried no record.
 func (p *Punctuation) Refuse(what string) {
 	if r := p.release; r != nil && r.tried {
 		r.refused, r.refusedAt = what, r.offset
 	}
 }
 
-// Refused reports whether Refuse was called for the record that a release has tried: what came of
-// its policy then is refused now.
+// Refused reports whether Refuse was called for the record that a release has tried. Then the
+// cluster has refused the result of its policy too.
 func (p *Punctuation) Refused() bool {
 	r := p.release
 	return r != nil && r.tried && r.refused != "" && r.refusedAt == r.offset

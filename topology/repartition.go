@@ -16,9 +16,9 @@ type repartitionOption func(ref *topicRef) error
 
 func (o repartitionOption) applyRepartition(ref *topicRef) error { return o(ref) }
 
-// Partitions sets the number of partitions of a repartition topic. Without it the topic has as many
-// as it needs: those of the topics that are read together with it, or the largest number among the
-// sources that feed it.
+// Partitions sets the number of partitions of a repartition topic. Without it the topic has the
+// number of the topics that are read together with it, or the largest number among the sources that
+// feed it.
 func Partitions(n int32) RepartitionOption {
 	return repartitionOption(func(ref *topicRef) error {
 		if n < 1 {
@@ -29,10 +29,10 @@ func Partitions(n int32) RepartitionOption {
 	})
 }
 
-// Repartition sends the stream through a topic of its own, <application>-<name>-repartition, so
-// that all records with one key meet in one task again after the key has changed. What follows is
-// another subtopology, unless a store or another source ties it to this one. There the records come
-// from that topic ([Record.Source]), unless they keep what they came from before ([KeepOrigin]).
+// Repartition sends the stream through an internal topic, <application>-<name>-repartition. So all
+// records with one key are in one task again after the key has changed. The operators behind it are
+// another subtopology, unless a store or another source connects both. [Record.Source] of records
+// behind it is the position in that topic, unless they keep their origin ([KeepOrigin]).
 //
 // Keys and values are written with the codecs of the topic that the stream comes from. If that
 // topic has keys or values of another Go type, Build reports a mistake: [RepartitionWith] takes the
@@ -53,10 +53,10 @@ func RepartitionWith[K, V any](
 }
 
 // GroupBy gives each record the key that f returns, and sends it through a repartition topic of
-// that name. So an aggregation of the new key sees all records of the key. It is [SelectKey] and
-// [Stream.Repartition] in one. The node that selects is called <name>-key. Values are written with
-// the codec of the topic that the stream comes from. If that topic has values of another Go type,
-// Build reports a mistake: write SelectKey and [RepartitionWith] then.
+// that name. So an aggregation of the new key sees all records of the key. It combines [SelectKey]
+// and [Stream.Repartition]. The node that selects is called <name>-key. Values are written with the
+// codec of the topic that the stream comes from. If that topic has values of another Go type, Build
+// reports a mistake: write SelectKey and [RepartitionWith] then.
 func GroupBy[K, V, K2 any](
 	s Stream[K, V], name string, key schemas.Codec[K2], f func(key K, value V) (K2, error), opts ...RepartitionOption,
 ) Stream[K2, V] {

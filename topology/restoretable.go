@@ -10,36 +10,42 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// RestoreFromTopic has the store of a [TableFrom] restored from the topic that the table is read
-// from, so that it needs no changelog: no record of the table is written a second time. What is
-// restored is the table as it was processed, up to the committed offset and no further, also if the
-// topic is compacted; where that cannot be shown the task stops instead.
+// RestoreFromTopic restores the store of a [TableFrom] from the topic of the table. So the store
+// needs no changelog, and no record of the table is written a second time. A restore gives the
+// table as it was processed, exactly up to the committed offset, also if the topic is compacted. If
+// a restore cannot prove that, the task stops.
 //
-// What is asked for in exchange:
+// The conditions:
 //
-//   - Of the topic: all its records from offset 0 on, in the format of Kafka 0.11 and later. With
-//     cleanup.policy delete, retention.ms and retention.bytes of -1; with compact, a
-//     min.compaction.lag.ms and a delete.retention.ms of an hour at least. While an application is
-//     behind by more than four fifths of the lag, a disk that is lost cannot be restored. Start and
-//     every restore look at it. It keeps its number of partitions: one that is added gets keys
-//     whose rows are in the table of another, and there is no changelog that would show that it is
-//     new.
-//   - Of failures: a record of the topic that cannot be decoded can be a dead letter, as ever; in a
-//     compacted topic it takes the place of the value before it, so that a disk that is lost cannot
-//     be restored until its key is written again. One that fails behind its source stops the task,
-//     whatever the policy: a dead letter leaves nothing in the table, and the topic has the record.
-//     So does one with a timestamp that is further ahead of the clock than
-//     GraphConfig.MaxFutureTimestamp allows, until the clock has come up or the application runs
-//     with a larger limit, or none: a restore does not ask what time it was. A [HeaderMode] without
-//     a mode that a record can have stops nothing: the record is processed in the mode [Replay],
-//     and counted as invalid-mode.
-//   - Of the program: the codecs make the same of the same bytes for as long as there are records.
-//     In a compacted topic keys have the bytes that their codec writes: to compaction, two byte
-//     forms of one key are two keys. Once the table has taken another form, such as JSON with
-//     spaces, a disk that is lost cannot be restored if compaction has taken records out. The
-//     source begins with the first record, and goes by the timestamps of the topic ([EventTime] and
-//     [StreamTimeForInvalid] are mistakes). No node but the table's own writes to the store, so
-//     only joins may name it.
+//   - The topic has all its records from offset 0 on, in the format of Kafka 0.11 and later. With
+//     cleanup.policy delete it needs retention.ms and retention.bytes of -1. With compact it needs
+//     a min.compaction.lag.ms and a delete.retention.ms of at least an hour. While an application
+//     is behind by more than four fifths of min.compaction.lag.ms, a lost disk cannot be restored.
+//     Start and every restore check the settings. The number of partitions must not change: keys of
+//     an added partition have their rows in the table of another one, and without a changelog
+//     nothing shows that the partition is new.
+//
+//   - Failures: a record of the topic that cannot be decoded can become a dead letter, as always.
+//     In a compacted topic it replaces the earlier value of its key, so a lost disk cannot be
+//     restored until the key is written again.
+//
+//     A record that fails behind its source stops the task under every policy: a dead letter would
+//     leave the table without a record that the topic has.
+//
+//     A record whose timestamp is further ahead of the clock than GraphConfig.MaxFutureTimestamp
+//     also stops the task, until the clock has caught up or the application runs with a larger
+//     limit or none. A restore does not know what time it was.
+//
+//     An invalid [HeaderMode] stops nothing: the record is processed in the mode [Replay], and
+//     counted as invalid-mode.
+//
+//   - The program: the codecs decode the same bytes to the same values for as long as there are
+//     records. In a compacted topic keys must have the bytes that their codec writes: for
+//     compaction, two encodings of one key are two keys. If the topic has keys in another form,
+//     such as JSON with spaces, a lost disk cannot be restored after compaction has removed
+//     records. The source begins with the first record and uses the timestamps of the topic
+//     ([EventTime] and [StreamTimeForInvalid] are mistakes). Only the table's own node writes to
+//     the store, so only joins may name it.
 //
 // To add or remove the option of a store that has been in use takes `onceward rebuild from-input`,
 // or another name for the store. Offsets of such a task are not moved by operators in another way.

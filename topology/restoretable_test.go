@@ -210,9 +210,9 @@ func TestInvalidModeOfItsTopic(t *testing.T) {
 	}
 }
 
-// TestUnreadableNow: an error of a codec that may pass is none of the record, so that a restore
-// does not leave the record out.
-func TestUnreadableNow(t *testing.T) {
+// TestTransientCodecErrorStopsRestore: a transient error of a codec is not an error of the record, so a restore does
+// not leave the record out.
+func TestTransientCodecErrorStopsRestore(t *testing.T) {
 	b := topology.NewBuilder("tables")
 	topic := topology.Topic("prices", schemas.String(), failingCodec{topology.Transient})
 	topology.TableFrom(b, topic, topology.TimestampedStore("t", schemas.String(), failingCodec{}), topology.RestoreFromTopic())

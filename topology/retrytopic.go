@@ -9,20 +9,22 @@ import (
 
 // RetryTopics gives a source delayed retry topics, one for each delay:
 // <application>-<topic>.retry-<delay>-repartition. A record that fails with an error whose [Policy]
-// is Delay goes to the first of them, after its second failure to the second, and so on; the last
-// one serves all further attempts. Its task reads it again once the delay is over, from the same
-// partition, and processes it as if it had just been read from its source: with the position,
-// timestamp and headers that it had there, and with its attempts, which the record carries.
+// is Delay goes to the first retry topic, after its second failure to the second, and so on. The
+// last one serves all further attempts.
+//
+// The same task reads the record again once the delay is over, from the same partition. It
+// processes the record as if it had just been read from its source: with the original position,
+// timestamp and headers, and with its attempts, which the record carries.
 //
 // Everything else goes on meanwhile, the later records of the same key included: the order is given
 // up. Where it counts, keys are parked instead ([ParkKeys]).
 //
-// The topics are internal ones, as a repartition topic is: created, and purged behind what is
-// committed. A record that is too large for one with what is noted beside it becomes a dead letter
-// instead, or stops the task without a dead-letter topic.
+// Retry topics are internal topics: created by the application, and purged behind the committed
+// offsets. A record that is too large for its retry topic becomes a dead letter, or stops the task
+// if there is no dead-letter topic. Its size there includes the stored attempts and position.
 //
-// A delay is in whole milliseconds, and none is there twice. Keep the option, without the policies,
-// until the topics are empty.
+// Delays are whole milliseconds, and all different. Keep the option, without the policies, until
+// the topics are empty.
 func RetryTopics(delays ...time.Duration) SourceOption {
 	return sourceOption(func(s *sourceSettings) { s.delays = delays })
 }
@@ -52,8 +54,8 @@ func (n *node) addRetryTopics(b *Builder, delays []time.Duration) {
 	}
 }
 
-// checkAgain looks for policies that could not be carried out: every source from which records come
-// to a node that parks or delays needs the store, or the topics.
+// checkAgain reports policies without the means for them: each source of a node that parks or
+// delays needs the store or the topics.
 func (b *Builder) checkAgain() {
 	for _, s := range divide(b.nodes) {
 		for _, action := range []Action{Park, Delay} {

@@ -93,9 +93,10 @@ func (d *delayed) advance(by time.Duration) {
 	}
 }
 
-// TestG1Delayed: a record that fails is read again after each delay, as the record that it was, and
-// nobody waits for it; in the end it dies with its whole history.
-func TestG1Delayed(t *testing.T) {
+// TestDelayedRecordIsReadAgain: a record that fails is read again after each delay, with its
+// original position, and no other record waits for it. After the last attempt the dead letter has
+// its whole history. Requirement G1.
+func TestDelayedRecordIsReadAgain(t *testing.T) {
 	d := newDelayed(t, 4)
 	d.broken["a1"], d.broken["b1"] = errBroken, errBroken
 	d.pipe("a=a1", "a=a2", "b=b1")
@@ -138,8 +139,9 @@ func TestG1Delayed(t *testing.T) {
 	}
 }
 
-// TestG1DelayedTooLarge: what a retry topic does not take becomes a dead letter at once.
-func TestG1DelayedTooLarge(t *testing.T) {
+// TestRecordTooLargeToDelayDies: a record that does not fit into a retry topic becomes a dead
+// letter at once. Requirement G1.
+func TestRecordTooLargeToDelayDies(t *testing.T) {
 	d := newDelayed(t, 4, topologytest.MaxMessageBytes("app-in.retry-1s-repartition", 300))
 	long := strings.Repeat("x", 300)
 	d.broken[long] = errBroken
@@ -150,9 +152,9 @@ func TestG1DelayedTooLarge(t *testing.T) {
 	}
 }
 
-// TestG1DelayedForeign: a record that somebody else wrote to a retry topic is poison, and becomes a
-// dead letter of that topic.
-func TestG1DelayedForeign(t *testing.T) {
+// TestForeignRecordInRetryTopicDies: a record that another program wrote to a retry topic is
+// poison, and becomes a dead letter of that topic. Requirement G1.
+func TestForeignRecordInRetryTopicDies(t *testing.T) {
 	for _, header := range []string{
 		"", "1 2 3", "1 2 3 4 x", "1 2 3 4 0 0", "-1 2 3 4 0", "0 2 3 4 0", "1073741825 2 3 4 0", "9223372036854775808 2 3 4 0",
 		"1 253402300800000 3 4 0", "1 -62167219200001 3 4 0", "1 2 -3 4 0", "1 2 3 9223372036854775808 0", "1 2 3 4 -1", "1 2 3 4 2",
@@ -173,7 +175,7 @@ func TestG1DelayedForeign(t *testing.T) {
 			t.Fatalf("%q: %+v, %v", header, letters, err)
 		}
 	}
-	// What is taken may be as large as it can, and the letter can be read.
+	// The largest accepted record still has a readable dead letter.
 	for _, header := range []string{
 		"1073741824 253402300799999 9223372036854775807 9223372036854775807 1", "4 -62167219200000 0 -9223372036854775808 0",
 	} {
@@ -191,9 +193,9 @@ func TestG1DelayedForeign(t *testing.T) {
 	}
 }
 
-// TestG1DelayedAndParked: a record that was delayed joins the queue of its key if that was parked
-// meanwhile.
-func TestG1DelayedAndParked(t *testing.T) {
+// TestDelayedRecordJoinsParkedKey: a record that was delayed joins the queue of its key if that was
+// parked meanwhile. Requirement G1.
+func TestDelayedRecordJoinsParkedKey(t *testing.T) {
 	b := topology.NewBuilder("app", topology.OnError(topology.Transient, delayPolicy(9)),
 		topology.OnError(topology.Overload, parkPolicy(0, 0)),
 		topology.DeadLetters("dead"))
@@ -227,9 +229,9 @@ func TestG1DelayedAndParked(t *testing.T) {
 	}
 }
 
-// TestG1DelayMistakes: what could not be carried out is found when the topology is built; what is
-// declared is there.
-func TestG1DelayMistakes(t *testing.T) {
+// TestDelayMistakes: Build reports a policy without the means for it; the declared topics exist.
+// Requirement G1.
+func TestDelayMistakes(t *testing.T) {
 	mistake := func(want string, policy topology.Policy, opts ...topology.SourceOption) {
 		t.Helper()
 		b := topology.NewBuilder("app", topology.OnError(topology.Transient, policy))

@@ -7,14 +7,13 @@ import (
 	"github.com/onceward/onceward/schemas"
 )
 
-// IntoOneOf writes each record to the one of the topics that choose returns: which topic is decided
-// by the record, and which topics there are when the topology is declared. So they can be looked at
-// before anything runs, their number of partitions stays the same while a round is tried again, and
-// a record cannot invent a topic. A topic that is none of them, or an error, fails the record; the
-// class of the former is Config.
+// IntoOneOf writes each record to the topic that choose returns. The record decides which topic;
+// the declaration decides which topics exist. So the runtime can check the topics before it runs,
+// their numbers of partitions stay the same while a round is tried again, and a record cannot
+// invent a topic. A record fails if choose returns an error, or another topic (class Config).
 //
-// The node has one sink for each topic, named after both: <name>.<topic>. What is said of
-// [Stream.Into] holds for each.
+// The node has one sink for each topic, named after both: <name>.<topic>. The rules of
+// [Stream.Into] hold for each sink.
 func (s Stream[K, V]) IntoOneOf(
 	name string, choose func(r Record[K, V]) (TopicOf[K, V], error), topics []TopicOf[K, V], opts ...NodeOption,
 ) {
@@ -60,4 +59,4 @@ func (s Stream[K, V]) IntoOneOf(
 }
 
 // errOtherTopic does not name the topic, which may be made of the record.
-const errOtherTopic = schemas.Reason("the topic that was chosen is none of those that IntoOneOf was given")
+const errOtherTopic = schemas.Reason("the chosen topic is not in the list of IntoOneOf")

@@ -6,9 +6,9 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// SessionTable is the table of an aggregation in sessions: one entry for each key and session. As a
-// table it has a change for each session that a record changes, while the session takes records.
-// [SessionTable.Closed] has the values that sessions end with.
+// SessionTable is the table of an aggregation in sessions: one entry for each key and session.
+// While a session takes records, each record makes a change for each session that it changes.
+// [SessionTable.Closed] has the last values of sessions.
 type SessionTable[K, V any] struct {
 	Table[Windowed[K], V]
 	closing *closing[K, V]
@@ -37,10 +37,9 @@ func CountSessions[K, V any](
 		func(_ K, a int64, _ bool, b int64) (int64, error) { return a + b, nil }, partOf(s, true, counting[K, V]))
 }
 
-// ReduceSessions returns the table of what f makes of the values of each session. The first value
-// of a session stands for itself. f combines the values of sessions that become one, in the order
-// of their ends, and then that of the record. It may return [ErrRemove] for the value of the record
-// only.
+// ReduceSessions returns a table with one value for each session. The first value of a session is
+// taken as it is. f combines the values of sessions that merge, in the order of their ends, and
+// then the value of the record. It may return [ErrRemove] for the value of the record only.
 func ReduceSessions[K, V any](
 	s Stream[K, V], w SessionWindows, store Store[state.Session[K, V]], f func(a, b V) (V, error), opts ...NodeOption,
 ) SessionTable[K, V] {
@@ -54,10 +53,10 @@ func ReduceSessions[K, V any](
 		partOf(s, f != nil, reducing(func(sofar V, r Record[K, V]) (V, error) { return f(sofar, r.Value) })))
 }
 
-// AggregateSessions returns the table of what fold makes of the records of each session, as
-// [Aggregate] does. merge combines the aggregate so far, which begins as what initial returns, with
-// that of each session that the record belongs to, in the order of their ends. fold then adds the
-// record; it may return [ErrRemove].
+// AggregateSessions returns a table with the result of fold over the records of each session, as
+// [Aggregate] does. merge starts with the result of initial. It adds the aggregate of each session
+// that the record belongs to, in the order of their ends. fold then adds the record; it may return
+// [ErrRemove].
 func AggregateSessions[K, V, A any](
 	s Stream[K, V], w SessionWindows, store Store[state.Session[K, A]], initial func() A,
 	fold func(sofar A, r Record[K, V]) (A, error), merge func(key K, a, b A) (A, error), opts ...NodeOption,

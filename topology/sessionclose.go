@@ -7,15 +7,15 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// Closed returns the stream of the values that sessions end with: one record for each session. A
-// session closes when the stream time of the node has passed its end by more than the gap and the
-// grace. Sessions close in the order of their ends, and of the bytes of their keys. Timestamp,
-// headers and mode of the record are as with [WindowedTable.Closed]. A session whose entry was
-// removed has no record. As long as no record comes that moves the stream time on, nothing closes.
+// Closed returns the stream of the last values of sessions: one record for each session. A session
+// closes when the stream time of the node has passed its end by more than the gap and the grace.
+// Sessions close in the order of their ends, and of the bytes of their keys. Timestamp, headers and
+// mode of the record are as with [WindowedTable.Closed]. A session whose entry was removed has no
+// record. Nothing closes until a record moves the stream time.
 //
-// It is what Kafka Streams' EmitStrategy.onWindowClose does. It needs a second store, named like
-// the first with "-closing" behind it. A session that is open when a running application gets its
-// first use of Closed is in it after its next record only.
+// It corresponds to EmitStrategy.onWindowClose of Kafka Streams. It needs a second store, named
+// like the first with the suffix "-closing". A session that is open when a running application gets
+// its first use of Closed enters that store only with its next record.
 func (t SessionTable[K, V]) Closed() Stream[Windowed[K], V] {
 	return t.closing.stream(t.builder("Closed"))
 }
@@ -80,8 +80,7 @@ func (x *sessionCloser[K, V]) replace(c *Context, others []state.SessionEntry[K,
 	return x.index.Put(row, mode)
 }
 
-// close passes on the sessions that are closed at the stream time now and were not at the one
-// before.
+// close emits the sessions that have closed since the stream time before.
 func (x *sessionCloser[K, V]) close(c *Context, before, now int64) error {
 	from, to := int64(0), now-x.after
 	if before > x.after { // what was closed earlier is deleted, and need not be walked over
@@ -101,7 +100,7 @@ func (x *sessionCloser[K, V]) close(c *Context, before, now int64) error {
 	return nil
 }
 
-// pass passes on one session, of a row of the index and its value.
+// pass emits one session, from a row of the index and its value.
 func (x *sessionCloser[K, V]) pass(c *Context, row, mode []byte) error {
 	n := len(row) - startBytes
 	if n < startBytes {

@@ -12,8 +12,8 @@ type Header = graph.Header
 // Failure is why a record failed: see [Context.Try].
 type Failure = graph.Failure
 
-// A Class says what kind of failure an error is. The set is closed, because every class has a
-// reaction of its own: see [Policy] for the defaults. The zero Class is no class.
+// A Class is the kind of an error. The set is closed, because every class has its own reaction: see
+// [Policy] for the defaults. The zero Class is no class.
 type Class = graph.Class
 
 // The classes.
@@ -38,7 +38,7 @@ const (
 	Fatal = graph.Fatal
 )
 
-// Action is what becomes of a record that failed: see [Policy].
+// Action is the reaction to a failed record: see [Policy].
 type Action = graph.Action
 
 // The actions of a [Policy].

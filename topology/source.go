@@ -53,16 +53,16 @@ func StartAt(t time.Time) SourceOption {
 }
 
 // KeepDeadLetterHeaders shows the dead-letter headers of input records to the topology, and so
-// passes them on. It is for topologies that read a dead-letter topic. Other sources hide them: what
-// is made of a redriven record is no dead letter. See [graph.ParseDeadLetter].
+// passes them on. It is for topologies that read a dead-letter topic. Other sources hide them,
+// because the output of a redriven record is no dead letter. See [graph.ParseDeadLetter].
 func KeepDeadLetterHeaders() SourceOption {
 	return sourceOption(func(s *sourceSettings) { s.keepDeadLetterHeaders = true })
 }
 
 // SkipNullKeys leaves out records with a null key, and counts them as "null-key" of the source.
-// Otherwise a null key is a failure, unless the codec of the key is [Nullable]. What is left out
-// moves the stream time by its timestamp, but not by one for which a record with a key would be
-// refused, and not where the source has an [EventTime]: that is not asked.
+// Otherwise a null key is a failure, unless the codec of the key is [Nullable]. The timestamp of a
+// skipped record moves the stream time, unless a record with a key would fail because of it. In a
+// source with an [EventTime] it does not: the function is not called for skipped records.
 func SkipNullKeys() SourceOption {
 	return sourceOption(func(s *sourceSettings) { s.skipNullKeys = true })
 }
@@ -75,8 +75,8 @@ type sourceEntry struct {
 	stream, topic any
 }
 
-// From returns the stream of a topic's records. A topic is one source however often it is named,
-// with the same codecs and the same options each time.
+// From returns the stream of a topic's records. Several calls for one topic give one source; each
+// call needs the same codecs and the same options.
 func From[K, V any](b *Builder, t TopicOf[K, V], opts ...SourceOption) Stream[K, V] {
 	if b == nil {
 		panic("topology: From(" + t.name + ") without a Builder; NewBuilder makes one")

@@ -77,7 +77,7 @@ func (g *Graph) failTurn(n *node, err error) error {
 	return g.fail(g.node, errRecovered)
 }
 
-// Filter passes on the records for which keep returns true.
+// Filter emits the records for which keep returns true.
 func (s Stream[K, V]) Filter(
 	name string, keep func(r Record[K, V]) (bool, error), opts ...NodeOption,
 ) Stream[K, V] {
@@ -94,8 +94,9 @@ func (s Stream[K, V]) Filter(
 		})
 }
 
-// Peek calls see with every record and passes the record on. It is for looking: an effect outside
-// of the topology is not part of the transaction, and happens again when the record does.
+// Peek calls see with every record and emits the record. It is for reading only: an effect outside
+// of the topology is not part of the transaction, and happens again if the record is processed
+// again.
 func (s Stream[K, V]) Peek(name string, see func(r Record[K, V]) error, opts ...NodeOption) Stream[K, V] {
 	return addStep(s, name, "Peek", see != nil, opts,
 		func(g *Graph, n *node, next Emit[K, V]) Emit[K, V] {
@@ -163,7 +164,7 @@ func Map[K, V, K2, V2 any](
 		}).rekeys()
 }
 
-// MapValues passes on each record with the value that f makes of its value.
+// MapValues emits each record with the value that f returns for its value.
 func MapValues[K, V, V2 any](
 	s Stream[K, V], name string, f func(value V) (V2, error), opts ...NodeOption,
 ) Stream[K, V2] {
@@ -180,8 +181,8 @@ func MapValues[K, V, V2 any](
 		})
 }
 
-// MapValuesWithRecord is [MapValues] for a value that is made of more than the value before it: of
-// the key, the timestamp, the headers or the position of the record.
+// MapValuesWithRecord is [MapValues] for a function that needs more than the value: the key, the
+// timestamp, the headers or the position of the record.
 func MapValuesWithRecord[K, V, V2 any](
 	s Stream[K, V], name string, f func(r Record[K, V]) (V2, error), opts ...NodeOption,
 ) Stream[K, V2] {
@@ -198,8 +199,8 @@ func MapValuesWithRecord[K, V, V2 any](
 		})
 }
 
-// MapHeaders passes on each record with the headers that f returns, whose slice f gives away. The
-// key stays, and with it the task of the record.
+// MapHeaders emits each record with the headers that f returns. f must not use the slice
+// afterwards. Key and task of the record stay the same.
 func MapHeaders[K, V any](
 	s Stream[K, V], name string, f func(r Record[K, V]) ([]Header, error), opts ...NodeOption,
 ) Stream[K, V] {
@@ -217,8 +218,8 @@ func MapHeaders[K, V any](
 }
 
 // SelectKey passes on each record with the key that f returns. It does not move the record to
-// another task: use [Stream.Repartition] before state is kept by the new key. Where an operator of
-// this package keeps state by key after it without one, Build refuses: see [Stream.Copartitioned].
+// another task: use [Stream.Repartition] before state is kept by the new key. Without Repartition,
+// Build refuses operators of this package that keep state by key: see [Stream.Copartitioned].
 func SelectKey[K, V, K2 any](
 	s Stream[K, V], name string, f func(r Record[K, V]) (K2, error), opts ...NodeOption,
 ) Stream[K2, V] {
@@ -235,8 +236,8 @@ func SelectKey[K, V, K2 any](
 		}).rekeys()
 }
 
-// FlatMap passes on every record that f emits, in that order. The error of emit is to be returned.
-// See [Record] for what a record built from nothing inherits. The key may be another one, as after
+// FlatMap emits every record that f emits, in that order. f must return the error of emit. See
+// [Record] for what a record built from nothing inherits. The key may be another one, as after
 // [SelectKey].
 func FlatMap[K, V, K2, V2 any](
 	s Stream[K, V], name string, f func(r Record[K, V], emit func(Record[K2, V2]) error) error,
@@ -254,8 +255,8 @@ func FlatMap[K, V, K2, V2 any](
 		}).rekeys()
 }
 
-// FlatMapValues passes on, for each record, one record for each value that f returns, in that order
-// and with the record's key.
+// FlatMapValues emits, for each record, one record for each value that f returns, in that order and
+// with the record's key.
 func FlatMapValues[K, V, V2 any](
 	s Stream[K, V], name string, f func(value V) ([]V2, error), opts ...NodeOption,
 ) Stream[K, V2] {

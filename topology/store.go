@@ -272,8 +272,8 @@ func (s *watchedStore) check(key, value []byte) error {
 	return err
 }
 
-// Put refuses what the changelog would refuse at commit time: an entry that is too large, a time
-// that is too far ahead of the clock. That is the fault of the record.
+// Put refuses an entry that the changelog would refuse at commit time: one that is too large, or
+// has a time too far ahead of the clock. The record fails.
 func (s *watchedStore) Put(key, value []byte) error {
 	record, err := s.record(state.Write{Key: key, Value: value})
 	if err != nil {
@@ -294,8 +294,8 @@ func (s *watchedStore) Put(key, value []byte) error {
 	return nil
 }
 
-// Delete refuses a key that is too large for the changelog, as Put does: the tombstone of a key
-// that was never there is a record too.
+// Delete refuses a key that is too large for the changelog, as Put does: the tombstone of a missing
+// key is a record too.
 func (s *watchedStore) Delete(key []byte) error {
 	record, err := s.record(state.Write{Key: key, Delete: true})
 	if err != nil {
@@ -335,9 +335,9 @@ func (s *watchedStore) fits(record state.ChangelogRecord) error {
 
 func (s *watchedStore) StreamTime() int64 { return s.bytes.StreamTime() }
 
-// Advance refuses a time that is too far ahead of the clock, as Put does: a stream time never goes
-// back, so that one bad clock would expire all that the store holds. It is the fault of the record,
-// which fails whatever is written next.
+// Advance refuses a time that is too far ahead of the clock, as Put does. A stream time never goes
+// back, so one wrong clock would expire everything in the store. The record fails, whatever it
+// writes next.
 func (s *watchedStore) Advance(ms int64) {
 	if err := s.graph.checkTimestamp(ms); err != nil {
 		_ = s.graph.fail(s.graph.node, err)

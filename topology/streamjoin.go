@@ -5,17 +5,17 @@ import (
 	"slices"
 )
 
-// JoinStreamTable passes on each record of a stream with the value that f makes of it and of the
-// row that the table has for its key. A record without a row ends there.
+// JoinStreamTable emits each record of a stream with the value that f returns for it and for the
+// row of its key in a table. A record without a row is dropped.
 //
-// The table is as it is when the record is processed. A task takes the records of both sides in the
-// order of their timestamps, as far as they have been fetched. A change of the table passes nothing
-// on. It joins with records that come after it. The stream and the topics of the table need the
-// same number of partitions and the same partitioner. Where an operator may have changed the key,
-// Build wants [Stream.Repartition] before the join; see [Stream.Copartitioned].
+// The join uses the table as it is when the record is processed. A task takes the records of both
+// sides in the order of their timestamps, as far as they have been fetched. A change of the table
+// emits nothing, and counts for later records. The stream and the topics of the table need the same
+// number of partitions and the same partitioner. If an operator may have changed the key, Build
+// requires [Stream.Repartition] before the join; see [Stream.Copartitioned].
 //
 // Records with a null key or a null value are left out, and counted as "null-key" and "null-value".
-// Timestamp and headers are those of the record of the stream. The join keeps nothing. It is the
+// Timestamp and headers are those of the record of the stream. The join stores nothing. It is the
 // join of KStream and KTable in Kafka Streams.
 func JoinStreamTable[K, V, T, V2 any](
 	s Stream[K, V], t Table[K, T], name string, f func(key K, value V, row T) (V2, error), opts ...NodeOption,
@@ -27,7 +27,7 @@ func JoinStreamTable[K, V, T, V2 any](
 	return j.add(s, t, name, "JoinStreamTable", opts)
 }
 
-// LeftJoinStreamTable is [JoinStreamTable] for all records: where the table has no row for the key,
+// LeftJoinStreamTable is [JoinStreamTable] for all records: if the table has no row for the key,
 // row is absent. A record with a null key has no row (KIP-962).
 func LeftJoinStreamTable[K, V, T, V2 any](
 	s Stream[K, V], t Table[K, T], name string, f func(key K, value V, row Option[T]) (V2, error), opts ...NodeOption,
@@ -68,7 +68,7 @@ func (j streamTableJoin[K, V, T, V2]) add(
 	return joined
 }
 
-// entry is what the node does with a record.
+// entry processes a record.
 func (j streamTableJoin[K, V, T, V2]) entry(t *Setup, rows getter[K, T], next Emit[K, V2]) Emit[K, V] {
 	gate := newGate[K, V](t, true)
 	nullKey := gate.nullKey
@@ -90,7 +90,7 @@ func (j streamTableJoin[K, V, T, V2]) entry(t *Setup, rows getter[K, T], next Em
 	}
 }
 
-// pass passes a record on with the row that it meets.
+// pass emits a record joined with its row.
 func (j streamTableJoin[K, V, T, V2]) pass(c *Context, r Record[K, V], row Option[T], next Emit[K, V2]) error {
 	if j.needRow && !row.ok {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// Suppression says how long a table holds its changes back: see [Table.Suppress]. It is made with
+// Suppression sets how long a table holds its changes back: see [Table.Suppress]. It is made with
 // [UntilTimeLimit], and is a value.
 type Suppression struct {
 	limit          time.Duration
@@ -58,14 +58,14 @@ func (s Suppression) check() error {
 	return nil
 }
 
-// Suppress returns the table with fewer changes: those of a key that come within the limit become
-// one. The first change of a key is held back until the stream time of the node, the largest
+// Suppress returns the table with fewer changes: it merges the changes of a key that come within
+// the limit. The first change of a key is held back until the stream time of the node, the largest
 // timestamp of its changes, has reached the timestamp of that change and the limit. Then the last
 // value of the key is emitted, with its timestamp. Changes are emitted in the order in which the
-// keys began to wait. As long as no record comes that moves the stream time on, nothing is emitted.
+// keys began to wait. Nothing is emitted until a record moves the stream time.
 //
-// The old value of a change is what the table had when it last emitted one of the key, and so is
-// what a join finds that looks into the table. The record has no headers but [HeaderMode] and no
+// The old value of a change is the value that was last emitted for the key. A join that looks up
+// the table finds that value too. The record has no headers but [HeaderMode] and no
 // [Record.Source]. It is live if one of the changes was, and otherwise in the mode of the first.
 //
 // The waiting changes are in a store with a changelog. The store and the node have the name; the
@@ -122,8 +122,8 @@ type suppressing[K, V any] struct {
 	limit                int64
 	maxRecords, maxBytes int64
 	next                 Emit[K, Change[V]]
-	// last is the stream time after the last change. If it is another one now, the state was
-	// reverted or the graph is new, and it is not known from when on changes wait.
+	// last is the stream time after the last change. If it differs now, the state was reverted or
+	// the graph is new, and it is unknown since when changes wait.
 	last int64
 }
 
@@ -161,8 +161,8 @@ func (x *suppressing[K, V]) full() (bool, error) {
 	return x.maxRecords > 0 && held.records > x.maxRecords || x.maxBytes > 0 && held.bytes > x.maxBytes, err
 }
 
-// emit passes on what waits since a time from from on and before to, the oldest first, as long as
-// more returns true.
+// emit emits the changes that wait since a time from from on and before to, the oldest first, as
+// long as more returns true.
 func (x *suppressing[K, V]) emit(c *Context, from, to int64, more func() (bool, error)) error {
 	if more != nil {
 		if ok, err := more(); err != nil || !ok {

@@ -8,13 +8,12 @@ import (
 )
 
 // Table is the newest value of each key at one place of a topology that is being built, and the
-// stream of the changes of it. Every table comes of one that is kept in a store: a topic read by
-// [TableFrom], a stream collected by [ToTable], or an aggregation. Tables made of tables by
-// [Table.Filter], [MapTable] and the joins keep nothing: they are computed from the stores when a
-// join looks into them.
+// stream of its changes. Every table is based on one with a store: a topic read by [TableFrom], a
+// stream collected by [ToTable], or an aggregation. [Table.Filter], [MapTable] and the joins make
+// tables from tables and store nothing: a join computes their rows from the stores.
 //
-// A change goes through the table depth first, as a record does, at the time of the record that
-// made it: what the operators after it see of other tables is how these are then.
+// A change passes through the operators depth first, as a record does, at the time of the record
+// that made it. The operators see other tables as they are at that moment.
 //
 // A table may be used any number of times. The zero Table belongs to no builder. Using it panics.
 type Table[K, V any] struct {
@@ -23,8 +22,8 @@ type Table[K, V any] struct {
 	view view[K, V]
 }
 
-// Change is what one record has made of the value of a key. Neither Old nor New is there if a key
-// was deleted that had no value.
+// Change is the effect of one record on the value of a key. Old and New are both absent if a key
+// without a value was deleted.
 type Change[V any] struct {
 	// Old is the value before, absent if there was none. It is filled in where something asks for
 	// it: for [Table.Changes] and wherever the operators of this package need it.
@@ -87,8 +86,8 @@ func (t Table[K, V]) Changes() Stream[K, Change[V]] {
 }
 
 // Stream returns the stream of the values after each change; the absent Option says that the key
-// was deleted. Timestamps are those of the values: of a join the later one of both sides, of an
-// aggregation the latest of the records in it.
+// was deleted. The timestamp is that of the value: for a join the later one of both sides, for an
+// aggregation the latest one of its records.
 func (t Table[K, V]) Stream() Stream[K, Option[V]] {
 	b := t.builder("Stream")
 	p := addPort[K, Option[V]](b, t.port.node, newOutlet)
@@ -104,9 +103,8 @@ func (t Table[K, V]) Stream() Stream[K, Option[V]] {
 // newOutlet is the name of the outlet of [Table.Stream].
 const newOutlet = "new"
 
-// Into writes the values after each change to a topic, and a null for a key that was deleted,
-// whether the codec of the topic is [Nullable] or not. It is what Stream().Into does otherwise; see
-// [Stream.Into].
+// Into writes the value after each change to a topic, and a null for a deleted key, whether the
+// codec of the topic is [Nullable] or not. Otherwise it works as Stream().Into; see [Stream.Into].
 func (t Table[K, V]) Into(topic TopicOf[K, V], opts ...NodeOption) {
 	t.builder("Into(" + topic.name + ")")
 	t.Stream().Into(withDeletes(topic), opts...)
@@ -118,8 +116,8 @@ func (t Table[K, V]) IntoNamed(name string, topic TopicOf[K, V], opts ...NodeOpt
 	t.Stream().IntoNamed(name, withDeletes(topic), opts...)
 }
 
-// ErrRemove is what the functions of aggregations return in place of a value to remove the entry of
-// the key. The next record of the key begins anew.
+// ErrRemove is what the functions of aggregations return to remove the entry of the key. The next
+// record of the key starts a new aggregate.
 var ErrRemove = errors.New("topology: remove the entry")
 
 // storeView is the view of a table that is kept in a store. old is what the node of the store looks

@@ -120,7 +120,7 @@ func TestFilterTable(t *testing.T) {
 		"", "a=x@2", "a=y@3", "a=-@4", "", "", "b=x@7", "b=-@8")
 }
 
-// TestMapTable: deletes stay deletes, and old values are mapped where somebody wants them.
+// TestMapTable: deletes stay deletes, and old values are mapped if a consumer needs them.
 func TestMapTable(t *testing.T) {
 	double := func(_, v string) (string, error) { return v + v, nil }
 	k := tableTask(t, func(b *topology.Builder) {

@@ -8,18 +8,18 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// TableGroup is the entries of a table under another key: what [CountTable], [ReduceTable] and
-// [AggregateTable] aggregate. It may be used by several of them.
+// TableGroup is the entries of a table under another key, as input of [CountTable], [ReduceTable]
+// and [AggregateTable]. Several of them may use it.
 type TableGroup[K, V any] struct {
 	// stream has the changes of the entries under a key. Old leaves it, New comes to it.
 	stream Stream[K, Change[V]]
 }
 
-// GroupTable groups the entries of a table under keys that f makes of them; f also says what is
-// aggregated of each. An entry is in one group at a time: when its value changes, what f made of
-// the old value leaves its group, before what f makes of the new one comes to the group that this
-// belongs to. So f is called for old values again, and has to return the same for the same. A key
-// or value of f that is null leaves the entry out.
+// GroupTable groups the entries of a table under keys that f returns; f also returns the value to
+// aggregate. An entry is in one group at a time. When its value changes, the result of f for the
+// old value leaves its group, before the result for the new value enters its group. So f is called
+// for old values again, and must return the same result for the same entry. An entry for which f
+// returns a null key or value is left out.
 //
 // The changes go through a topic, <application>-<name>-repartition, as in [Stream.Repartition].
 // Their format there is that of Kafka Streams (KIP-904).
@@ -107,10 +107,10 @@ func (x *regrouping[K, V, K2, V2]) same(a, b K2) (bool, error) {
 
 // CountTable returns the table of how many entries each group has.
 //
-// What is said here holds for all aggregations of tables. The node is named after the store. The
-// timestamp of an aggregate is the largest of those of the changes in it. An entry that leaves its
-// group is taken off the aggregate only if there is one; an aggregate of which all entries have
-// left stays, unless the function that takes them off returns [ErrRemove].
+// The following holds for all aggregations of tables. The node is named after the store. The
+// timestamp of an aggregate is the largest timestamp of its changes. An entry that leaves its group
+// is subtracted only from an existing aggregate. An aggregate without entries stays, unless the
+// subtracting function returns [ErrRemove].
 func CountTable[K, V any](
 	g TableGroup[K, V], store Store[state.Timestamped[K, int64]], opts ...NodeOption,
 ) Table[K, int64] {
@@ -120,9 +120,9 @@ func CountTable[K, V any](
 	})
 }
 
-// ReduceTable returns the table of what add makes of the values in each group. The first value of a
-// group stands for itself; add combines the value so far with one that comes, subtract takes one
-// off that leaves. Both may return [ErrRemove].
+// ReduceTable returns a table with one value for each group. The first value of a group is taken as
+// it is. add combines the value so far with one that enters the group, subtract removes one that
+// leaves it. Both may return [ErrRemove].
 func ReduceTable[K, V any](
 	g TableGroup[K, V], store Store[state.Timestamped[K, V]], add, subtract func(sofar V, key K, value V) (V, error),
 	opts ...NodeOption,
@@ -138,10 +138,10 @@ func ReduceTable[K, V any](
 	})
 }
 
-// AggregateTable returns the table of what add makes of the values in each group. add gets the
-// aggregate so far and a value that comes, subtract one that leaves. Before the first value the
-// aggregate is what initial returns, or the zero A if initial is nil. Both may change the aggregate
-// that they get, and may return [ErrRemove].
+// AggregateTable returns a table with one aggregate for each group. add gets the aggregate so far
+// and a value that enters the group, subtract gets a value that leaves it. Before the first value
+// the aggregate is the result of initial, or the zero A if initial is nil. Both may change the
+// aggregate that they get, and may return [ErrRemove].
 func AggregateTable[K, V, A any](
 	g TableGroup[K, V], store Store[state.Timestamped[K, A]], initial func() A,
 	add, subtract func(sofar A, key K, value V) (A, error), opts ...NodeOption,

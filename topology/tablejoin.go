@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// JoinTables returns the table of what f makes of the values of each key that is in both tables. It
-// has a change for each change of one of them while the other has the key; a delete on either side
-// deletes.
+// JoinTables returns the table with the result of f for each key that is in both tables. It has a
+// change for each change of one table while the other has the key; a delete on either side deletes
+// the key.
 //
 // The timestamp of a change is the later one of both sides. Both tables are read by the same task,
-// so their topics need the same number of partitions, and the same partitioner. f is called for old
-// values again, so it has to return the same for the same.
+// so their topics need the same number of partitions, and the same partitioner. f is called again
+// for old values, so it must return the same result for the same values.
 func JoinTables[K, L, R, V any](
 	left Table[K, L], right Table[K, R], name string, f func(key K, l L, r R) (V, error), opts ...NodeOption,
 ) Table[K, V] {
@@ -23,8 +23,8 @@ func JoinTables[K, L, R, V any](
 	return j.add(left, right, name, "JoinTables", opts)
 }
 
-// LeftJoinTables is [JoinTables] for the keys that are in the left table: where the right one does
-// not have the key, r is absent.
+// LeftJoinTables is [JoinTables] for all keys of the left table: if the right one does not have the
+// key, r is absent.
 func LeftJoinTables[K, L, R, V any](
 	left Table[K, L], right Table[K, R], name string, f func(key K, l L, r Option[R]) (V, error),
 	opts ...NodeOption,
@@ -36,8 +36,8 @@ func LeftJoinTables[K, L, R, V any](
 	return j.add(left, right, name, "LeftJoinTables", opts)
 }
 
-// OuterJoinTables is [JoinTables] for the keys that are in one of the tables at least; f is never
-// called with both sides absent.
+// OuterJoinTables is [JoinTables] for the keys of at least one of the tables; f is never called
+// with both sides absent.
 func OuterJoinTables[K, L, R, V any](
 	left Table[K, L], right Table[K, R], name string, f func(key K, l Option[L], r Option[R]) (V, error),
 	opts ...NodeOption,
@@ -124,7 +124,7 @@ func (j tableJoin[K, L, R, V]) result(key K, l Option[L], r Option[R]) (Option[V
 	return Option[V]{v, err == nil}, err
 }
 
-// entry is what the node does with a change of the left table.
+// entry processes a change of the left table.
 func (j tableJoin[K, L, R, V]) entry(
 	other getter[K, R], keepOld bool, next Emit[K, Change[V]],
 ) Emit[K, Change[L]] {

@@ -1,7 +1,7 @@
 package topology
 
-// Filter returns the table of the keys for whose value keep returns true. A value that is not kept
-// deletes the key if it had a value that was.
+// Filter returns the table of the keys for whose value keep returns true. Otherwise a change
+// deletes the key, if the key was in the result.
 func (t Table[K, V]) Filter(
 	name string, keep func(key K, value V) (bool, error), opts ...NodeOption,
 ) Table[K, V] {
@@ -58,9 +58,9 @@ func (t Table[K, V]) Filter(
 	}}
 }
 
-// MapTable returns the table of the values that f makes of the values of t. f is called for old
-// values again, and whenever another table is joined with this one, so it has to return the same
-// for the same.
+// MapTable returns the table of the values that f makes from the values of t. f is called again for
+// old values, and whenever a join looks up this table. So it must return the same result for the
+// same value.
 func MapTable[K, V, V2 any](
 	t Table[K, V], name string, f func(key K, value V) (V2, error), opts ...NodeOption,
 ) Table[K, V2] {

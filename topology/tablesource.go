@@ -14,8 +14,8 @@ import (
 //
 // The store has a changelog of its own, unless [RestoreFromTopic] says that the topic is as good.
 //
-// The node is named after the store. What is said of [From] holds for the source. A topic that is
-// read as a table is not read as a stream beside it: [Table.Stream] has its records.
+// The node is named after the store. The rules of [From] hold for the source. The topic cannot be
+// read as a stream as well: [Table.Stream] has its records.
 func TableFrom[K, V any](
 	b *Builder, topic TopicOf[K, V], store Store[state.Timestamped[K, V]], opts ...SourceOption,
 ) Table[K, V] {
@@ -41,7 +41,7 @@ func ToTable[K, V any](s Stream[K, V], store Store[state.Timestamped[K, V]], opt
 	return collect(s, store, "ToTable", opts, func(v V) (V, bool) { return v, null == nil || !null(v) })
 }
 
-// ToTableWithDeletes is [ToTable] for a stream of which the absent Option deletes a key.
+// ToTableWithDeletes is [ToTable] for a stream in which the absent Option deletes a key.
 func ToTableWithDeletes[K, V any](
 	s Stream[K, Option[V]], store Store[state.Timestamped[K, V]], opts ...NodeOption,
 ) Table[K, V] {

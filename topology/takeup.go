@@ -1,7 +1,7 @@
 package topology
 
-// Kept is what a node that keeps a record back keeps of it beside key, value, timestamp and
-// headers, so that it is the same record when its turn comes: see [TakeUp].
+// Kept is the data that a node stores of a deferred record, beside key, value, timestamp and
+// headers, to resume the same record later: see [TakeUp].
 type Kept struct {
 	// Topic, Partition and Offset are those of [Record.Source].
 	Topic     string
@@ -13,18 +13,17 @@ type Kept struct {
 	Mode Mode
 }
 
-// Keep returns what is to be kept of r, which the node of c handles.
+// Keep returns the data to store of r, which the node of c handles.
 func Keep[K, V any](c *Context, r Record[K, V]) Kept {
 	k := Kept{Mode: c.graph.ownMode}
 	k.Topic, k.Partition, k.Offset = r.Source()
 	return k
 }
 
-// TakeUp calls f with a record that the node of c has kept back. It is r, the record as it came,
-// with the position that k says; its stream time is that of now. What f does, and what comes behind
-// its emits, is done in the mode of that record, whatever the mode of the record at work, or of the
-// punctuation, is. A record that f builds from nothing takes after it. The append time is not known
-// meanwhile.
+// TakeUp calls f with a deferred record of the node of c. r is the record as it came, with the
+// position in k and the present stream time. f and the nodes behind its emits run in the mode of
+// the deferred record, not in that of the record or punctuation at work. A record that f builds
+// from nothing inherits from the deferred record. The append time is unknown during the call.
 //
 // It is still a part of the unit at work, whose attempts these are, and whose failure it is if f
 // fails; see [Context.Try].
@@ -42,9 +41,9 @@ func TakeUp[K, V any](c *Context, r Record[K, V], k Kept, f func(r Record[K, V])
 }
 
 // Source returns the position of the record at work, as [Record.Source] does: its topic on the
-// cluster, partition and offset. Behind a [Stream.Repartition] it is that in the internal topic,
-// also where the record keeps another one ([KeepOrigin]). Where a record is taken up that was kept
-// back ([TakeUp]), it is that of the record in whose turn this is done. They are zero in a
+// cluster, partition and offset. Behind a [Stream.Repartition] it is the position in the internal
+// topic, also if the record keeps its origin ([KeepOrigin]). While a deferred record is resumed
+// ([TakeUp]), it is the position of the record that caused the resume. It is zero in every
 // punctuation, also in one that a record has fired.
 func (c *Context) Source() (topic string, partition int32, offset int64) {
 	in := &c.graph.in
@@ -54,6 +53,6 @@ func (c *Context) Source() (topic string, partition int32, offset int64) {
 	return in.Topic, in.Partition, in.Offset
 }
 
-// TakenUp reports whether what is handled is a record that was kept back, and not the one at work:
-// see [TakeUp].
+// TakenUp reports whether the node handles a deferred record, and not the one at work: see
+// [TakeUp].
 func (c *Context) TakenUp() bool { return c.graph.takenUp }

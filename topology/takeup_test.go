@@ -12,9 +12,9 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// hoarding is a topology that keeps every record but one with the value "all", which takes up all
-// that were kept, each in a Try, as the clock does. What is taken up is told with what is known of
-// it, and goes out.
+// hoarding is a topology that defers every record except one with the value "all". That record
+// resumes all deferred ones, each in a Try; so does the clock. A resumed record is noted in seen
+// with its known data, and is emitted.
 func hoarding(tb testing.TB, seen *[]string) *topology.Topology {
 	tb.Helper()
 	type hoard struct {
@@ -122,7 +122,7 @@ func TestTakeUp(t *testing.T) {
 	}
 }
 
-// TestTakeUpInPunctuation: what a clock takes up is in its own mode too.
+// TestTakeUpInPunctuation: a record that a wall-clock punctuation resumes is in its own mode too.
 func TestTakeUpInPunctuation(t *testing.T) {
 	var seen []string
 	k := openTask(t, hoarding(t, &seen), graph.TaskID{Subtopology: "words"}, baseConfig())
@@ -142,9 +142,9 @@ func TestTakeUpInPunctuation(t *testing.T) {
 	}
 }
 
-// TestTakeUpScope (I1): what a node builds from nothing takes after the record that it has taken
-// up, and behind that after the record at work, or the punctuation, again, also where the record
-// that was taken up has failed.
+// TestTakeUpScope: a record that a node builds from nothing inherits from the deferred record
+// during TakeUp, and from the record or punctuation at work afterwards, also if the deferred record
+// has failed (requirement I1).
 func TestTakeUpScope(t *testing.T) {
 	var seen []string
 	b := topology.NewBuilder("app", topology.DeadLetters("dead"))

@@ -2,22 +2,24 @@ package topology
 
 import "github.com/onceward/onceward/schemas"
 
-// Try does f as a part of the unit at work that can be refused without it. It is for a node that
-// takes up something else than the record at work, such as a record that it has kept back: what f
-// meets, and what its emits meet in the nodes behind, is then not to be blamed on the record at
-// work.
+// Try runs f as a part of the unit of work that can fail alone. It is for a node that processes
+// something beside the record at work, such as a deferred record. A failure of f, or of the nodes
+// behind its emits, is then not the failure of the record at work.
 //
-// What f fails with, a panic included, is judged by the [Policy] of the node that failed, as
-// always. Where that ends in a dead letter, no trace of f is left in stores, outputs and counters;
-// Try returns the failure as refused, the unit goes on, and the caller decides what becomes of what
-// f was about. There is no dead letter. Everything else, such as a retry or a stop, fails the whole
-// unit, and is the error, which is to be returned. Both are nil if f went well.
+// The [Policy] of the node that failed decides about a failure of f, panics included.
+//   - Dead letter: all traces of f in stores, outputs and counters are undone. Try returns the
+//     failure as refused, the unit goes on, and the caller decides about the subject of f. No dead
+//     letter is written.
+//   - Any other decision, such as retry or stop, fails the whole unit. Try returns it as the error,
+//     which the caller must return.
 //
-// In a punctuation that is also what becomes of Park and Delay, since there is no record that could
-// wait. [graph.Failure.Again] says so: the failure is no reason to give up what f was about.
+// Both results are nil if f succeeded.
 //
-// What f has changed in memory is not undone. Calls may be nested. They cost a copy of what the
-// counters of the unit have, and of the stream times of the task's stores.
+// In a punctuation that also holds for Park and Delay, because there is no record that could wait.
+// [graph.Failure.Again] says so: the failure is no reason to give up what f was about.
+//
+// Changes of f in memory are not undone. Calls may be nested. A call costs a copy of the unit's
+// counters and of the stream times of the task's stores.
 func (c *Context) Try(f func() error) (refused *Failure, err error) {
 	g := c.graph
 	n := g.node

@@ -11,8 +11,8 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// trying is a topology whose first node counts and passes on each word of a record's value in a Try
-// of its own, and whose second one ends by the word. What was refused goes to another topic.
+// trying is a topology whose first node counts and emits each word of a record's value in its own
+// Try. Its second node ends as the word says. Refused words go to another topic.
 func trying(tb testing.TB, opts ...topology.NodeOption) *topology.Topology {
 	tb.Helper()
 	b := topology.NewBuilder("trying", topology.DeadLetters("dead"))
@@ -107,7 +107,7 @@ func TestTryFailsTheUnit(t *testing.T) {
 	}
 }
 
-// TestTryInPunctuation: what a punctuation takes up does not stop the task.
+// TestTryInPunctuation: a failure inside of Try in a punctuation does not stop the task.
 func TestTryInPunctuation(t *testing.T) {
 	k := openTask(t, trying(t), fanTask, baseConfig())
 	p, ok := k.graph.Due(now.Add(time.Second))
@@ -202,8 +202,8 @@ func TestTryNested(t *testing.T) {
 	}
 }
 
-// TestTryOutsideOfATurn: there is no unit of which it could be a part.
-func TestTryOutsideOfATurn(t *testing.T) {
+// TestTryOutsideOfAUnit: there is no unit of which it could be a part.
+func TestTryOutsideOfAUnit(t *testing.T) {
 	var kept *topology.Context
 	b := topology.NewBuilder("kept")
 	topology.Stateful(topology.From(b, wordsTopic), "node").Process(

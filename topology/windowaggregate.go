@@ -6,9 +6,9 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// WindowedTable is the table of an aggregation in windows: one entry for each key and window. As a
-// table it has a change for each record in a window, while the window takes records.
-// [WindowedTable.Closed] has the values that windows end with.
+// WindowedTable is the table of an aggregation in windows: one entry for each key and window. While
+// a window takes records, each record makes a change. [WindowedTable.Closed] has the last values of
+// windows.
 type WindowedTable[K, V any] struct {
 	Table[Windowed[K], V]
 	closing *closing[K, V]
@@ -25,16 +25,16 @@ type WindowedTable[K, V any] struct {
 // [Windows.Retention]: a window expires when its beginning is that long behind the node's stream
 // time.
 //
-// A key that an operator has changed needs a [Stream.Repartition] before it. Other windows are
-// another aggregation: give the store another name.
+// After an operator that changed the key, a [Stream.Repartition] is needed first. An aggregation
+// with other windows needs another name for its store.
 func CountWindows[K, V any](
 	s Stream[K, V], w Windows, store Store[state.Window[K, int64]], opts ...NodeOption,
 ) WindowedTable[K, int64] {
 	return aggregateWindows(w, store, "CountWindows", opts, partOf(s, true, counting[K, V]))
 }
 
-// ReduceWindows returns the table of what f makes of the values of each key in each window, as
-// [Reduce] does.
+// ReduceWindows returns a table with one value for each key and window, combined by f as in
+// [Reduce].
 func ReduceWindows[K, V any](
 	s Stream[K, V], w Windows, store Store[state.Window[K, V]], f func(sofar V, r Record[K, V]) (V, error),
 	opts ...NodeOption,
@@ -42,8 +42,8 @@ func ReduceWindows[K, V any](
 	return aggregateWindows(w, store, "ReduceWindows", opts, partOf(s, f != nil, reducing(f)))
 }
 
-// AggregateWindows returns the table of what fold makes of the records of each key in each window,
-// as [Aggregate] does.
+// AggregateWindows returns a table with the result of fold over the records of each key in each
+// window, as [Aggregate] does.
 func AggregateWindows[K, V, A any](
 	s Stream[K, V], w Windows, store Store[state.Window[K, A]], initial func() A,
 	fold func(sofar A, r Record[K, V]) (A, error), opts ...NodeOption,

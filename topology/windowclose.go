@@ -7,18 +7,21 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// Closed returns the stream of the values that windows end with: one record for each key and
-// window, when the stream time of the node has passed the end of the window and the grace. A
-// sliding window includes its end, so it closes a millisecond later. Windows close in the order of
-// their ends, and of the bytes of their keys. The timestamp of the record is that of the aggregate;
-// it has no headers but [HeaderMode] and no [Record.Source], for it is made of many records: it is
-// live if one of them was, and otherwise in the mode of the first. A window whose entry was removed
-// has no record. As long as no record comes that moves the stream time on, nothing closes.
+// Closed returns the stream of the last values of windows: one record for each key and window, when
+// the stream time of the node has passed the end of the window and the grace period.
 //
-// It is what Kafka Streams' suppress(untilWindowCloses) does, without a bound for the memory, since
-// what waits is in stores: beside the windows that are open a second one, named like the first with
-// "-closing" behind it. Windows that are open when a running application gets its first use of
-// Closed are not in it, and have no record.
+//   - A sliding window includes its end, so it closes a millisecond later.
+//   - Windows close in the order of their ends, and of the bytes of their keys.
+//   - The record has the timestamp of the aggregate, no headers but [HeaderMode], and no
+//     [Record.Source], because it comes from many records. It is live if one of them was, and
+//     otherwise in the mode of the first.
+//   - A window whose entry was removed has no record.
+//   - Nothing closes until a record moves the stream time.
+//
+// Closed does what suppress(untilWindowCloses) of Kafka Streams does, without a bound for memory,
+// because waiting windows are in stores. It needs a second store beside that of the windows, with
+// the same name and the suffix "-closing". Windows that are open when a running application gets
+// its first use of Closed are not in that store, and have no record.
 func (t WindowedTable[K, V]) Closed() Stream[Windowed[K], V] {
 	return t.closing.stream(t.builder("Closed"))
 }
@@ -92,9 +95,9 @@ func (x *windowCloser[K, V]) modeOf(key K, start int64) (string, error) {
 	return string(mode), err
 }
 
-// noteMode notes that there is a window that is not live. Whether the row is there already is asked
-// of the store and not of x.modes, because the row goes when the record that has written it is
-// undone, and a round that is aborted tells nobody here.
+// noteMode notes that a window exists that is not live. It asks the store, and not x.modes, whether
+// the row exists: undoing the record that wrote the row removes it, and an aborted round does not
+// reset x.modes.
 func (x *windowCloser[K, V]) noteMode() error {
 	x.modes = true
 	_, noted, err := x.index.Get(anyMode)
@@ -137,8 +140,8 @@ func (x *windowCloser[K, V]) close(c *Context, before, now int64) error {
 	if last < 0 || last == closed {
 		return nil
 	}
-	// What was closed earlier is deleted. To begin behind it spares the database a walk over what
-	// it has not yet cleared away.
+	// Windows that closed earlier are deleted. The scan begins behind them, so that the database
+	// need not skip deleted rows that it has not removed yet.
 	for e, err := range x.index.Scan(timesBetween(max(closed+1, 0), last+1)) {
 		if err != nil {
 			return err

@@ -69,9 +69,9 @@ func TestClosedWindowHasTheModeOfItsRecords(t *testing.T) {
 	}
 }
 
-// TestUndoneOpeningOfAWindow is requirement I1: that a window is not live is known behind a restart
-// also where the first record that has opened such a window was undone, whether it comes again or
-// another one comes: a live record that joins it makes it live.
+// TestUndoneOpeningOfAWindow: after a restart it is known that a window is not live, also if the
+// first record of the window was undone, and the same or another record opened it later. A live
+// record that joins the window makes it live (requirement I1).
 func TestUndoneOpeningOfAWindow(t *testing.T) {
 	for name, after := range map[string][]string{"comes again": {"a"}, "is refused, and another one comes": {"b", "a"}} {
 		b := topology.NewBuilder("windows", topology.DeadLetters("dead"))
@@ -175,9 +175,9 @@ func TestStreamTimePunctuationIsLive(t *testing.T) {
 	}
 }
 
-// TestModeInsideOfTheApplication: a repartition topic carries the mode that records have by
-// themselves, and letters and outputs that of the application. A replay refuses the modes that the
-// live application refuses.
+// TestModeInsideOfTheApplication: a repartition topic carries the mode of each record; dead letters
+// and outputs carry the mode of the application. A replay refuses the modes that the live
+// application refuses.
 func TestModeInsideOfTheApplication(t *testing.T) {
 	b := topology.NewBuilder("app", topology.DeadLetters("dead"))
 	topology.RepartitionWith(topology.From(b, wordsTopic), "again", schemas.String(), schemas.String()).Into(outTopic)

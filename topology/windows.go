@@ -43,13 +43,13 @@ func (w Windows) Grace(grace time.Duration) Windows {
 	return w
 }
 
-// Size returns how long a window is. That of sliding windows is the difference.
+// Size returns the length of a window; for sliding windows, the difference.
 func (w Windows) Size() time.Duration { return w.size }
 
 // Retention returns how long the store of such windows has to keep one at least. It is made for the
 // last argument of [WindowStore]. For tumbling and hopping windows it is the size and the grace. A
-// new sliding window takes over what is in windows that begin up to two differences before it, so
-// it is twice the difference, the grace, and two milliseconds.
+// new sliding window takes records from windows that begin up to two differences before it. So for
+// sliding windows it is twice the difference, the grace, and two milliseconds.
 func (w Windows) Retention() time.Duration {
 	if w.sliding {
 		return 2*w.size + w.grace + 2*time.Millisecond

@@ -78,7 +78,7 @@ func TestHopping(t *testing.T) {
 	}
 }
 
-// TestWindowRemove: a removed window begins anew while it is open.
+// TestWindowRemove: an open window whose entry was removed starts with a new aggregate.
 func TestWindowRemove(t *testing.T) {
 	k := updatesTask(t, topology.Tumbling(10*ms))
 	wantLines(t, k.script("left 5 a p", "left 6 a remove", "left 7 a remove", "left 2 a q"),
@@ -113,7 +113,7 @@ func TestClosedRemoved(t *testing.T) {
 	k := closedTask(t, topology.Tumbling(10*ms))
 	wantLines(t, k.script("left 1 a p", "left 2 a remove", "left 1 b p", "left 2 b remove", "left 3 b q", "left 20 c r"),
 		"", "", "", "", "", "b[0,10)=q@3")
-	// What was closed is not in the index any more.
+	// Closed windows have left the index.
 	wantLines(t, k.script("left 30 c s"), "c[20,30)=r@20")
 }
 

@@ -17,8 +17,7 @@ var (
 	visitStore  = topology.SessionStore("visits", schemas.String(), schemas.String(), time.Hour)
 )
 
-// TestTimeStoreMistakes: what is wrong with a store that forgets is said when the topology is
-// built.
+// TestTimeStoreMistakes: Build reports the mistakes of stores with a retention.
 func TestTimeStoreMistakes(t *testing.T) {
 	text := schemas.String()
 	hour := topology.WindowStore("s", text, text, time.Hour)

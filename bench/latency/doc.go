@@ -14,10 +14,10 @@
 //
 // # Workload
 //
-// One of package workload, the ledger if none is named: dedupe by event id, then a posting per
-// account. Each event leads to one output, which has the event's clock. The clock is the time at
-// which the event was due, and so it names the event. Every event is new, so stores grow with every
-// event. The application may be anybody's ([Config].External): it is known by its output alone.
+// The workload is one of package workload, by default the ledger: dedupe by event id, then a
+// posting per account. Each event leads to one output with the event's clock. The clock is the time
+// at which the event was due, and so it names the event. Every event is new, so stores grow with
+// every event. The application may be of any kind ([Config].External): only its output is read.
 //
 // # What the figures contain
 //

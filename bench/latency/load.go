@@ -63,7 +63,7 @@ func (l *Load) StopSending() error {
 	return l.sentErr
 }
 
-// Stop ends the producer, and then the reader. What the reader has noted stays.
+// Stop ends the producer, and then the reader. The notes of the reader stay.
 func (l *Load) Stop() error {
 	err := l.StopSending()
 	l.stopped.Do(func() {

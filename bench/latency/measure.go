@@ -21,12 +21,11 @@ type Config struct {
 	Partitions int32
 	// Workload is a name of package workload; empty is [WorkloadDefault].
 	Workload string
-	// External says that the application is somebody else's and runs already: no instance is
-	// started, and nothing is known of it but its output. CommitIntervalMax, Dir and StateDir say
-	// nothing then.
+	// External says that another application runs already: no instance is started, and only its
+	// output is known. CommitIntervalMax, Dir and StateDir have no meaning then.
 	External bool
-	// Rate is events per second. What is sent in the first Warmup does not count. Both times are
-	// whole seconds.
+	// Rate is events per second. Events of the first Warmup do not count. Both times are whole
+	// seconds.
 	Rate             int
 	Warmup, Duration time.Duration
 	// CommitIntervalMax is the application's, 0 for its default.

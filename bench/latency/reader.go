@@ -160,7 +160,7 @@ func (r *Reader) Anomalies(n uint64) (a Anomalies) {
 	return a
 }
 
-// readerPoll is how often the waits below look. What they return does not depend on it.
+// readerPoll is how often the waits below check. Their results do not depend on it.
 const readerPoll = 2 * time.Millisecond
 
 // AwaitAll waits until every event below n has come.

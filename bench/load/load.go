@@ -39,7 +39,7 @@ type Writer struct {
 func NewWriter(brokers []string, topic string) (*Writer, error) {
 	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ProducerLinger(5*time.Millisecond), kgo.MaxBufferedRecords(100_000),
-		kgo.ProducerBatchCompression(kgo.NoCompression())) // else whoever reads it pays for what only the load has chosen
+		kgo.ProducerBatchCompression(kgo.NoCompression())) // a reader should not pay for the compression of the load
 	if err != nil {
 		return nil, fmt.Errorf("writing %s: %w", topic, err)
 	}

@@ -40,12 +40,12 @@ func Run[S any](name string, run func(S) error) {
 	os.Exit(0)
 }
 
-// UntilTold returns the context of a child that works until it is told to end, which SIGTERM does.
-// When its standard input ends the process exits at once: whoever has started it is gone.
+// UntilTold returns the context of a child that works until SIGTERM. When its standard input ends
+// the process exits at once, because its parent is gone.
 func UntilTold() (ctx context.Context, stop context.CancelFunc) {
 	go func() {
 		AwaitEnd()
-		fmt.Fprintln(os.Stderr, "instance: whoever has started this process is gone")
+		fmt.Fprintln(os.Stderr, "instance: the parent of this process is gone")
 		os.Exit(1)
 	}()
 	return signal.NotifyContext(context.Background(), syscall.SIGTERM)

@@ -25,7 +25,7 @@ type Instance struct {
 	// Under is a program with its arguments that becomes the instance, such as one that enters a
 	// network namespace; none by default.
 	Under []string
-	// LogPath is the file that the logs of all lives are appended to.
+	// LogPath is the file with the logs of all incarnations.
 	LogPath string
 	// Started is when the process of the current life was started.
 	Started time.Time
@@ -66,7 +66,7 @@ func (i *Instance) Start() error {
 	return nil
 }
 
-var errUnasked = errors.New("nobody asked it to")
+var errUnasked = errors.New("it was not asked to")
 
 // Kill ends the process with SIGKILL and returns once it is gone. It fails if the process had ended
 // by itself, and does nothing to one that is down.

@@ -46,7 +46,7 @@ func Settings(name string, into any) (child bool, err error) {
 // Report writes a line for [Process.Report]. A child calls it.
 func Report(v any) error { return json.NewEncoder(os.Stdout).Encode(v) }
 
-// AwaitEnd returns when whoever started this process has ended its input, or is gone. A child calls
+// AwaitEnd returns when the parent of this process has ended its input, or is gone. A child calls
 // it.
 func AwaitEnd() { _, _ = io.Copy(io.Discard, os.Stdin) } // whatever ends it
 
@@ -68,8 +68,8 @@ type Process struct {
 	log   string
 }
 
-// Start starts the command, which ends with its context. What it writes to its error output goes to
-// the file log. End or Kill has to be called.
+// Start starts the command, which ends with its context. Its error output goes to the file log.
+// Call End or Kill afterwards.
 func Start(cmd *exec.Cmd, log string) (*Process, error) {
 	file, err := os.Create(log)
 	if err != nil {

@@ -16,23 +16,23 @@
 //   - loop: what a team without a runtime would write to copy records. It is there for pass alone,
 //     because everything else needs state.
 //
-// Kafka Streams has less to do in the workloads with dedupe: its inbox keeps a timestamp of each
-// id, Onceward's also the hash of the payload, by which it tells a duplicate from a conflict. Its
-// state is in RocksDB in every workload. Nobody is told how to compress what it writes, but the
-// loop, which does not.
+// Kafka Streams has less work in the workloads with dedupe. Its inbox keeps a timestamp of each id;
+// the inbox of Onceward also keeps the hash of the payload, which tells a duplicate from a
+// conflict. Its state is in RocksDB in every workload. All candidates have the default compression,
+// except the loop, which does not compress.
 //
 // # Rules
 //
-// Each run is a process of its own, on an output topic of its own, which are all alike; both are
-// gone after it, and so are the changelogs: nobody works on what another one has left. The input is
-// written once, not compressed, and is the same topic for all. Times are taken from outside and
-// alike (throughput.Watch): committed offsets, the steady state from a quarter of the records on.
-// So neither the start of a JVM nor its warm-up is in a rate. After each run the output is
-// recomputed from the input (throughput.Check), and the stores are compared with what they have to
-// hold. A wrong answer ends the measurement: there is no figure for it.
+// Each run is another process with its own output topic; all output topics are alike. Topic and
+// changelogs are deleted after the run, so no run sees data of another one. The input is written
+// once, not compressed, and is the same topic for all. Times are measured from outside in the same
+// way (throughput.Watch): committed offsets, the steady state from a quarter of the records on. So
+// neither the start of a JVM nor its warm-up is in a rate. After each run the output is recomputed
+// from the input (throughput.Check), and the stores are compared with the expected ones. A wrong
+// result ends the measurement without a figure.
 //
-// The candidates take turns, in every round in another order of who begins. Every run is printed.
-// Ratios are of runs of one round, so that what slows the machine down slows both.
+// The candidates take turns, in every round in another order. Every run is printed. Ratios are of
+// runs of one round, so that a slow phase of the machine slows both.
 //
 // Processor time is that of the steady state, of the application and of the broker apart, by a
 // million records. The broker's is only known where its process is ([Config.BrokerPID]).
@@ -40,17 +40,18 @@
 // # What else is measured
 //
 // [Measure] also takes latency at a steady rate, restarts after kill -9 and takeovers under load,
-// against Kafka Streams; and of Onceward alone what more partitions, more keys, other keys, more
-// state and a second process do. The full restore is that of package restore.
+// against Kafka Streams. For Onceward alone it varies the numbers of partitions, keys and
+// processes, the distribution of keys, and the size of the state. The full restore is that of
+// package restore.
 //
 // # Parts
 //
-// All of it takes some hours. It is made of parts: the workloads, latency, recovery, restore and
-// scaling. Each is complete in itself, for what is compared with each other is measured in one go;
-// so some can be measured anew ([Config.Select]), and the report keeps the others of the result
-// that is there ([Result.With]). It says of each part when, by which command, on which commit and
-// with what it was measured. Before the first part Onceward works through an input that is not
-// counted, because a broker that has just started is slow.
+// All of it takes some hours, in parts: the workloads, latency, recovery, restore and scaling. Each
+// part is complete, because figures that are compared must come from one measurement. So single
+// parts can be measured again ([Config.Select]), and the report keeps the others of the existing
+// result ([Result.With]). For each part it says when, by which command, on which commit and with
+// which versions it was measured. Before the first part Onceward works through an input that is not
+// counted, because a new broker is slow.
 //
 // # What it is not
 //

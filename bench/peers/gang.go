@@ -14,9 +14,9 @@ import (
 // reportsMax is more than a candidate ever writes.
 const reportsMax = 8
 
-// gang is the processes of one application. Its usage may be asked by another goroutine.
+// gang is the processes of one application. Its usage is safe for concurrent use.
 type gang struct {
-	// broker is the broker's process, 0 if nobody knows.
+	// broker is the broker's process, 0 if unknown.
 	broker int
 	// contents are what the stores of Kafka Streams hold, after ask.
 	contents []storeReport

@@ -78,7 +78,7 @@ func listen(end func(), answer func() report) {
 	defer end()
 	for measure.AwaitLine() == nil {
 		if err := measure.Report(answer()); err != nil {
-			return // nobody is there
+			return // the process is gone
 		}
 	}
 }

@@ -10,11 +10,12 @@ import (
 	"github.com/onceward/onceward/bench/peers/streams"
 )
 
-// LatencyConfig is how latency is measured: on the workload ledger, with everybody at the defaults.
+// LatencyConfig is how latency is measured: on the workload ledger, with all candidates at the
+// defaults.
 type LatencyConfig struct {
 	// Rate is events per second.
 	Rate int
-	// What is sent during Warmup does not count.
+	// Events of Warmup do not count.
 	Warmup, Duration time.Duration
 	// Rounds is how often the candidates take turns.
 	Rounds int
@@ -28,7 +29,7 @@ type Latency struct {
 	Load      string          `json:"load"`
 }
 
-// latencyCandidates are those who are at the defaults.
+// latencyCandidates are the candidates with default settings.
 func (m *measurement) latencyCandidates() []candidate {
 	all := []candidate{onceward}
 	if m.cfg.Streams != nil {

@@ -39,7 +39,7 @@ func (s settings) loop(ctx context.Context) (err error) {
 	for {
 		err := copyOnce(ctx, session)
 		if ctx.Err() != nil {
-			return nil // told to end, it leaves its last transaction to the broker: nobody reads on
+			return nil // told to end, it leaves its last transaction to the broker: there is no reader any more
 		}
 		if err != nil {
 			return err

@@ -55,8 +55,8 @@ type Config struct {
 	Scaling  *ScalingConfig
 	// Progress is told what is done; nil discards it.
 	Progress io.Writer
-	// Done gets what there is after each part, so that it is not lost if a later one fails. Its
-	// error ends the measurement. Nil is for nobody who wants it.
+	// Done gets the result so far after each part, so that it is not lost if a later part fails.
+	// Its error ends the measurement. It may be nil.
 	Done func(Result) error
 }
 
@@ -66,8 +66,8 @@ type Choices map[string]streams.Choice
 // Result is what a measurement has found.
 type Result struct {
 	Time time.Time `json:"time"`
-	// Measured says of each part when and how it was: parts of an earlier result may have been kept
-	// (With).
+	// Measured says when and how each part was measured: parts of an earlier result may have been
+	// kept (With).
 	Measured map[string]Occasion `json:"measured"`
 	// Command is how it was found, Revision which Onceward it is of, Machine on what.
 	Command  string `json:"command"`
@@ -154,7 +154,7 @@ func Measure(ctx context.Context, cfg Config) (_ Result, err error) {
 	}
 	for _, p := range parts {
 		if p.candidates == 0 {
-			m.say("%-11s  is left out: nobody of those who were named takes part in it", p.name)
+			m.say("%-11s  is left out: none of the named candidates takes part in it", p.name)
 			continue
 		}
 		if len(m.result.Measured) == 0 {
@@ -235,7 +235,7 @@ func (m *measurement) workloads() ([]workload.Workload, error) {
 	return all, nil
 }
 
-// compare lets the candidates take turns on one input. Who begins changes from round to round.
+// compare lets the candidates take turns on one input. The first one changes from round to round.
 func (m *measurement) compare(ctx context.Context, w workload.Workload) (c Comparison, err error) {
 	in, err := m.input(ctx, w, m.cfg.Records, m.cfg.Partitions, m.cfg.Input)
 	if err != nil {
@@ -297,7 +297,7 @@ func (m *measurement) drop(ctx context.Context, err error) error {
 	return joined(err, m.cluster.Delete(context.WithoutCancel(ctx), names...))
 }
 
-// name makes a name for an application or a topic that nobody else has.
+// name makes a unique name for an application or a topic.
 func (m *measurement) name(parts ...string) string {
 	m.made++
 	return strings.ReplaceAll(fmt.Sprintf("%s-%s-%d", m.cfg.Name, strings.Join(parts, "-"), m.made), " ", "-")

@@ -24,8 +24,8 @@ const (
 	partScaling  = "scaling"
 )
 
-// Occasion is when, on what and by which command a part was measured. What is compared with each
-// other is of one.
+// Occasion is when, on what and by which command a part was measured. Compared figures are of one
+// occasion.
 type Occasion struct {
 	// Time is when the part began, and Run when that did which it is a part of.
 	Time    time.Time `json:"time"`
@@ -160,8 +160,8 @@ func (m *measurement) parts() ([]part, error) {
 	return all, nil
 }
 
-// warmUp lets Onceward work through the input of a workload: a broker that has just started
-// compiles its code on the cores that everybody shares. It is no figure, whoever is compared.
+// warmUp lets Onceward work through the input of a workload: a new broker compiles its code on the
+// same cores as the candidates. Its figures are not used.
 func (m *measurement) warmUp(ctx context.Context, name string) error {
 	w, err := workload.Find(name)
 	if err != nil {
@@ -179,7 +179,7 @@ func (m *measurement) warmUp(ctx context.Context, name string) error {
 	return nil
 }
 
-// do measures a part, and tells Done what there is then.
+// do measures a part, and passes the result so far to Done.
 func (m *measurement) do(ctx context.Context, p part) error {
 	at := time.Now().UTC()
 	if err := p.measure(ctx); err != nil {
@@ -208,7 +208,7 @@ func (r Result) With(earlier Result) Result {
 			o.Broker, o.Streams, o.Java, o.Limits = earlier.Broker, earlier.Streams, earlier.Java, earlier.Limits.String()
 		}
 		out.Measured[name] = o
-		if o.Streams != "" && r.Streams == "" { // measured anew without Kafka Streams, which has runs in what is kept
+		if o.Streams != "" && r.Streams == "" { // measured again without Kafka Streams, which has runs in the kept parts
 			out.Streams, out.Java = earlier.Streams, earlier.Java
 		}
 	}
@@ -250,7 +250,7 @@ func Earlier(dir string) (r Result, err error) {
 		err = json.Unmarshal(text, &r)
 	}
 	if err != nil {
-		return Result{}, fmt.Errorf("an earlier result: %s: %w; move it away to begin anew", file, err)
+		return Result{}, fmt.Errorf("an earlier result: %s: %w; move it away to start again", file, err)
 	}
 	if r.Measured == nil { // of a build that measured everything at once
 		r.Measured = map[string]Occasion{}

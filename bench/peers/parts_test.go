@@ -38,8 +38,8 @@ func TestSelect(t *testing.T) {
 	}
 }
 
-// TestPartsOfAnEarlierResult: what is measured anew takes the place of what was there, and the rest
-// stays, with the day and the settings that it was measured with.
+// TestPartsOfAnEarlierResult: a part that is measured again replaces the earlier one. The other
+// parts stay, with the day and the settings of their measurement.
 func TestPartsOfAnEarlierResult(t *testing.T) {
 	compared := func(workload string, rate float64) Comparison {
 		var run Run
@@ -232,7 +232,7 @@ func TestPartsWithoutCandidates(t *testing.T) {
 	}
 }
 
-// TestForSweep: a sweep is of workloads, and keeps the choices that it does not make anew, each
+// TestForSweep: a sweep is of workloads, and keeps the choices that it does not make again, each
 // with its day.
 func TestForSweep(t *testing.T) {
 	cfg, err := Thorough().ForSweep([]string{"pass", "flights"})
@@ -260,7 +260,7 @@ func TestEarlierResult(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "RESULTS.json"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Earlier(dir); err == nil || !strings.Contains(err.Error(), "move it away to begin anew") {
+	if _, err := Earlier(dir); err == nil || !strings.Contains(err.Error(), "move it away to start again") {
 		t.Errorf("of a broken file: %v", err)
 	}
 }

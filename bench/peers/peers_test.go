@@ -103,8 +103,8 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-// TestMeasureWithJava compares with the double of Java, and finds what is wrong with it. What Kafka
-// Streams really does is seen in e2e/figures.
+// TestMeasureWithJava compares with a test double of Java, and finds its errors. e2e/figures runs
+// the real Kafka Streams.
 func TestMeasureWithJava(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {

@@ -72,7 +72,8 @@ type fleet struct {
 	members []*measure.Process // nil while it is down
 }
 
-// recoveryCandidates are those who are at the defaults, and Kafka Streams with static membership.
+// recoveryCandidates are the candidates with default settings, and Kafka Streams with static
+// membership.
 func (m *measurement) recoveryCandidates() []candidate {
 	all := []candidate{onceward}
 	if m.cfg.Streams != nil {
@@ -186,7 +187,7 @@ func (f *fleet) disturb(ctx context.Context, what string, victim int) (r Recover
 	return r, nil
 }
 
-// start starts a process, or a next life of it.
+// start starts a process, or its next incarnation.
 func (f *fleet) start(ctx context.Context, n int) error {
 	c, j := f.who, f.job
 	if c.name == streamsStatic {

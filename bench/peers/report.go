@@ -53,8 +53,8 @@ func (r Result) Markdown() string {
 		}
 		p.line("- Onceward: the defaults of txn.Config %s", r.Limits)
 	}
-	p.line("\nWhat is compared, and by which rules, is in the documentation of package `bench/peers`. Every output of every run was")
-	p.line("compared with what its input leads to, and so were the stores. Figures are medians, with the least and the greatest in")
+	p.line("\nThe documentation of package `bench/peers` has the rules of the comparison. Every output of every run was")
+	p.line("compared with a recomputation from its input, and so were the stores. Figures are medians, with the least and the greatest in")
 	p.line("parentheses; ratios are of runs of one round. Rates are of the steady state, from a quarter of the records on.\n")
 	if brief := r.brief(); len(brief) > 0 {
 		p.line("**Some steady states were so short that their rates say little: %s. More records are needed.**\n", strings.Join(brief, ", "))
@@ -211,8 +211,8 @@ func (p *page) latency(all []Latency) {
 	if len(all) == 0 {
 		return
 	}
-	p.line("## Latency\n\nFrom the moment at which an event should have been sent until a read_committed reader has it, in milliseconds: "+
-		"ledger at %d events/s, everybody at the defaults. Every run:\n", all[0].Rate)
+	p.line("## Latency\n\nFrom the time at which an event was due until a read_committed reader has it, in milliseconds: "+
+		"ledger at %d events/s, all candidates at the defaults. Every run:\n", all[0].Rate)
 	p.line("| | load before | p50 | p90 | p99 | p99.9 | greatest |\n|---|---|---|---|---|---|---|")
 	for _, l := range all {
 		s := l.Latency

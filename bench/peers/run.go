@@ -53,7 +53,7 @@ func (r Run) Rate() float64 {
 // seconds.
 func (r Run) AppCPU() float64 { return perMillion(r.Steady.CPUSeconds, r.Steady.Records) }
 
-// BrokerCPU is that of the broker; 0 if nobody knows.
+// BrokerCPU is that of the broker; 0 if unknown.
 func (r Run) BrokerCPU() float64 { return perMillion(r.Steady.BrokerCPUSeconds, r.Steady.Records) }
 
 func perMillion(seconds float64, records int64) float64 {
@@ -112,7 +112,7 @@ func (m *measurement) run(ctx context.Context, c candidate, in input, v variant)
 	if err := m.cluster.Create(ctx, in.Partitions, nil, a.job.out, deadTopic(application)); err != nil {
 		return Run{}, err
 	}
-	debug.FreeOSMemory() // what the last check has left is not collected while somebody is measured
+	debug.FreeOSMemory() // no garbage of the last check is collected during a measurement
 	if err = a.race(ctx); err == nil {
 		err = a.check(ctx)
 	}
@@ -204,7 +204,7 @@ func (a *attempt) start(ctx context.Context, fail context.CancelCauseFunc) error
 	return nil
 }
 
-// forget deletes what an application leaves on the cluster. After a failure it does not wait for
+// forget deletes the topics and the group of an application. After a failure it does not wait for
 // the group.
 func (m *measurement) forget(ctx context.Context, application string, err error) error {
 	ctx = context.WithoutCancel(ctx)

@@ -11,9 +11,9 @@ import (
 // ScalingConfig is how it is measured what more of something costs Onceward, on the workload
 // ledger.
 type ScalingConfig struct {
-	// Records is how many a variant reads, but for that of the large state, which reads a quarter
-	// of them: it is bound by reads of tables that are not in memory, and its cache is by as much
-	// smaller.
+	// Records is how many records a variant reads. The variant with large state reads a quarter of
+	// them: it is bound by reads of tables that are not in memory, and its cache is smaller in
+	// proportion.
 	Records int64
 	// Rounds is how often the variants take turns.
 	Rounds int

@@ -9,7 +9,7 @@ import (
 
 // Target is a promise about Onceward with what was found.
 type Target struct {
-	// What is compared, and Against whom.
+	// What names the figure, and Against the other candidate.
 	What    string `json:"what"`
 	Against string `json:"against,omitempty"`
 	// Limit is what the ratio has to be at least, or, if Most is set, at most. Aim is what one

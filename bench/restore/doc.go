@@ -17,9 +17,9 @@
 //
 // Onceward names changelogs as Kafka Streams does, and the record of a key-value store is the same
 // in both: key and value as they are. So both candidates are the same application: one application
-// id, one consumer group, one set of changelogs, and the same committed offsets. Whoever starts,
-// with an empty state directory, has to restore everything. The group has to be empty before each
-// start, and nobody processes or commits anything.
+// id, one consumer group, one set of changelogs, and the same committed offsets. A candidate that
+// starts with an empty state directory has to restore everything. The group has to be empty before
+// each start, and no record is processed or committed.
 //
 // # What is measured
 //

@@ -243,7 +243,7 @@ func (m *measurement) search(ctx context.Context) (err error) {
 	return err
 }
 
-// compare lets the candidates take turns. Who begins changes from round to round.
+// compare lets the candidates take turns. The first one changes from round to round.
 func (m *measurement) compare(ctx context.Context) error {
 	for n := range m.cfg.Rounds {
 		round := Round{Load: latency.LoadAverage()}

@@ -29,9 +29,9 @@
 // Every record is checked: a contribution is there if and only if it should be, an account always.
 // In the first run of each kind all balances are added up at the end.
 //
-// A reopen: a process loads the database until it is killed by SIGKILL. Another one opens it; the
-// time is from the call of Open until the Task is there. The changelog would then be replayed from
-// its positions. What is in the database has to be what they say.
+// A reopen: a process loads the database until SIGKILL. Another one opens it; the time is from the
+// call of Open until the Task is ready. The changelog would then be replayed from its positions.
+// The database must contain exactly the state of its positions.
 //
 // # The run
 //

@@ -228,7 +228,7 @@ func (s settings) endure(task *state.Task) error {
 		}
 		n += int64(len(records))
 		if err := measure.Report(n); err != nil {
-			return err // nobody listens any more
+			return err // the reader is gone
 		}
 	}
 }

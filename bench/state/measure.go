@@ -48,7 +48,7 @@ func (c Config) validate() error {
 	case c.Records < 1 || c.Warmup < 0 || c.Repeats < 1 || len(c.Workloads) == 0:
 		return errors.New("at least one record, repeat and workload")
 	case c.ReopenKeys > 0 && (!slices.Contains(c.Sizes, c.ReopenKeys) || c.Reopens < 1):
-		return fmt.Errorf("a reopen at %d keys, which is none of the sizes %v, or none", c.ReopenKeys, c.Sizes)
+		return fmt.Errorf("a reopen at %d keys, which must be one of the sizes %v", c.ReopenKeys, c.Sizes)
 	}
 	for _, w := range c.Workloads {
 		if w.Round < 1 || w.Duplicates < 0 || w.Duplicates >= 1 || w.Distribution == Zipf && w.Exponent <= 1 {
@@ -90,9 +90,8 @@ type Reopen struct {
 	// Took is the time until the task is there, Wall that from the start of the process.
 	Took time.Duration `json:"took_ns"`
 	Wall time.Duration `json:"wall_ns"`
-	// Applied is the number of records that had been applied when the process was killed, as far as
-	// it had said so, Kept that of the records that are in the database: the difference is to be
-	// replayed.
+	// Applied is the number of applied records that the process had reported when it was killed.
+	// Kept is the number of records in the database. The difference is to be replayed.
 	Applied int64 `json:"applied"`
 	Kept    int64 `json:"kept"`
 }
@@ -228,7 +227,7 @@ func (m *measurement) onCopy(keys Keys, f func(path string) error) (err error) {
 	return f(path)
 }
 
-// link copies a database that nobody has open. Tables never change, so the copy shares them.
+// link copies a closed database. Tables never change, so the copy shares them.
 func link(from, to string) error {
 	entries, err := os.ReadDir(from)
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/onceward/onceward/bench/measure"
 )
 
-// beyondMax is what resident memory may be above the configured memory, slowdownMax what the time
-// per record may grow to from the smallest size to the largest, reopenMax what an open after a kill
-// may take.
+// beyondMax is how far resident memory may exceed the configured memory. slowdownMax is how much
+// the time per record may grow from the smallest size to the largest. reopenMax is how long an open
+// after a kill may take.
 const (
 	beyondMax   = 200 << 20
 	slowdownMax = 2

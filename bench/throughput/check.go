@@ -23,7 +23,7 @@ type CheckConfig struct {
 	// StateDir is the state directory of an application of ours that has stopped; empty if there is
 	// none, and the outputs are judged alone.
 	StateDir string
-	// Application is whose state that is, and whose evidence; empty if that may be anybody's.
+	// Application is the owner of the state and of the evidence; empty for any application.
 	Application string
 }
 
@@ -39,8 +39,8 @@ type Checked struct {
 	// Keys and Rows are the accounts and the rows of state that were compared.
 	Keys int64 `json:"keys"`
 	Rows int64 `json:"state_rows"`
-	// Sums is what the state has to be, and Events how many events there were, duplicates left out,
-	// for who has state of another form to compare. Both are empty for a workload without state.
+	// Sums is the expected state, and Events the number of events without duplicates, for callers
+	// with state of another form. Both are empty for a workload without state.
 	Sums   map[workload.Account]workload.Sum `json:"-"`
 	Events int64                             `json:"-"`
 }
@@ -55,7 +55,7 @@ func (c Checked) String() string {
 }
 
 // Check reads the input and the output of a workload, and the state if there is one, and compares
-// the outputs with what they have to be, whoever wrote them. Anything wrong is an [ErrWrong].
+// them with the expected ones, for any writer. A difference is an [ErrWrong].
 func Check(ctx context.Context, cfg CheckConfig) (_ Checked, err error) {
 	w, err := workload.Find(cfg.Workload)
 	if err != nil {

@@ -5,10 +5,10 @@
 // # Method
 //
 // [Fill] writes the input. [Run] runs a workload as one application in this process, through the
-// public API and with its defaults, until so many records are committed. [Watch] measures from
-// outside: it asks the brokers for the group's committed offsets and takes nobody's word for
-// anything. So a JVM, a loop over a client, and Onceward are measured with one yardstick, and what
-// is processed but not committed does not count.
+// public API and with its defaults, until enough records are committed. [Watch] measures from
+// outside: it reads only the group's committed offsets from the brokers. So a JVM, a loop over a
+// client, and Onceward are measured in the same way, and records that are processed but not
+// committed do not count.
 //
 // The rate that counts is the one of the steady state: from the first look that finds a quarter of
 // the records committed to the end. The rate from the start has the start in it: joining the group,

@@ -16,7 +16,7 @@ const envInstance = "ONCEWARD_THROUGHPUT_INSTANCE"
 // it as such. A program that calls RunProcess calls it first: they are the same executable.
 func RunInstance() { measure.Run(envInstance, runInstance) }
 
-// runInstance runs until the result is reported and taken, or whoever wants it is gone.
+// runInstance runs until the result is reported and taken, or the parent is gone.
 func runInstance(cfg RunConfig) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	taken := make(chan struct{})

@@ -46,7 +46,7 @@ func (p Profiles) open() (*profiles, error) {
 	return &out, nil
 }
 
-// begin begins the profiles of the steady state. What goes wrong is told by close.
+// begin begins the profiles of the steady state. close returns its errors.
 func (p *profiles) begin() {
 	p.began = true
 	if p.cpu != nil {

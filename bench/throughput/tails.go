@@ -13,8 +13,8 @@ const (
 	// tailOffsets is how far before the end of a partition its last record is looked for first. All
 	// other offsets are markers of transactions.
 	tailOffsets = 1000
-	// tailTimeout is how long the ends of partitions are read before it is asked anew where they
-	// start: what an application deletes meanwhile does not come.
+	// tailTimeout is how long the ends of partitions are read before their start is read again:
+	// records that an application deletes meanwhile do not come.
 	tailTimeout = 2 * time.Second
 	// tailMax is beyond every partition.
 	tailMax = 1 << 50

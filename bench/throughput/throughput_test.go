@@ -267,9 +267,9 @@ func TestRunProcess(t *testing.T) {
 	}
 }
 
-// TestSettledEnds: the records of a transaction that is open are waited for. Between the answer to
-// a commit and its markers, a committed one looks like that, and whoever reads only what is stable
-// would miss its records.
+// TestSettledEnds: the reader waits for the records of an open transaction. Between the answer to a
+// commit and its markers, a committed transaction looks open, and a reader of stable records would
+// miss its records.
 func TestSettledEnds(t *testing.T) {
 	brokers := newBroker(t)
 	if err := create(t.Context(), brokers, 1, "settled"); err != nil {
@@ -357,7 +357,7 @@ func TestDataEnds(t *testing.T) {
 	if want := []int64{1, 0, 1, 0}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("the data end at %v, %v, want %v", got, err, want)
 	}
-	// What is deleted while it is read does not come, and is not waited for.
+	// Records that are deleted during the read do not come, and are not waited for.
 	behind, read := make([]int64, 4), []int32(nil)
 	for len(read) == 0 && err == nil { // a busy machine may need more time for the one that comes
 		read, err = lastRecords(t.Context(), brokers, "ends", map[int32]int64{0: 0, 1: 0}, []int64{2, 2, 0, 0}, behind)

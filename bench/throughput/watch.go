@@ -20,7 +20,7 @@ const (
 // ErrStalled says that nothing was committed for two minutes.
 var ErrStalled = errors.New("nothing is committed any more")
 
-// Usage is what has been used up to a moment. What nobody knows is zero.
+// Usage is the resources used up to a moment. Unknown values are zero.
 type Usage struct {
 	// CPU is the processor time of the application, Broker that of the brokers.
 	CPU, Broker time.Duration

@@ -53,7 +53,7 @@ func NewAudit(application, in string) *Audit {
 	}
 }
 
-// What can be wrong with evidence.
+// The possible errors of evidence.
 var (
 	errEntry   = errors.New("the entry is not one of this run")
 	errVersion = errors.New("the version of the row is not the one after that of the entry before")

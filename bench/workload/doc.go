@@ -1,7 +1,7 @@
-// Package workload is what is measured: events of one format, the topologies over them, and what
-// their outputs have to be. The throughput and latency tools run it, and so does whoever is
-// compared with Onceward: the format and the rules are small enough to be written down again in
-// another language, and the judges ([Ordered], [Shuffled]) do not care who wrote an output.
+// Package workload defines the measured workloads: events of one format, the topologies over them,
+// and their expected outputs. The throughput and latency tools run them, and so does every
+// candidate that is compared with Onceward. Format and rules are small enough to be written in
+// another language. The judges ([Ordered], [Shuffled]) accept outputs of any writer.
 //
 // # Events
 //
@@ -45,11 +45,10 @@
 //
 // # Judging
 //
-// A judge reads an input and its output and recomputes. Where a workload keeps the order of a
-// partition, each output is compared with the one that has to be next ([Ordered]); behind a
-// repartition topic, the outputs of a key are those of its records in some order ([Shuffled]):
-// counts go 1, 2, 3, no record is there twice, none is missing, and balances follow from what the
-// records say.
+// A judge reads an input and its output and recomputes. If a workload keeps the order of a
+// partition, each output is compared with the expected next one ([Ordered]). Behind a repartition
+// topic, the outputs of a key are those of its records in some order ([Shuffled]): counts go 1, 2,
+// 3, no record is doubled or missing, and balances follow from the records.
 //
 // Evidence is read before the input: what has been decided about says how much of the input was
 // processed ([Audit]).

@@ -66,7 +66,7 @@ func parseFlights(compressed io.Reader) (rows flights, err error) {
 			return nil, err
 		}
 		row := flight{tail: padded(line[flightTail]), carrier: padded(line[flightCarrier])}
-		if delay := line[flightDelay]; delay != "" { // there is none of a flight that did not arrive
+		if delay := line[flightDelay]; delay != "" { // a flight that did not arrive has no delay
 			if row.delay, err = strconv.ParseInt(delay, 10, 64); err != nil {
 				return nil, fmt.Errorf("row %d: the delay is no number", len(rows)+1)
 			}
@@ -81,7 +81,7 @@ func padded(text string) (a Account) {
 	return a
 }
 
-// event makes a record's event of a flight. Behind the last flight the year begins anew, with other
+// event makes a record's event of a flight. After the last flight the year starts again, with other
 // ids.
 func (rows flights) event(n uint64, rng *rand.Rand) Event {
 	row := rows[n%uint64(len(rows))]

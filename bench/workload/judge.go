@@ -5,21 +5,21 @@ import (
 	"fmt"
 )
 
-// Record is a record of an input or an output. What judges keep, they copy.
+// Record is a record of an input or an output. Judges copy the parts that they keep.
 type Record struct {
 	Key, Value []byte
 	// Timestamp is in milliseconds since the epoch.
 	Timestamp int64
 }
 
-// Sum is what a workload's state says of an account. Balance is zero where it only counts.
+// Sum is an account in a workload's state. Balance is zero for a workload that only counts.
 type Sum struct{ Count, Balance int64 }
 
 // Ordered judges one partition of a workload that keeps the order. It belongs to one goroutine.
 type Ordered interface {
-	// Input takes the next record of the input and returns the output that it has to lead to; leads
-	// is false for one that leads to none. The output shares the memory of the input. It fails if
-	// the record is none of the workload's input.
+	// Input takes the next record of the input and returns its expected output; leads is false for
+	// a record without output. The output shares the memory of the input. It fails if the record
+	// does not belong to the workload's input.
 	Input(in Record) (out Record, leads bool, err error)
 	// Undo takes the last input back: it had to lead to an output, and none is there. It is called
 	// once at most before the next Input.
@@ -63,7 +63,7 @@ func (w Workload) NewShuffled() Shuffled {
 	return &shuffledEvents{output: *w.output, seen: map[[IDBytes]byte]struct{}{}, want: map[Account]tally{}, got: map[Account]tally{}}
 }
 
-// What can be wrong with an output.
+// The possible errors of an output.
 var (
 	errKey       = errors.New("the key is not the one that has to be next")
 	errValue     = errors.New("the value is not the one that has to be next")

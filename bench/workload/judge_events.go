@@ -109,7 +109,7 @@ type shuffledEvents struct {
 	want, got map[Account]tally
 }
 
-// tally sums up the outputs of a key.
+// tally sums the outputs of a key.
 type tally struct {
 	Sum
 	// digest is the sum of hashes of what outputs say of their records; two sets of records with
@@ -161,8 +161,8 @@ func (s *shuffledEvents) Output(out Record) error {
 	return nil
 }
 
-// tally reads an output that comes after others of its key. The amount of its record is by how much
-// the balance has changed.
+// tally reads an output that follows others of its key. The amount of its record is the change of
+// the balance.
 func (o output) tally(value []byte, before tally) (now tally, err error) {
 	switch {
 	case o.kind == counted && len(value) == 8:
@@ -179,7 +179,7 @@ func (o output) tally(value []byte, before tally) (now tally, err error) {
 	return now, errLength
 }
 
-// digest is a hash of what an output says of the record that led to it.
+// digest is a hash of the parts of an output about its record.
 func digest(clock, amount int64) uint64 {
 	return measure.Scatter(measure.Scatter(uint64(clock)) + uint64(amount))
 }

@@ -122,9 +122,8 @@ func inputOf(t *testing.T, w Workload) Input {
 	return in
 }
 
-// TestWorkloads: what the topologies make of an input is right in the eyes of the judges, which
-// share no code with them but that of the statistics of nexmark-q17; and each way to be wrong is
-// seen in every workload.
+// TestWorkloads: the outputs of the topologies are right for the judges, which share no code with
+// them except the statistics of nexmark-q17. The judges find each kind of error in every workload.
 func TestWorkloads(t *testing.T) {
 	for _, w := range All() {
 		t.Run(w.Name, func(t *testing.T) {

@@ -46,7 +46,7 @@ type Workload struct {
 	Evidence bool
 
 	build func(b *topology.Builder, t Topics)
-	// output says what becomes of events, query what becomes of bids; one of them is set.
+	// output processes events, query bids; one of them is set.
 	output *output
 	query  *query
 }

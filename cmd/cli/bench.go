@@ -16,7 +16,7 @@ import (
 type benchCommand struct {
 	Fill    benchFillCommand    `cmd:"" help:"Write the input of a workload."`
 	Run     benchRunCommand     `cmd:"" help:"Run a workload over an input, measure it, and check what has come out."`
-	Check   benchCheckCommand   `cmd:"" help:"Check the output of a workload, whoever has written it."`
+	Check   benchCheckCommand   `cmd:"" help:"Check the output of a workload of any writer."`
 	Latency benchLatencyCommand `cmd:"" help:"Measure how long records take at a given rate."`
 
 	Instance benchInstanceCommand `cmd:"" hidden:"" help:"The application of bench latency."`

@@ -18,10 +18,10 @@ type benchLatencyCommand struct {
 	Out            string        `placeholder:"TOPIC" help:"Output, likewise; default is the application's id with -out behind it."`
 	Partitions     int32         `default:"4" placeholder:"N" help:"Number of partitions; default ${default}."`
 	Rate           int           `default:"10000" placeholder:"N" help:"Events per second; default ${default}."`
-	Warmup         time.Duration `default:"10s" placeholder:"DURATION" help:"What is sent before does not count; whole seconds; default ${default}."`
-	Duration       time.Duration `default:"30s" placeholder:"DURATION" help:"What is measured; whole seconds; default ${default}."`
+	Warmup         time.Duration `default:"10s" placeholder:"DURATION" help:"Time before the measurement; whole seconds; default ${default}."`
+	Duration       time.Duration `default:"30s" placeholder:"DURATION" help:"Time of the measurement; whole seconds; default ${default}."`
 	CommitInterval time.Duration `placeholder:"DURATION" env:"ONCEWARD_COMMIT_INTERVAL" help:"The longest that a record waits for its commit; default is the application's."`
-	External       bool          `help:"Start no application: measure one that runs already, whoever has made it."`
+	External       bool          `help:"Start no application: measure a running one of any kind."`
 	StateDir       string        `placeholder:"DIR" env:"ONCEWARD_STATE_DIR" help:"State directory of the application; default is a temporary one."`
 	CPUProfile     string        `name:"cpuprofile" placeholder:"FILE" help:"Write a CPU profile of the application, of the first half of what is measured."`
 	Histogram      string        `placeholder:"FILE" help:"Write the distribution as percentiles, as HdrHistogram's tools do."`
@@ -30,9 +30,9 @@ type benchLatencyCommand struct {
 
 // Help is the long description.
 func (benchLatencyCommand) Help() string {
-	return "Sends events at a fixed rate and never waits for what is behind: latencies count from when an event was due, so a system that " +
-		"stalls is charged for every event that should have been sent meanwhile. They end when a reader of committed records has the " +
-		"output. Every event is looked for: a lost or a doubled one is an error."
+	return "Sends events at a fixed rate and never waits for the system under test. A latency counts from the time at which an " +
+		"event was due, so a system that stalls is charged for every event of that time. It ends when a reader of committed " +
+		"records has the output. Every event is checked: a lost or doubled one is an error."
 }
 
 // Run measures.
@@ -55,7 +55,7 @@ func (c *benchLatencyCommand) Run(p *process) error {
 			CPUProfile: c.CPUProfile, InstanceArgs: []string{"bench", "instance"}, Histogram: c.Histogram,
 		})
 		switch {
-		case ctx.Err() != nil: // nobody wants to know
+		case ctx.Err() != nil: // the caller has stopped the measurement
 			return errors.Join(err, os.RemoveAll(dir))
 		case err != nil:
 			_ = os.Remove(dir) // it stays if there is a log in it

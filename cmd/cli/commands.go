@@ -17,18 +17,18 @@ type commands struct {
 	Run      runCommand      `cmd:"" help:"Run a pipeline until a signal ends it."`
 	Demo     demoCommand     `cmd:"" help:"Kill a pipeline again and again, and see that every figure is right."`
 	Describe describeCommand `cmd:"" help:"Show what a pipeline is made of."`
-	Plan     planCommand     `cmd:"" help:"Say what the next start of a pipeline would make of what there is, before anything is touched."`
+	Plan     planCommand     `cmd:"" help:"Print what the next start of a pipeline would do with existing topics and state; changes nothing."`
 	Contract contractCommand `cmd:"" help:"Show what those may rely on who feed a pipeline or read from it."`
 	Status   statusCommand   `cmd:"" help:"Show what a running instance on this machine is doing."`
 	Tasks    tasksCommand    `cmd:"" help:"Act on the tasks of a running instance on this machine."`
 
 	State      stateCommand      `cmd:"" help:"Read the state of an instance on this machine, running or not."`
 	Inbox      inboxCommand      `cmd:"" help:"Show which ids an inbox knows, and their statuses."`
-	Effects    effectsCommand    `cmd:"" help:"Show the calls to other systems and their statuses, and resolve what nobody knows."`
+	Effects    effectsCommand    `cmd:"" help:"Show calls to other systems with their statuses, and resolve unknown outcomes."`
 	Explain    explainCommand    `cmd:"" help:"Show why a row is as it is, from the evidence of the decisions about it."`
 	Verify     verifyCommand     `cmd:"" help:"Compare the state of an instance on this machine with a fresh replay of its changelogs."`
 	Forensic   forensicCommand   `cmd:"" help:"Show what a pipeline would do with what its inputs hold, and change nothing."`
-	Rebuild    rebuildCommand    `cmd:"" help:"Make state anew, from its changelogs or from the inputs."`
+	Rebuild    rebuildCommand    `cmd:"" help:"Rebuild state from its changelogs or from the inputs."`
 	Adopt      adoptCommand      `cmd:"" help:"Declare that the state belongs to the committed offsets."`
 	AcceptSkip acceptSkipCommand `cmd:"" help:"Take offsets that were moved forward on purpose."`
 	Reset      resetCommand      `cmd:"" help:"Move the offsets of an application, together with its state."`

@@ -50,8 +50,8 @@ type contractSection struct {
 	Lines []string `json:"lines"`
 }
 
-// contractOf collects what a topology says about itself. Every section is there, so that what
-// nobody has promised can be seen as well.
+// contractOf collects the declarations of a topology. Every section is there, so that missing
+// promises are visible as well.
 func contractOf(t *topology.Topology) contract {
 	c := contract{Name: t.Name(), Application: t.Application(), Version: t.Fingerprint()}
 	add := func(title, none string, lines ...string) {
@@ -159,7 +159,7 @@ func outputsOf(t *topology.Topology) (lines []string) {
 	return lines
 }
 
-// poisonOf says what becomes of records that fail.
+// poisonOf returns the reactions to records that fail.
 func poisonOf(t *topology.Topology) (lines []string) {
 	letters := t.DeadLetterTopic()
 	for _, r := range t.Reactions() {

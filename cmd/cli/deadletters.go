@@ -172,7 +172,7 @@ type (
 	letterSource struct {
 		letterPlace
 		Offset int64 `json:"offset"`
-		// AppendTime is missing where nobody knows it.
+		// AppendTime is missing if it is unknown.
 		AppendTime *timeJSON `json:"append_time,omitempty"`
 	}
 	letterHeader struct {
@@ -249,7 +249,8 @@ func stateText(l admin.DeadLetter) string {
 	return text
 }
 
-// oneLine makes a text from a header, which anybody can write, one line without control characters.
+// oneLine makes a text from a header, which any producer can write, one line without control
+// characters.
 func oneLine(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {

@@ -19,7 +19,7 @@ import (
 
 // deadLettersEditCommand writes another edition of a dead letter.
 type deadLettersEditCommand struct {
-	ID string `arg:"" placeholder:"ID" help:"The id of the letter, as list shows it."`
+	ID string `arg:"" placeholder:"ID" help:"The id of the dead letter, as list shows it."`
 	letterTopic
 	Patch     string  `placeholder:"FILE" help:"Change the value by this JSON patch (RFC 6902); - is the standard input."`
 	ValueFile string  `placeholder:"FILE" help:"Replace the value by the bytes of this file; - is the standard input."`
@@ -29,10 +29,9 @@ type deadLettersEditCommand struct {
 
 // Help is for --help.
 func (c *deadLettersEditCommand) Help() string {
-	return "Without --patch, --value-file or --key the value is opened in the editor that VISUAL or EDITOR names: " +
-		"JSON, what the codec of the topic makes JSON of, or text. The edited record is kept as another edition in the " +
-		"dead-letter topic, behind the one that died; redrive takes the newest. A redrive of the topic that is under " +
-		"way ends; it can be done again."
+	return "Without --patch, --value-file or --key the value is opened in the editor that VISUAL or EDITOR names: JSON, the JSON " +
+		"form of the topic's codec, or text. The edited record is another edition in the dead-letter topic, behind the " +
+		"original; redrive takes the newest. A running redrive of the topic ends; run it again."
 }
 
 func (c *deadLettersEditCommand) Run(p *process) error {
@@ -109,8 +108,7 @@ func (c *deadLettersEditCommand) patched(p *process, form valueForm) ([]byte, er
 			"[{\"op\": \"add\", \"path\": \"/id\", \"value\": 1}]", c.Patch)
 	}
 	if !form.json {
-		return nil, errors.New("the value is no JSON, and no codec is known that makes JSON of it; " +
-			"give the value itself with --value-file")
+		return nil, errors.New("the value is no JSON, and no known codec makes JSON of it; give the value itself with --value-file")
 	}
 	out, err := patch.Apply(form.text)
 	if err != nil {
@@ -186,12 +184,11 @@ func compacted(text []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// edited has a person edit the value. What was edited and cannot be taken is kept in the file,
+// edited opens the value in an editor. If the edited value is refused, it is kept in the file,
 // which the error names.
 func edited(ctx context.Context, p *process, form valueForm, check func([]byte) error) ([]byte, error) {
 	if form.binary {
-		return nil, errors.New("the value is no text, and no codec is known that makes any of it; " +
-			"give the value itself with --value-file")
+		return nil, errors.New("the value is no text, and no known codec makes text of it; give the value itself with --value-file")
 	}
 	editor := os.Getenv("VISUAL")
 	if editor == "" {
@@ -200,7 +197,7 @@ func edited(ctx context.Context, p *process, form valueForm, check func([]byte) 
 	if editor == "" {
 		return nil, usage("neither VISUAL nor EDITOR names an editor; set one, or give --patch or --value-file")
 	}
-	dir, err := os.MkdirTemp("", "onceward-edit-") // 0700: the record may be nobody else's business
+	dir, err := os.MkdirTemp("", "onceward-edit-") // 0700: the record may be confidential
 	if err != nil {
 		return nil, err
 	}

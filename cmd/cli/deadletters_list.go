@@ -15,15 +15,15 @@ import (
 type deadLettersListCommand struct {
 	letterTopic
 	letterFlags
-	Redriven bool  `help:"Show letters that were redriven too."`
-	Limit    int64 `placeholder:"N" default:"100" help:"Most letters to show, 0 for all; default ${default}."`
+	Redriven bool  `help:"Show redriven dead letters too."`
+	Limit    int64 `placeholder:"N" default:"100" help:"Most dead letters to show, 0 for all; default ${default}."`
 	outputFlag
 }
 
 // Help is for --help.
 func (c *deadLettersListCommand) Help() string {
-	return "Records are not shown, only their sizes: show has them. With --output json there is one line for each " +
-		"letter, and one at the end that counts them."
+	return "The list shows only the sizes of records; show has the records. With --output json there is one line for each dead " +
+		"letter, and a last one with counts."
 }
 
 // letterCountLine ends a list as JSON. Its fields are for programs and stay.
@@ -42,7 +42,7 @@ func (c *deadLettersListCommand) Run(p *process) error {
 		return err
 	}
 	if c.Limit < 0 {
-		return usage("--limit: %d is no number of letters", c.Limit)
+		return usage("--limit: %d is no number of dead letters", c.Limit)
 	}
 	filter.Redriven = c.Redriven
 	o, err := c.open(p)
@@ -109,9 +109,9 @@ func (t *letterTable) end(c letterCountLine, more bool) error {
 	if more {
 		text += "; more follow, --limit shows them"
 	} else {
-		text += fmt.Sprintf("; %d letters in all, %d of them redriven", c.Letters, c.LetterCounts.Redriven)
+		text += fmt.Sprintf("; %d dead letters in all, %d redriven", c.Letters, c.LetterCounts.Redriven)
 		if n := c.Foreign + c.Malformed; n > 0 {
-			text += fmt.Sprintf("; %d records that are no letters of ours", n)
+			text += fmt.Sprintf("; %d records that are no dead letters of onceward", n)
 		}
 	}
 	_, err := fmt.Fprintln(t.out, text)

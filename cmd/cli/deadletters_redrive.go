@@ -14,7 +14,7 @@ import (
 type deadLettersRedriveCommand struct {
 	letterTopic
 	letterFlags
-	All          bool    `help:"Redrive every letter that was not redriven yet."`
+	All          bool    `help:"Redrive every dead letter that was not redriven yet."`
 	DryRun       bool    `help:"Check everything and say what would be done, and do nothing."`
 	Rate         float64 `placeholder:"N" help:"Most records a second; default is no limit."`
 	DeathsMax    int     `default:"3" placeholder:"N" help:"Leave records that have died so often, 0 for no limit; default ${default}."`
@@ -26,10 +26,9 @@ type deadLettersRedriveCommand struct {
 
 // Help is for --help.
 func (c *deadLettersRedriveCommand) Help() string {
-	return "The letters that are chosen are written to where their records died, with everything as it was or as it " +
-		"was edited. It is exactly once: it may be killed and done again, and what was redriven is not redriven again. " +
-		"A record that dies again keeps its id. Other applications that read the topic get the record too. It ends " +
-		"with 1 if letters were left where they are."
+	return "Writes the records of the chosen dead letters to the topics where they failed, unchanged or as edited. It is exactly " +
+		"once: after a kill, run it again, and no record is redriven twice. A record that fails again keeps its id. Other " +
+		"applications that read the topic get the record too. It ends with 1 if dead letters were left in place."
 }
 
 func (c *deadLettersRedriveCommand) Run(p *process) error {
@@ -38,9 +37,9 @@ func (c *deadLettersRedriveCommand) Run(p *process) error {
 	case err != nil:
 		return err
 	case !some && !c.All:
-		return usage("no letters are chosen; choose some, such as with --id or --class, or give --all")
+		return usage("no dead letters are chosen; choose some, for example with --id or --class, or give --all")
 	case some && c.All:
-		return usage("--all and a choice of letters are both given; give one of them")
+		return usage("--all and a choice of dead letters are both given; give one")
 	case c.Rate < 0:
 		return usage("--rate: %g is no number of records a second", c.Rate)
 	case c.DeathsMax < 0:
@@ -94,7 +93,7 @@ func (c *deadLettersRedriveCommand) verdict(r admin.RedriveReport, chosen map[st
 	var errs []error
 	for _, id := range c.ID {
 		if !chosen[id] {
-			errs = append(errs, fmt.Errorf("letter %s: there is none that was not redriven already", id))
+			errs = append(errs, fmt.Errorf("dead letter %s: it does not exist or was already redriven", id))
 		}
 	}
 	left := int64(0)
@@ -104,7 +103,7 @@ func (c *deadLettersRedriveCommand) verdict(r admin.RedriveReport, chosen map[st
 		}
 	}
 	if left > 0 && !c.DryRun {
-		errs = append(errs, fmt.Errorf("%d letters were left where they are; the output says why", left))
+		errs = append(errs, fmt.Errorf("%d dead letters were left in place; the output has the reasons", left))
 	}
 	return errors.Join(errs...)
 }

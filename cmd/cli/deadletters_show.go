@@ -12,7 +12,7 @@ import (
 
 // deadLettersShowCommand shows one dead letter with its record.
 type deadLettersShowCommand struct {
-	ID string `arg:"" placeholder:"ID" help:"The id of the letter, as list shows it."`
+	ID string `arg:"" placeholder:"ID" help:"The id of the dead letter, as list shows it."`
 	letterTopic
 	Encoding string `enum:"auto,text,hex,base64" default:"auto" placeholder:"ENCODING" env:"ONCEWARD_ENCODING" help:"How the record is shown: as the codecs of its topic read it where the pipeline is named, otherwise as text, or base64 where it is none; or text, hex or base64."`
 	outputFlag
@@ -61,7 +61,7 @@ func (c *deadLettersShowCommand) Run(p *process) error {
 	return err
 }
 
-// writeLetter writes for people what a dead letter says of the death.
+// writeLetter writes the failure of a dead letter as text.
 func writeLetter(w *tabwriter.Writer, l admin.DeadLetter) {
 	at := func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
 	fmt.Fprintf(w, "id\t%s\nstate\t%s\n", oneLine(l.ID), stateText(l))
@@ -91,8 +91,8 @@ func writeLetter(w *tabwriter.Writer, l admin.DeadLetter) {
 	}
 }
 
-// recordPart shows a key or a value of a record, which may be null. What is JSON is shown as JSON,
-// whether a codec knows it or not.
+// recordPart shows a key or a value of a record, which may be null. JSON is shown as JSON, with or
+// without a codec.
 func (e rowEncoder) recordPart(b []byte, decode func([]byte) (any, error)) *part {
 	if b == nil {
 		return nil

@@ -25,7 +25,7 @@ type deed struct {
 	// Amount is what the account gains, and Corrects the deed that was told with a wrong one.
 	Amount   int64  `json:"amount,omitzero"`
 	Corrects string `json:"corrects,omitzero"`
-	// Pays says that the amount is paid to somebody.
+	// Pays says that the amount is paid to a person.
 	Pays bool `json:"pays,omitzero"`
 }
 

@@ -17,10 +17,10 @@ type demoCommand struct {
 
 // Help is the long description.
 func (demoCommand) Help() string {
-	return "Starts an embedded broker, writes payment events with duplicates, conflicts, stale and missing versions, reversals and " +
-		"unreadable bytes, runs a pipeline over them as a process of its own, kills that process while its transactions are open, and " +
-		"compares what came out with a recomputation from the events. It needs nothing but this program. The exit code is 3 when one " +
-		"figure differs."
+	return "Starts an embedded broker, and writes payment events with duplicates, conflicts, stale and missing versions, reversals" +
+		" and unreadable bytes. Runs a pipeline over them in its own process, and kills that process while its transactions are" +
+		" open. Compares the output with a recomputation from the events. It needs only this program. The exit code is 3 if one" +
+		" figure differs."
 }
 
 // Run runs the drill.

@@ -14,7 +14,7 @@ import (
 type effectsCommand struct {
 	List    effectsListCommand    `cmd:"" help:"Show the effects of a ledger, with their statuses."`
 	Show    effectsShowCommand    `cmd:"" help:"Show what is known of an effect."`
-	Resolve effectsResolveCommand `cmd:"" help:"Say what has become of an effect that nobody knows about, or of one that was suppressed."`
+	Resolve effectsResolveCommand `cmd:"" help:"Decide the outcome of an unknown or suppressed effect."`
 }
 
 // effectsFlags say which side-effect ledger is meant. No topology is needed to read it: all have

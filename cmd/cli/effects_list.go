@@ -21,9 +21,9 @@ type effectsListCommand struct {
 
 // Help is for --help.
 func (c *effectsListCommand) Help() string {
-	return "The statuses are RECEIVED, STARTED, COMPLETED, FAILED_RETRYABLE, FAILED_TERMINAL, UNKNOWN and SUPPRESSED. Of those that are UNKNOWN " +
-		"or SUPPRESSED, effects resolve says what has become; NEXT is what an effect waits for, the expiry of a claim included. Nothing is shown " +
-		"of what was sent and answered: effects show --payload does that. All rows are read, to the limit."
+	return "The statuses are RECEIVED, STARTED, COMPLETED, FAILED_RETRYABLE, FAILED_TERMINAL, UNKNOWN and SUPPRESSED. Use effects " +
+		"resolve for effects that are UNKNOWN or SUPPRESSED. NEXT is the next step of an effect, the expiry of a claim " +
+		"included. Payloads are not shown: effects show --payload does that. The command reads all rows, up to the limit."
 }
 
 // effectLine is a line of the list as JSON.

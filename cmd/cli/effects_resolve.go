@@ -23,7 +23,7 @@ type effectsResolveCommand struct {
 	Attempts     int    `required:"" placeholder:"N" help:"Number of attempts after which that was found out, as list and show have it."`
 	By           string `required:"" placeholder:"NAME" help:"Who says so."`
 	Note         string `required:"" placeholder:"TEXT" help:"Why: where it was seen, say."`
-	ResponseFile string `placeholder:"FILE" help:"What the provider has answered, as far as that is known; - is the standard input."`
+	ResponseFile string `placeholder:"FILE" help:"The answer of the provider, if known; - is the standard input."`
 	Resolutions  string `placeholder:"TOPIC" help:"Topic of the resolutions; needed if the ledger has several."`
 
 	Timeout time.Duration `default:"1m" placeholder:"DURATION" env:"ONCEWARD_TIMEOUT" help:"How long to wait until it is taken; default ${default}."`
@@ -35,11 +35,11 @@ type effectsResolveCommand struct {
 
 // Help is for --help.
 func (c *effectsResolveCommand) Help() string {
-	return "What is said is written to the topic that the ledger's application reads resolutions from (effect.Resolve), with who says it and why, " +
-		"and the instance is waited for until it has taken it. It is refused, and nothing is written, where the effect is not UNKNOWN or " +
-		"SUPPRESSED, has another step before it, or had another attempt meanwhile: what is said of one attempt must not be taken for the next. " +
-		"The same said again is taken once. The instance that has the effect has to run on this machine, and to read the topic itself: " +
-		"resolutions that go through a repartition topic before effect.Resolve are written by other means."
+	return "Writes the resolution, with its author and reason, to the topic from which the ledger's application reads resolutions " +
+		"(effect.Resolve), and waits until the instance has taken it. It refuses, and writes nothing, if the effect is not " +
+		"UNKNOWN or SUPPRESSED, has another step planned, or had another attempt meanwhile: a resolution of one attempt must " +
+		"not apply to the next. A repeated resolution is taken once. The instance with the effect must run on this machine and " +
+		"read the topic itself: resolutions that go through a repartition topic before effect.Resolve need another tool."
 }
 
 func (c *effectsResolveCommand) Run(p *process) (err error) {
@@ -114,8 +114,8 @@ type resolved struct {
 	Effect shownEffect `json:"effect"`
 }
 
-// errStopped says that there is nobody who would answer.
-var errStopped = errors.New("no instance runs on that state directory, so nobody would say what becomes of it; resolve it where the task of the " +
+// errStopped says that no instance would answer.
+var errStopped = errors.New("no instance runs on that state directory, so the result would not be known; run the command where the task of the " +
 	"effect runs")
 
 // resolve looks at the effect, writes the resolution, and waits until it is taken.
@@ -204,8 +204,8 @@ func (c *effectsResolveCommand) to(o openEffects) (graph.SourceDescription, erro
 		}
 	}
 	if len(topics) == 0 {
-		return graph.SourceDescription{}, usage("the application reads no topic of people's own from which it would take resolutions of %s "+
-			"(effect.Resolve); those that go through a repartition topic before it are written by other means", o.name)
+		return graph.SourceDescription{}, usage("the application reads no external topic from which it would take resolutions of %s (effect.Resolve); resolutions that "+
+			"go through a repartition topic before it need another tool", o.name)
 	}
 	topic, err := chosen("topic with resolutions of "+o.name, "--resolutions", c.Resolutions, topics)
 	return sources[topic], err
@@ -242,7 +242,7 @@ func (c *effectsResolveCommand) await(ctx context.Context, o openEffects, said e
 	place := fmt.Sprintf("%s[%d] at offset %d", out.Topic, out.Partition, *out.Offset)
 	row, err := o.GetBehind(ctx, o.name, out.Partition, []byte(c.ID), out.Topic, *out.Offset)
 	if err != nil {
-		return fmt.Errorf("the resolution was written to %s, and it is not known what has become of it: %w; the same said again is taken once",
+		return fmt.Errorf("the resolution was written to %s, and its result is unknown: %w; a repeated resolution is taken once",
 			place, err)
 	}
 	if !row.Found {

@@ -115,7 +115,7 @@ func (c *effectsShowCommand) write(text io.Writer, e effectAt, now time.Time) er
 	line("next", e.nextText())
 	line("attempts", fmt.Sprintf("%d, and %d lookups", e.Attempts, e.Lookups))
 	if e.Doubt {
-		line("doubt", "a call may have had its effect, and nobody knows")
+		line("doubt", "a call may have had its effect; the outcome is unknown")
 	}
 	line("requested", momentText(e.Timestamp)+", "+e.age(now).Round(time.Second).String()+" ago")
 	line("type", e.Type)

@@ -8,7 +8,7 @@ import (
 
 // The values of next: what an effect waits for.
 const (
-	nextPerson  = "person"  // nobody but a person can say what has become of it
+	nextPerson  = "person"  // only a person can decide the outcome
 	nextDue     = "due"     // a call or a lookup, or that its end is told
 	nextClaimed = "claimed" // a call or a lookup that is claimed
 	nextNothing = "nothing"
@@ -55,7 +55,7 @@ type shownEffect struct {
 	IdempotencyKey string `json:"idempotency_key"`
 	Attempts       int    `json:"attempts"`
 	Lookups        int    `json:"lookups"`
-	// Doubt says that a call may have had its effect, and nobody knows.
+	// Doubt says that a call may have had its effect, and that the outcome is unknown.
 	Doubt bool `json:"doubt"`
 	// Timestamp is the time of the request, AgeSeconds how long that is ago.
 	Timestamp  int64   `json:"timestamp"`

@@ -6,9 +6,9 @@ import (
 	"github.com/onceward/onceward/processors/effect"
 )
 
-// TestNext is requirement H3 for those who look: what waits for a person is told from what the
-// program still does something about.
-func TestNext(t *testing.T) {
+// TestNextStepIsShown is requirement H3 for operators: an effect that waits for a person is
+// distinguished from one that the program still works on.
+func TestNextStepIsShown(t *testing.T) {
 	const at = 1_700_000_000_000
 	claim := &effect.Claimed{At: at - 1000, Expires: at}
 	for _, c := range []struct {

@@ -28,7 +28,7 @@ type followed struct {
 	row part
 }
 
-// What two decisions can have in common.
+// The relations between two decisions.
 const (
 	linkRecord = "record"
 	linkID     = "id"

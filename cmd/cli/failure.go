@@ -42,7 +42,7 @@ func (p *process) report(err error) int {
 		prefix = ""
 	}
 	for line := range strings.Lines(err.Error()) {
-		// Nobody is left to tell if this fails.
+		// There is no other place to report an error of this write.
 		_, _ = fmt.Fprintf(p.err, "%s%s\n", prefix, strings.TrimSpace(line))
 	}
 	return codeOf(err)
@@ -74,8 +74,8 @@ func isIntegrity(err error) bool {
 		errors.Is(err, errBalances) || errors.Is(err, throughput.ErrWrong) {
 		return true
 	}
-	// Of what stops a task, a permission, a topic that is gone or a record is none of it, unless
-	// the record says so itself.
+	// A permission, a missing topic or a record is no cause of such a stop, unless the record says
+	// so itself.
 	failure, isRecord := errors.AsType[*topology.Failure](err)
 	return isRecord && failure.Class == topology.Corruption
 }

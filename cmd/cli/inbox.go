@@ -124,8 +124,7 @@ func (o openInbox) entries(
 	return nil
 }
 
-// entry reads a row. known is false for one that the inbox has forgotten, although it is on the
-// disk.
+// entry reads a row. known is false for an expired one that is still on the disk.
 func (o openInbox) entry(at admin.At, row state.Entry) (id string, e inbox.Entry, known bool, err error) {
 	parts, err := o.place.layout.Parts(row.Key, row.Value)
 	if err != nil {
@@ -136,7 +135,7 @@ func (o openInbox) entry(at admin.At, row state.Entry) (id string, e inbox.Entry
 	}
 	known = true
 	if o.place.layout.Kind.Forgets() {
-		positions, _ := at.Positions.Changelog(o.name) // the zero time forgets nothing
+		positions, _ := at.Positions.Changelog(o.name) // at the zero time no row is expired
 		known = o.place.layout.Live(parts.Time, positions.StreamTime)
 	}
 	return string(parts.Key), e, known, nil
@@ -161,7 +160,7 @@ func inboxEntryOf(id string, e inbox.Entry) inboxEntry {
 	return inboxEntry{id, status.String(), e.Outcome.String(), status.Advances(), e.FirstSeen, fmt.Sprintf("%x", e.Payload)}
 }
 
-// advancesText says for people what becomes of the position.
+// advancesText describes the effect on the position.
 func (e inboxEntry) advancesText() string {
 	if e.Advances {
 		return "moves past"

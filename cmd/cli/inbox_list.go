@@ -17,10 +17,10 @@ type inboxListCommand struct {
 
 // Help is for --help.
 func (c *inboxListCommand) Help() string {
-	return "A row is PROCESSED, or, by a business key, DUPLICATE or QUARANTINED. What has no row has another place: copies of one id are counted " +
-		"by status, and so is what came too late (IGNORED); records that failed are in the dead-letter topic (QUARANTINED), and a task that tries " +
-		"one again says so in status (RETRYABLE_FAILED). What an inbox has forgotten is not shown, also where state scan still finds it. All " +
-		"rows are read, to the limit."
+	return "A row is PROCESSED, or, by a business key, DUPLICATE or QUARANTINED. Other statuses have no row: copies of one id and " +
+		"late records (IGNORED) are counted by status, failed records are in the dead-letter topic (QUARANTINED), and status " +
+		"shows tasks that try a record again (RETRYABLE_FAILED). Expired ids are not shown, even if state scan still finds " +
+		"them. The command reads all rows, up to the limit."
 }
 
 // elsewhere says where an operator finds what is of a status that no row of an inbox has, "" for

@@ -6,9 +6,9 @@ import (
 	"github.com/onceward/onceward/processors/inbox"
 )
 
-// TestElsewhere is requirement C7 for those who ask for a status: each is that of rows, or it is
-// said where else to look.
-func TestElsewhere(t *testing.T) {
+// TestStatusesWithoutRowsNameAPlace is requirement C7 for operators who ask for a status: either
+// rows have it, or the command says where to look.
+func TestStatusesWithoutRowsNameAPlace(t *testing.T) {
 	ofRows := map[inbox.Status]bool{}
 	for o := inbox.Accepted; o <= inbox.Disputed; o++ {
 		ofRows[o.Status()] = true

@@ -8,8 +8,8 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// mailroomTopology has an inbox that forgets, and knows an order by its key under whatever id it
-// comes.
+// mailroomTopology has an inbox with a retention and a business key: an order is recognised by its
+// key under every id.
 func mailroomTopology() *topology.Topology {
 	b := topology.NewBuilder("mailroom", topology.DeadLetters("dead"))
 	orders := topology.From(b, topology.Topic("orders", schemas.String(), schemas.JSON[order]()))

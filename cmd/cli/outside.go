@@ -56,8 +56,8 @@ func (o *outside) act(p *process, do action, tasks []string) error {
 	return writeReport(p.out, report)
 }
 
-// wrongConnection says what is wrong with the settings of a connection in the words of the command
-// line, one line a mistake. What is wrong with the cluster stays as it is.
+// wrongConnection rewrites mistakes in the settings of a connection in the words of the command
+// line, one line a mistake. Errors of the cluster stay as they are.
 func wrongConnection(err error) error {
 	all := []error{err}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
@@ -115,7 +115,7 @@ func writeReport(out io.Writer, r admin.Report) error {
 			if p.Records >= 0 {
 				records = strconv.FormatInt(p.Records, 10)
 			}
-			fmt.Fprintf(&text, "  given up in store %s: %s parked records, which nobody processes any more\n", p.Store, records)
+			fmt.Fprintf(&text, "  given up in store %s: %s parked records, which are not processed any more\n", p.Store, records)
 		}
 	}
 	_, err := io.WriteString(out, text.String())

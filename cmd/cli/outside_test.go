@@ -7,8 +7,7 @@ import (
 	"github.com/onceward/onceward/txn/admin"
 )
 
-// TestReportOfGivenUpRecords: what is said to people names the parked records that nobody processes
-// any more.
+// TestReportOfGivenUpRecords: the report names the parked records that are not processed any more.
 func TestReportOfGivenUpRecords(t *testing.T) {
 	var out strings.Builder
 	err := writeReport(&out, admin.Report{Action: "adopt", Tasks: []admin.TaskReport{{
@@ -16,8 +15,8 @@ func TestReportOfGivenUpRecords(t *testing.T) {
 		GivenUp: []admin.GivenUpReport{{Store: "in.parked", Records: 3}, {Store: "other.parked", Records: -1}},
 	}}})
 	const want = "task in_0: adopt: offsets were moved\n" +
-		"  given up in store in.parked: 3 parked records, which nobody processes any more\n" +
-		"  given up in store other.parked: an unknown number of parked records, which nobody processes any more\n"
+		"  given up in store in.parked: 3 parked records, which are not processed any more\n" +
+		"  given up in store other.parked: an unknown number of parked records, which are not processed any more\n"
 	if err != nil || out.String() != want {
 		t.Errorf("wrote %q, %v, want %q", out.String(), err, want)
 	}

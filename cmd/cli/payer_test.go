@@ -16,8 +16,8 @@ type payout struct {
 	Secret string `json:"secret"`
 }
 
-// payerTopology pays out, and has people say what has become of a payout of which nobody knows.
-// What mallory says is not listened to.
+// payerTopology pays, and people decide about payouts with an unknown outcome. It ignores decisions
+// of mallory.
 func payerTopology() *topology.Topology {
 	b := topology.NewBuilder("payer", topology.DeadLetters("dead"))
 	in := topology.From(b, topology.Topic("payouts", schemas.String(), schemas.JSON[payout]()))

@@ -27,13 +27,13 @@ type planCommand struct {
 
 // Help is for --help.
 func (c *planCommand) Help() string {
-	return "Compares the pipeline with what there is of its application: topics, stores, and committed offsets. Each finding is safe; " +
-		"unknown, because it is not known what ran before; rebuild, where state would not be what the pipeline makes of its inputs; or " +
-		"refused, where it would not start, or would lose or misread what waits. Instances may run meanwhile. Ends with 0 only if " +
-		"everything is safe."
+	return "Compares the pipeline with the topics, stores and committed offsets of its application. A finding is safe; unknown, if" +
+		" the earlier program is unknown; rebuild, if the state would differ from the result of the pipeline for its inputs; or" +
+		" refused, if the pipeline would not start, or would lose or misread waiting records. Instances may run meanwhile. Ends" +
+		" with 0 only if everything is safe."
 }
 
-// errNotSafe says that a plan has findings that somebody has to look at.
+// errNotSafe says that a plan has findings that need a decision.
 var errNotSafe = errors.New("not everything is safe")
 
 func (c *planCommand) Run(p *process) (err error) {

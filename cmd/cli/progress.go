@@ -18,14 +18,14 @@ type progressFlag struct {
 	Progress bool `env:"ONCEWARD_PROGRESS" help:"Say on the standard error how far it is, also where that is no terminal."`
 }
 
-// progressEvery is how often people are told how far something is where what was said stays. A
-// terminal has one line for it, which is written anew whenever there is news.
+// progressEvery is how often progress is reported where lines stay. A terminal has one line for it,
+// which is rewritten at each change.
 const progressEvery = 5 * time.Second
 
-// shown reports whether anybody wants to know.
+// shown reports whether progress is shown.
 func (f progressFlag) shown(p *process) bool { return f.Progress || isTerminal(p.err) }
 
-// meter returns what says how far a command is, nil where nobody wants to know.
+// meter returns the progress meter of a command, nil if progress is not shown.
 func (f progressFlag) meter(p *process) *meter {
 	if !f.shown(p) {
 		return nil
@@ -33,7 +33,7 @@ func (f progressFlag) meter(p *process) *meter {
 	return &meter{out: p.err, terminal: isTerminal(p.err), said: time.Now()}
 }
 
-// isTerminal reports whether somebody may be looking at what is written to w.
+// isTerminal reports whether w is a terminal.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {
@@ -47,8 +47,8 @@ func isTerminal(w io.Writer) bool {
 	return err != nil || !os.SameFile(info, null)
 }
 
-// meter says how far a reading of changelogs is. It belongs to one goroutine at a time. What cannot
-// be written is lost: the work goes on.
+// meter shows the progress of reading changelogs. It belongs to one goroutine at a time. Failed
+// writes are ignored: the work goes on.
 type meter struct {
 	out      io.Writer
 	terminal bool
@@ -59,7 +59,7 @@ type meter struct {
 	line string
 }
 
-// lineMax is the length of a line of a terminal that is written anew: one that is broken cannot be.
+// lineMax is the length of a terminal line that is rewritten: a wrapped line cannot be.
 const lineMax = 79
 
 // tell is a callback of package admin.
@@ -91,7 +91,7 @@ func (m *meter) end() {
 	}
 }
 
-// callback is nil for nobody, so that package admin need not tell.
+// callback is nil without a meter, so that package admin need not call it.
 func (m *meter) callback(verb string) func(admin.Progress) {
 	if m == nil {
 		return nil

@@ -73,8 +73,8 @@ func (e rowEncoder) single() bool {
 	return e.layout.Kind == state.KeyValueKind || e.layout.Kind == state.TimestampedKind
 }
 
-// shows reports whether a row is among those to show. One that cannot be taken apart is: somebody
-// should see it.
+// shows reports whether a row is selected. A row that cannot be parsed is: the operator should see
+// it.
 func (e rowEncoder) shows(row state.Entry) bool {
 	if e.only == nil {
 		return true
@@ -135,7 +135,7 @@ func (e rowEncoder) row(key, value []byte) shownRow {
 // keyPart shows a key as the store's codec has made it.
 func (e rowEncoder) keyPart(b []byte) part { return e.part(b, e.rows.Key) }
 
-// part encodes bytes. What the codec cannot read is shown as it is.
+// part encodes bytes. Bytes that the codec cannot read are shown unchanged.
 func (e rowEncoder) part(b []byte, decode func([]byte) (any, error)) part {
 	if e.encoding == encodingAuto && e.decodes {
 		if v, err := decode(b); err == nil {

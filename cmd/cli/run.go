@@ -48,14 +48,14 @@ type runCommand struct {
 	InternalReplicas int16 `placeholder:"N" env:"ONCEWARD_INTERNAL_REPLICAS" help:"Replicas of changelogs, repartition topics and the rounds topic, which are created with as many and have to have at least as many; default is the cluster's."`
 	InternalInSync   int   `name:"internal-min-in-sync" placeholder:"N" env:"ONCEWARD_INTERNAL_MIN_IN_SYNC" help:"Their min.insync.replicas, in the same way; default is the cluster's."`
 
-	AcceptLostRows bool `env:"ONCEWARD_ACCEPT_LOST_ROWS" help:"Open tasks whose windows, sessions, series or ids would be restored from a changelog that may have lost rows that are still needed; by default such a task stops."`
+	AcceptLostRows bool `env:"ONCEWARD_ACCEPT_LOST_ROWS" help:"Restore windows, sessions, series and ids even from a changelog that may have lost rows that are still needed; by default such a task stops."`
 
 	RepairTransactions bool `env:"ONCEWARD_REPAIR_TRANSACTIONS" help:"Write the lost markers of own transactions that hang, where evidence says how they ended; takes ClusterAction. By default they are reported, for onceward transactions repair."`
 
 	Remain      bool   `env:"ONCEWARD_REMAIN" help:"Keep the membership at the end, for a restart within the session timeout; by default the instance leaves."`
 	FailFast    bool   `env:"ONCEWARD_FAIL_FAST" help:"End with the first task that stops, instead of when all have."`
 	HTTP        string `name:"http" placeholder:"ADDRESS" env:"ONCEWARD_HTTP" help:"Where to serve /metrics, /healthz and /readyz: 127.0.0.1:PORT or unix:/PATH; default is nowhere."`
-	HTTPExposed bool   `name:"http-exposed" env:"ONCEWARD_HTTP_EXPOSED" help:"Allow an address for --http that other machines reach, as :8080. Everybody who reaches it can read the metrics, with the names of topics, tasks and nodes, and why tasks are stopped."`
+	HTTPExposed bool   `name:"http-exposed" env:"ONCEWARD_HTTP_EXPOSED" help:"Allow an address for --http that other machines reach, as :8080. Every client that reaches it can read the metrics, with the names of topics, tasks and nodes, and why tasks are stopped."`
 
 	progressFlag
 	LogLevel  string `enum:"debug,info,warn,error" default:"info" placeholder:"LEVEL" env:"ONCEWARD_LOG_LEVEL" help:"Least level that is logged, of debug, info, warn and error; default ${default}."`

@@ -66,7 +66,7 @@ func joinedTopology() *topology.Topology {
 	return mustBuild(b)
 }
 
-// keeperTopology keeps the last value of each key, an integer, and forgets the key for the value
+// keeperTopology keeps the last value of each key, an integer, and deletes the key for the value
 // -1.
 func keeperTopology() *topology.Topology {
 	b := topology.NewBuilder("keeper")
@@ -425,7 +425,7 @@ func scrape(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 // tamper changes a row behind the back of the changelog: tamper database store key value. The value
-// - deletes it. What begins with hex: is bytes.
+// - deletes it. An argument that begins with hex: is bytes.
 func tamper(ts *testscript.TestScript, _ bool, args []string) {
 	db, err := pebblestore.Open(ts.MkAbs(args[0]), pebblestore.Options{})
 	ts.Check(err)

@@ -148,7 +148,7 @@ func (o opened) here(ctx context.Context, store string, only *int32) (place, err
 	return here, nil
 }
 
-// others says of how many partitions these are, if there are more.
+// others returns the number of partitions, if there are more.
 func (h place) others() string {
 	if h.of > int32(len(h.partitions)) {
 		return fmt.Sprintf("; there are %d partitions, and the instance that has another one has to be asked for it", h.of)

@@ -35,8 +35,8 @@ func (c *stateCheckCommand) Help() string {
 var (
 	// errBalances says that balances are not what follows from the contributions.
 	errBalances = errors.New("the balance is not what its contributions come to")
-	errMoving   = errors.New("an instance runs on that state, whose contributions and balances would be read at two moments; stop it " +
-		"first, or check a copy that state checkpoint and state import make")
+	errMoving   = errors.New("an instance runs on that state, and contributions and balances would be read at different times; stop it first, or " +
+		"check a copy made by state checkpoint and state import")
 )
 
 func (c *stateCheckCommand) Run(p *process) (err error) {
@@ -131,7 +131,7 @@ func balancesVerdict(outcomes []checkedPartition) error {
 	}
 	switch {
 	case differ > 0:
-		return fmt.Errorf("%d of %d: %w; verify says whether the changelogs have the same, and rebuild makes them anew", differ, ledgers,
+		return fmt.Errorf("%d of %d: %w; verify says whether the changelogs have the same, and rebuild repairs them", differ, ledgers,
 			errBalances)
 	case failed > 0:
 		return fmt.Errorf("%d of %d partitions could not be checked, one of them because: %w", failed, len(outcomes), why)

@@ -12,9 +12,9 @@ import (
 	"github.com/onceward/onceward/txn/admin"
 )
 
-// stateGetCommand shows the value of a key. A store's key need not be the key of the records that
-// it was made of, nor need these have been partitioned by Kafka's own hash: all partitions that are
-// here are asked, which is one look each.
+// stateGetCommand shows the value of a key. A store's key may differ from the key of the records,
+// and records may be partitioned by another hash than Kafka's. So the command reads all local
+// partitions, with one lookup each.
 type stateGetCommand struct {
 	Store string `arg:"" placeholder:"STORE" help:"The store."`
 	Key   string `arg:"" placeholder:"KEY" help:"The key."`

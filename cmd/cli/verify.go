@@ -60,7 +60,7 @@ func (c *verifyCommand) Run(p *process) (err error) {
 	case err != nil:
 		return err
 	case len(outcomes) == 0:
-		return usage("there is no store to verify%s; state stats shows what there is", c.selected())
+		return usage("there is no store to verify%s; state stats lists the stores", c.selected())
 	}
 	if c.Output == "json" {
 		err = writeJSON(p.out, verifyResultOf(s, outcomes, c.Encoding))
@@ -96,13 +96,13 @@ func verdict(outcomes []admin.Verification) error {
 	}
 	switch {
 	case differ > 0:
-		return fmt.Errorf("%d of %d: %w; rebuild makes them anew", differ, len(outcomes), errDiffers)
+		return fmt.Errorf("%d of %d: %w; rebuild repairs them", differ, len(outcomes), errDiffers)
 	case lost > 0, failed > 0:
 		return fmt.Errorf("%d of %d stores could not be verified, one of them because: %w", lost+failed, len(outcomes),
 			cmp.Or(whyLost, why))
 	case unjudged > 0:
-		return fmt.Errorf("no difference was found, but %d of %d stores have keys that cannot be judged: their changelogs have gone on, and "+
-			"compaction may have removed what the state was made of, or brokers have deleted by the clock what the state still has", unjudged,
+		return fmt.Errorf("no difference was found, but %d of %d stores have keys that cannot be judged: their changelogs have advanced, and "+
+			"compaction or the retention of the brokers may have removed records that the state still has", unjudged,
 			len(outcomes))
 	}
 	return nil

@@ -18,25 +18,25 @@ import (
 
 // parkedFlag is for commands that keep state in which records wait.
 type parkedFlag struct {
-	WithoutParked bool `help:"Give up parked records that the state cannot be kept with, because the pipeline has no place for them or their changelog has lost them. Nobody processes them any more."`
+	WithoutParked bool `help:"Give up parked records that the state cannot keep, because the pipeline has no store for them or their changelog has lost them. They are not processed any more."`
 }
 
 // adoptCommand declares that state and offsets belong together.
 type adoptCommand struct {
 	tasks
 	FromRounds bool   `help:"Take offsets that have expired from what the last clean stop has kept, in the topic APPLICATION-rounds."`
-	Mode       string `enum:",live,replay,backfill,repair" default:"" placeholder:"MODE" help:"Mode in which the state was written, for tasks of which no commit is known: live, replay, backfill or repair; default is that of the application's other tasks."`
+	Mode       string `enum:",live,replay,backfill,repair" default:"" placeholder:"MODE" help:"Mode of the state, for tasks without a known commit: live, replay, backfill or repair; default is that of the application's other tasks."`
 	parkedFlag
 	outside
 }
 
 // Help is for --help.
 func (c *adoptCommand) Help() string {
-	return "The state, all that the changelogs hold, is declared to belong to the offsets that the group has committed, and both are " +
-		"committed together. Nothing can check that: input that the state contains and that comes after the offsets is applied twice. " +
-		"State of which no commit is known counts as written in the mode of the application's other tasks, and is refused without --mode where " +
-		"these say none, or several: what a replay has made must not count as live. " +
-		"All instances must be stopped. Tasks that open anyway are left alone."
+	return "Declares that the state in the changelogs belongs to the committed offsets of the group, and commits both together. " +
+		"Nothing can check that: input that the state contains and that comes after the offsets is applied twice. State without" +
+		" a known commit counts as written in the mode of the application's other tasks. Without --mode it is refused if these " +
+		"have none or several: a replay's state must not count as live. All instances must be stopped. Tasks that open anyway " +
+		"stay as they are."
 }
 
 func (c *adoptCommand) Run(p *process) error {
@@ -65,8 +65,8 @@ func (c *adoptCommand) Run(p *process) error {
 }
 
 // errNotAdopted says that offsets that were expected to be gone are not, or that none were kept.
-var errNotAdopted = errors.New("nothing was adopted: no task was without offsets that a clean stop has kept; check that brokers and application " +
-	"are those that the state belongs to")
+var errNotAdopted = errors.New("nothing was adopted: no task was without offsets that a clean stop has kept; check that brokers and application are " +
+	"those of the state")
 
 // acceptSkipCommand takes offsets that were moved forward on purpose.
 type acceptSkipCommand struct {
@@ -113,9 +113,9 @@ func (c *resetCommand) Run(p *process) error {
 	}, c.Tasks)
 }
 
-// rebuildCommand groups what makes state anew.
+// rebuildCommand groups the commands that rebuild state.
 type rebuildCommand struct {
-	FromChangelog fromChangelogCommand `cmd:"" help:"Make local databases anew from their changelogs: the same state, on a fresh disk."`
+	FromChangelog fromChangelogCommand `cmd:"" help:"Rebuild local databases from their changelogs: the same state, on a fresh disk."`
 	FromInput     fromInputCommand     `cmd:"" help:"Empty the state and read the inputs again: a new state, and outputs once more."`
 }
 
@@ -128,10 +128,11 @@ type fromInputCommand struct {
 
 // Help is for --help.
 func (c *fromInputCommand) Help() string {
-	return "Stores are emptied by tombstones in their changelogs, which all instances follow. What the tasks write is written again. " +
-		"Internal topics that the pipeline has gained are created, with the replicas and the min.insync.replicas of APPLICATION-rounds. " +
-		"Refused for tasks that read or write a repartition topic, unless all that write and read it are rebuilt together, or none that " +
-		"write it and nothing of it was deleted. All instances must be stopped. Done again if it was interrupted."
+	return "Empties the stores by tombstones in their changelogs, which all instances follow. Outputs of the tasks are written " +
+		"again. Missing internal topics are created, with the replicas and the min.insync.replicas of APPLICATION-rounds. Tasks" +
+		" that read or write a repartition topic are refused, with two exceptions: all tasks that write and read it are rebuilt" +
+		" together; or no writer of it is rebuilt and none of its records were deleted. All instances must be stopped. After an" +
+		" interruption, run it again."
 }
 
 func (c *fromInputCommand) Run(p *process) error {
@@ -144,7 +145,7 @@ func (c *fromInputCommand) Run(p *process) error {
 	}, c.Tasks)
 }
 
-// fromChangelogCommand makes databases anew.
+// fromChangelogCommand rebuilds databases.
 type fromChangelogCommand struct {
 	tasks
 	StateDir string        `required:"" placeholder:"DIR" env:"ONCEWARD_STATE_DIR" help:"State directory of the instance, which may run."`
@@ -156,9 +157,10 @@ type fromChangelogCommand struct {
 
 // Help is for --help.
 func (c *fromChangelogCommand) Help() string {
-	return "A database is built beside the old one and then takes its place. A running instance does it itself: it closes the tasks, " +
-		"rebuilds and opens them again; status shows how it goes. For a stopped instance the pipeline and the brokers have to be given; " +
-		"a signal ends it: what is rebuilt stays so, the task that it was at is as it was, and another call can name that one and the rest."
+	return "Builds a database beside the old one and then replaces it. A running instance does it itself: it closes the tasks, " +
+		"rebuilds and opens them again; status shows the progress. For a stopped instance, give the pipeline and the brokers. A" +
+		" signal ends the command: rebuilt tasks stay rebuilt, the interrupted task is unchanged, and another call can name " +
+		"that task and the rest."
 }
 
 func (c *fromChangelogCommand) Run(p *process) error {

@@ -21,9 +21,9 @@
 //
 // # Steps
 //
-// Steps follow each other. Each has one kind, and a name that is unique in the pipeline and stays:
-// stores, changelogs and repartition topics are found by it. Topics are written in the same
-// transaction as everything else. What is optional has a question mark.
+// Steps follow each other. Each has one kind and a unique, permanent name, which identifies its
+// stores, changelogs and repartition topics. Topics are written in the same transaction as
+// everything else. Optional parts have a question mark.
 //
 //	dedupe   name, id, retain, duplicates?, conflicts?, missing?, malformed?, longer_topics?, late?,
 //	         globally?, keep_origin?
@@ -70,10 +70,10 @@
 //	sink     topic; feedback, true if the pipeline reads the topic as well and something ends the way of what comes back
 //	         Records are written to a topic, as they are.
 //
-// project, ledger and sink are branches: the next step gets the records that came to them,
-// unchanged. All other steps have the next one behind them. dedupe, project, ledger and transition
-// keep state per key, so what belongs together must have one key; rekey sees to it. What these four
-// decide is written to the topic of evidence, one record for each decision; see package
+// project, ledger and sink are branches: the next step gets their input records unchanged. Every
+// other step passes its output to the next one. dedupe, project, ledger and transition keep state
+// per key, so related records must have one key; use rekey for that. These four write their
+// decisions to the topic of evidence, one record for each decision; see package
 // processors/evidence.
 //
 // # Expressions
@@ -90,11 +90,11 @@
 // fields are known at run time only. There is no clock and no randomness in them, so a replay gives
 // the same results.
 //
-// Numbers are exact. A JSON number that is written as an integer is an int, or a uint beyond the
-// range of 64-bit integers with a sign; any other is a double if the double is the very number that
-// is written. What fits none of them can be passed on and compared for equality, and everything
-// else with it fails. Amounts, versions and ids are never rounded or converted in silence: a double
-// is no amount, and 5 is no id.
+// Numbers are exact. A JSON integer is an int, or a uint beyond the range of signed 64-bit
+// integers. Any other number is a double if the double has exactly the same value. A number that
+// fits none of them can be passed on and compared for equality; every other operation on it fails.
+// Amounts, versions and ids are never rounded or converted silently: a double is no amount, and 5
+// is no id.
 //
 // An evaluation that fails (a missing field, types that do not fit, an overflow, a cost of more
 // than 1,000,000 units of CEL's cost model) fails the record with class Validation. The reason
@@ -114,6 +114,6 @@
 //
 // # What it is not
 //
-// A pipeline has one source, and no joins, windows or calls to other systems. What needs them is a
-// program, which package cmd/cli gives the same commands.
+// A pipeline has one source, and no joins, windows or calls to other systems. For these, write a
+// program; package cmd/cli gives it the same commands.
 package pipeline

@@ -20,9 +20,9 @@ type (
 	stream = topology.Stream[key, value]
 )
 
-// document is a JSON document that keeps its spelling: what no expression has looked into leaves a
-// pipeline byte for byte as it came, and the numbers of what one has looked into are as exact as
-// they were written. It belongs to one task, as the record does.
+// document is a JSON document that keeps its spelling. Parts that no expression has read leave a
+// pipeline byte for byte as they came. Numbers in the other parts are as exact as they were
+// written. A document belongs to one task, as its record does.
 type document struct {
 	// raw is valid JSON without duplicate keys.
 	raw []byte

@@ -184,7 +184,7 @@ func (s scope) ResolveName(name string) (any, bool) {
 
 func (scope) Parent() cel.Activation { return nil }
 
-// textHeaders returns the headers that are text. Of several with one key the last one counts, as in
+// textHeaders returns the headers that are text. The last of several with one key counts, as in
 // Record.Header.
 func textHeaders(headers []topology.Header) map[string]string {
 	m := make(map[string]string, len(headers))
@@ -219,7 +219,8 @@ func (e *expression) wrongType(v ref.Val) error {
 	return e.fail("the result must be " + e.want.what + " and is " + is)
 }
 
-// safeReasons are reasons by how CEL's errors begin. What follows there may quote the record.
+// safeReasons maps the beginnings of CEL's errors to reasons. The rest of such an error may quote
+// the record.
 var safeReasons = []struct{ prefix, reason string }{
 	{"no such overload", "an operator or function does not take the types of these values"},
 	{"index out of bounds", "an index is out of bounds"},

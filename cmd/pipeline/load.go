@@ -48,8 +48,8 @@ func (e *Error) Unwrap() []error {
 	return errs
 }
 
-// Load returns the topology that a file describes. What is wrong with the description is an
-// [*Error]; a file that cannot be read is the error of package os, wrapped.
+// Load returns the topology that a file describes. A mistake in the description is an [*Error]; a
+// file that cannot be read is the error of package os, wrapped.
 func Load(path string) (*topology.Topology, error) {
 	src, err := yamldoc.ReadFile(path)
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 	"github.com/onceward/onceward/schemas"
 )
 
-// numberOf returns a JSON number as the type of CEL that holds it exactly: a number that is written
-// as an integer as int64, or as uint64 if it is too large for that; any other as float64 if the
-// float64 is the same number; and else as exactNumber. It never rounds.
+// numberOf returns a JSON number as the type of CEL that holds it exactly. An integer is an int64,
+// or a uint64 if it is too large for that. Any other number is a float64 if that has the same
+// value, and otherwise an exactNumber. numberOf never rounds.
 func numberOf(text string) any {
 	if !strings.ContainsAny(text, ".eE") {
 		if i, err := strconv.ParseInt(text, 10, 64); err == nil {

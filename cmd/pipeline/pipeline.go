@@ -119,9 +119,8 @@ func (p pipeline) build(r *reader) *topology.Topology {
 	return nil
 }
 
-// note notes at least one of the mistakes of the builder, and of those that follow from each other
-// the first: a name that is wrong for a node is wrong for its stores, and for the sinks that are
-// named after it.
+// note notes at least one of the mistakes of the builder. Among mistakes that follow from each
+// other it notes the first: a wrong name of a node is also wrong for its stores and sinks.
 func (p pipeline) note(r *reader, mistakes []*topology.Mistake) {
 	told := map[yamldoc.Position]bool{}
 	for _, derived := range []bool{false, true} {

@@ -113,7 +113,7 @@ func (d *dedupe) emit(b branch, option inbox.Option) {
 // forever is the retention of an inbox that keeps every id.
 const forever = "forever"
 
-// readRetention reads how long ids are kept, and what becomes of records that are older.
+// readRetention reads how long ids are kept, and the reaction to older records.
 func (d *dedupe) readRetention(r *reader, m yamldoc.Mapping) {
 	retain, topics, late := m.Required("retain", "write forever, or a time such as 168h after which ids expire"), m.Optional("longer_topics"), m.Optional("late")
 	tolerate := topics.Choice("refuse", "tolerate") == "tolerate"

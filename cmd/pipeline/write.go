@@ -16,10 +16,9 @@ import (
 	"github.com/onceward/onceward/schemas"
 )
 
-// appendValue appends the result of an expression as JSON: the mapping of CEL's specification,
-// except that integers are numbers whatever their size, since that mapping would make texts of
-// large ones, and that keys of maps must be texts. Keys are sorted, so that equal results give
-// equal bytes.
+// appendValue appends the result of an expression as JSON, by the mapping of CEL's specification
+// with two exceptions. Integers are numbers whatever their size; that mapping makes texts of large
+// ones. Keys of maps must be texts. Keys are sorted, so that equal results give equal bytes.
 func appendValue(dst []byte, v ref.Val, depth int) ([]byte, error) {
 	if depth > schemas.MaxJSONDepth {
 		return dst, schemas.Reason("the result is nested too deeply")

@@ -43,16 +43,16 @@
 //	ledger          a running total is not the sum of the contributions
 //	stuck           a partition's last stable offset stays behind for longer than any transaction may be open
 //
-// The outcome of a produce request is ok, fail or unknown. What is unknown may have happened or
-// not, and is never counted as lost: the log says what happened.
+// The outcome of a produce request is ok, fail or unknown. An unknown request may have taken effect
+// or not, and is never counted as lost: the log shows it.
 //
 // G0, the interleaving of transactions in a partition, is normal in Kafka and is no anomaly.
 //
 // # Memory
 //
-// [Run] reads the history twice: once for the index, once for the predicates. What it keeps is a
-// few integers for each id and each offset (about 90 bytes an input for the soak's topology), and
-// one hash for each key of a store.
+// [Run] reads the history twice: once for the index, once for the predicates. It keeps a few
+// integers for each id and each offset (about 90 bytes an input for the soak's topology), and one
+// hash for each key of a store.
 //
 // # Concurrency
 //

@@ -141,7 +141,7 @@ func repeatRead(t *testing.T, events []check.Event) []check.Event {
 	return slices.Insert(events, at+1, again)
 }
 
-// dropPositionsAndOutputs forgets the last transaction of the second half.
+// dropPositionsAndOutputs removes the last transaction of the second half.
 func dropPositionsAndOutputs(_ *testing.T, events []check.Event) []check.Event {
 	return slices.DeleteFunc(events, func(e check.Event) bool {
 		return e.Read != nil && e.Read.Producer == 201 || e.Position != nil && e.Position.Producer == 201 ||
@@ -171,8 +171,8 @@ func changeState(store string, change func(*check.State)) fault {
 	}
 }
 
-// stuck samples a partition that stays behind for 30 s without an end. A gap of samples, as by a
-// broker that is down, starts anew.
+// stuck samples a partition that stays behind for 30 s without an end. After a gap of samples, as
+// while a broker is down, the time starts again.
 func stuck(_ *testing.T, events []check.Event) []check.Event {
 	at := events[len(events)-1].At
 	for range 31 {

@@ -11,7 +11,7 @@ import (
 // that they need not wait for what comes later.
 type index struct {
 	spec Spec
-	// inputs is indexed by id; entry 0 is nobody's.
+	// inputs is indexed by id; entry 0 is unused.
 	inputs []input
 	// logs has the committed content of every topic: by partition and offset the id of the input,
 	// or for a changelog a short hash of the value. 0 is an offset without a committed record.
@@ -33,7 +33,7 @@ type index struct {
 
 type input struct {
 	message, key, other uint32
-	// sent, acked and failed say whether anybody produced it and how that ended; first that it is
+	// sent, acked and failed say whether the id was produced and how that ended; first that it is
 	// the first delivery in the log.
 	sent, acked, failed, poison, first bool
 	amount                             int64

@@ -7,7 +7,7 @@ type Spec struct {
 	// Input is the source topic.
 	Input string
 	// Repartition is the topic between the two halves of the application, empty if there is none.
-	// What it holds is judged as an output of the first half, and is the input of the second.
+	// It is judged as an output of the first half, and is the input of the second.
 	Repartition string
 	Outputs     []Output
 	Stores      []Store

@@ -34,14 +34,14 @@ func (v *visible) see(e *Event) {
 	}
 }
 
-// seeInput finds inputs that nobody sent. The harness's own duplicates would be its fault, and show
-// as lost further down.
+// seeInput finds inputs that were never sent. Duplicates of the harness would be its own fault, and
+// appear as lost in later checks.
 func (v *visible) seeInput(r *Records) {
 	for n, id := range r.IDs {
 		a := Anomaly{Kind: Phantom, Topic: r.Topic, Partition: r.Partition, Offset: r.Offsets[n], ID: id}
 		switch {
 		case !v.known(id):
-			a.Detail = "nobody has sent it"
+			a.Detail = "it was never sent"
 			v.found(a)
 		case v.inputs[id].failed && v.committed(r, n):
 			a.Detail = "it is there although producing it has failed for good"

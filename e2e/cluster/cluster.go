@@ -38,8 +38,8 @@ const (
 	pollInterval  = 50 * time.Millisecond
 )
 
-// startAttempts bounds how often [Start] tries other ports when somebody took the chosen ones
-// first.
+// startAttempts bounds how often [Start] tries other ports when another process took the chosen
+// ones first.
 const startAttempts = 5
 
 // ErrUnavailable is what [Start] wraps when this machine has nothing to run a real Kafka with. The
@@ -84,10 +84,10 @@ type Options struct {
 	// default.
 	Host string
 
-	// ShortLived has the JVM of a real broker compile its code once and fast, instead of again and
-	// better while it works. A test has ended before that pays, and the compiler takes the
-	// processors from everything else meanwhile. What is measured has to do without it. [Kafka] and
-	// [Own] set it.
+	// ShortLived makes the JVM of a real broker compile its code once and fast, instead of again
+	// and better while it works. A test ends before better code pays, and the compiler takes the
+	// processors from everything else meanwhile. Measurements must not set it. [Kafka] and [Own]
+	// set it.
 	ShortLived bool
 
 	// Features are levels of features that a real broker's storage is formatted with, by their
@@ -370,7 +370,8 @@ func (c *Cluster) Resume(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		// Unlike Start this cannot go elsewhere, but whoever holds the port may let it go.
+		// Unlike Start this cannot use other ports, but the process that holds the port may release
+		// it.
 		if !errors.Is(err, errPortTaken) || !pause(ctx) {
 			return fmt.Errorf("cluster: resume the %s broker: %w", c.kind, err)
 		}
@@ -410,7 +411,7 @@ func (c *Cluster) mayStop() error {
 	return nil
 }
 
-// external says whether somebody else runs this cluster.
+// external says whether this cluster was started by another program.
 func (c *Cluster) external() bool {
 	_, ok := c.node.(externalNode)
 	return ok

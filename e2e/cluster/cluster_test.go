@@ -178,7 +178,7 @@ func TestBrokerDiesWithItsProcess(t *testing.T) {
 	if !lived {
 		t.Fatalf("there was no broker process %d", pid)
 	}
-	// The broker's directory is nobody's now: see sweep.
+	// No process uses the broker's directory now: see sweep.
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 
 	deadline := time.Now().Add(time.Minute)
@@ -191,7 +191,7 @@ func TestBrokerDiesWithItsProcess(t *testing.T) {
 	}
 }
 
-// processExists looks into /proc, where a zombie that nobody reaps counts as gone.
+// processExists looks into /proc, where a zombie that is not reaped counts as gone.
 func processExists(pid int) bool {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err == nil && !strings.Contains(string(status), ") Z ")
@@ -222,7 +222,7 @@ func TestKafkaIsFound(t *testing.T) {
 	}
 }
 
-// TestTakenPort lets somebody else have the broker's port between choosing and using it.
+// TestTakenPort gives the broker's port to another listener between choosing and using it.
 func TestTakenPort(t *testing.T) {
 	t.Parallel()
 	EachKind(t, func(t *testing.T, kind Kind) {
@@ -244,7 +244,7 @@ func TestTakenPort(t *testing.T) {
 	})
 }
 
-// occupy listens until the end of the test, and answers nobody.
+// occupy listens until the end of the test, and sends no answers.
 func occupy(t *testing.T, addr string) {
 	t.Helper()
 	thief, err := net.Listen("tcp", addr)

@@ -67,8 +67,8 @@ func (c *controller) prepare(ctx context.Context, n *kafkaNode) (err error) {
 		return nil
 	}
 	if c.proc == nil {
-		// The metadata of a test's few topics is small, and nobody waits for the pauses of a small
-		// heap.
+		// The metadata of a test's few topics is small, and the pauses of a small heap delay no
+		// test.
 		c.proc, err = n.run([]string{"-Xms32m", "-Xmx256m", "-XX:+UseSerialGC"}, c.configPath(), c.logPath(), c.consolePath())
 		return err
 	}

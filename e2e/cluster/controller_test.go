@@ -17,9 +17,9 @@ import (
 // loads of their group coordinators.
 const loggedLoads = "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.coordinator.common.runtime.CoordinatorRuntime=info"
 
-// TestRestartLoadsOnce kills a broker that has a controller of its own process, and one that has
-// not, which is the negative control: it leads with the epoch of its last life first, and loads
-// __consumer_offsets twice.
+// TestRestartLoadsOnce kills a broker with a controller in another process, and one with its own
+// controller. The latter is the negative control: it first leads with the epoch of its last
+// incarnation, and loads __consumer_offsets twice.
 func TestRestartLoadsOnce(t *testing.T) {
 	t.Parallel()
 	// A session longer than a start on a loaded machine, so that a Resume that does not wait for

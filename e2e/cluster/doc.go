@@ -3,14 +3,15 @@
 //
 // # What it is for
 //
-// The embedded broker (kfake, in process, with its data on disk) is fast and needs nothing but Go,
-// but it has no replication, no delay between the answer to EndTxn and the transaction markers, and
-// never answers CONCURRENT_TRANSACTIONS. What it cannot show has to be shown on the real one. A
-// process tests on one kind: on the embedded broker, or, where the environment asks for it, on real
-// Kafka. [Each] runs a scenario on the kind of the process, so `make test` has its one half and
-// `make test-kafka` the other, and nothing runs twice. The observations ([Cluster.ReadAll],
-// [Cluster.OpenTransactions], [Cluster.CommittedOffsets] and so on) ask the broker by protocol
-// requests only, never the broker's memory and never the code under test.
+// The embedded broker (kfake, in process, with its data on disk) is fast and needs only Go. But it
+// has no replication, no delay between the answer to EndTxn and the transaction markers, and never
+// answers CONCURRENT_TRANSACTIONS. Tests of these need the real one.
+//
+// A process tests on one kind: on the embedded broker, or, if the environment says so, on real
+// Kafka. [Each] runs a scenario on the kind of the process. So `make test` has one half and `make
+// test-kafka` the other, and nothing runs twice. The observations ([Cluster.ReadAll],
+// [Cluster.OpenTransactions], [Cluster.CommittedOffsets] and so on) use protocol requests only.
+// They never read the broker's memory, and never use the code under test.
 //
 // # Virtual time
 //
@@ -42,8 +43,8 @@
 // skipped, and one line per package on standard error says so. With one of them, tests on the
 // embedded broker are skipped.
 //
-// Java formats the storage of the first broker of a kind, and the next ones in the process get a
-// copy of it under ids of their own. What is not measured takes [Options].ShortLived.
+// Java formats the storage of the first broker of a kind. The next brokers in the process get a
+// copy of it with their own ids. Tests that measure nothing set [Options].ShortLived.
 //
 // Only what is absent is skipped. A download that fails, a broker that does not start and a cluster
 // that does not answer are failures, with the end of the broker's log in the error.

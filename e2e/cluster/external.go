@@ -11,7 +11,7 @@ import (
 
 const envBrokers = "ONCEWARD_KAFKA_BROKERS"
 
-// externalNode is a cluster that somebody else runs.
+// externalNode is a cluster that another program runs.
 type externalNode []string
 
 // externalFromEnv returns the cluster that the environment names, or nil if it names none.

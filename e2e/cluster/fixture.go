@@ -191,7 +191,7 @@ func (c *Cluster) Name(t testing.TB, suffix string) string {
 	return name
 }
 
-// plain reduces s to lower case letters, digits and single dashes.
+// plain reduces s to lower-case characters, digits and single dashes.
 func plain(s string) string {
 	var b strings.Builder
 	for _, r := range strings.ToLower(s) {
@@ -226,7 +226,7 @@ func (c *Cluster) report(t testing.TB) {
 // sharedBroker is the real Kafka of a test process.
 type sharedBroker struct {
 	options Options     // of the broker
-	running atomic.Bool // run is on the stack, so somebody will stop the broker
+	running atomic.Bool // run is on the stack, and will stop the broker
 	// patience is what goroutines are given to end in when the tests are over.
 	patience time.Duration
 	start    sync.Once

@@ -159,9 +159,8 @@ func combinedProperties(broker, controller string) []string {
 		"listeners=PLAINTEXT://" + broker + ",CONTROLLER://" + controller,
 		"advertised.listeners=PLAINTEXT://" + broker,
 		// A broker that misses its own heartbeats on a busy machine is fenced, and leads nothing
-		// for a while. What that does to its coordinators is not what a test is about (see
-		// docs/limits.md), and it is only whoever kills a broker who waits for the end of its
-		// session.
+		// for a while. The effect on its coordinators is not the subject of a test (see
+		// docs/limits.md). Only a test that kills a broker waits for the end of its session.
 		"broker.session.timeout.ms=30000",
 	}
 }
@@ -191,11 +190,11 @@ func serverProperties(identity []string, data string, settings map[string]string
 		"broker.heartbeat.interval.ms=500",
 
 		// A controlled shutdown takes the leadership away from every partition before the
-		// transaction coordinator stops. Where there is no other replica, the coordinator then
-		// finds no leader for the markers of a transaction whose commit it has already answered,
-		// takes the partitions for deleted, and never writes them ("likely deleted already and
+		// transaction coordinator stops. Without another replica, the coordinator then finds no
+		// leader for the markers of a transaction whose commit it has already answered. It takes
+		// the partitions for deleted, and never writes the markers ("likely deleted already and
 		// hence can be skipped", Kafka 4.3.1): committed records stay invisible, or committed
-		// offsets vanish. Nothing a client does can help, so stop without it.
+		// offsets vanish. A client cannot prevent that, so the broker stops without it.
 		"controlled.shutdown.enable=false",
 
 		// The cleaner is on by default; its 128 MB of buffer are an eighth of the heap.

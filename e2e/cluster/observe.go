@@ -81,9 +81,9 @@ func (c *Cluster) AwaitReplicas(ctx context.Context) error {
 	return nil
 }
 
-// StableOffsets returns the last stable offset of each partition of a topic: where a read_committed
-// consumer stops for now. What is between it and the end is of a transaction that is open, or
-// behind one.
+// StableOffsets returns the last stable offset of each partition of a topic, at which a
+// read_committed consumer stops now. Records between it and the end belong to an open transaction,
+// or follow one.
 func (c *Cluster) StableOffsets(ctx context.Context, topic string) ([]int64, error) {
 	return listOffsets(ctx, topic, "last stable", c.admin.ListCommittedOffsets)
 }
@@ -113,9 +113,9 @@ func listOffsets(
 	return offsets, nil
 }
 
-// WaitStable waits until no transaction is open on any partition of the topics, that is until
-// everybody sees everything: the last stable offset equals the high watermark. The error at the end
-// of ctx, or after 45 s, names the transactions that are in the way.
+// WaitStable waits until no transaction is open on any partition of the topics, so that all readers
+// see all records: the last stable offset equals the high watermark. The error at the end of ctx,
+// or after 45 s, names the open transactions.
 func (c *Cluster) WaitStable(ctx context.Context, topics ...string) error {
 	for _, topic := range topics {
 		if err := c.settle(ctx, topic, nil); err != nil {

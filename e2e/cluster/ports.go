@@ -7,10 +7,9 @@ import (
 	"strconv"
 )
 
-// The ports that brokers listen on. They lie below the ranges from which the kernels in use give
-// ports to outgoing connections (Linux from 32768, others from 49152): a broker that is down for a
-// restart must find its port free again, while clients are busily connecting from ports of that
-// range.
+// The ports that brokers listen on. They are below the ranges from which kernels take ports for
+// outgoing connections (Linux from 32768, others from 49152). A broker that restarts must find its
+// port free again, while clients open many connections from ports of that range.
 const (
 	firstPort = 20000
 	lastPort  = 31999

@@ -2,8 +2,8 @@ package cluster
 
 import "syscall"
 
-// dieWithParent makes the kernel kill the child when the thread that started it ends. What the
-// caller wants besides is kept.
+// dieWithParent makes the kernel kill the child when the thread that started it ends. Other
+// attributes of the caller stay.
 //
 // The child stays in this process's group, so that an interrupt from the terminal, or a runner that
 // kills the whole group, reaches it too.

@@ -22,11 +22,10 @@ const (
 // ReadAll returns the committed records of a topic that were written before the call, by partition,
 // in offset order.
 //
-// Nothing is missing from a result: ReadAll takes the high watermarks and waits for the
-// transactions below them to end before it reads. Without the wait, a commit whose markers are
-// still being written, or one that lies behind somebody else's open transaction, would look like a
-// loss. If a transaction stays open until ctx ends, or 45 s, the error names it. A compacted topic
-// has what compaction has left.
+// A result is complete: ReadAll takes the high watermarks and waits for the transactions below them
+// to end before it reads. Without the wait, a commit whose markers are still being written, or one
+// behind another program's open transaction, would look like a loss. If a transaction stays open
+// until ctx ends, or 45 s, the error names it. In a compacted topic, compacted records are missing.
 //
 // It follows the offsets of the raw fetch and not of the records, so it ends at logs that end in
 // markers, aborted records or offsets that compaction has emptied. Topics are read into memory

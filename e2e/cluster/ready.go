@@ -55,7 +55,7 @@ func (c *Cluster) probe(ctx context.Context, topic string) error {
 	if err != nil {
 		return fmt.Errorf("describe the cluster: %w", err)
 	}
-	// Somebody else's broker may have won the race for our port: it must not be mistaken for ours.
+	// Another program's broker may have taken the port first: it must not be mistaken for this one.
 	if want := c.node.clusterID(); want != "" && md.Cluster != want {
 		return fmt.Errorf("cluster id %s answers where %s should", md.Cluster, want)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/onceward/onceward/e2e/virtual"
 )
 
-// TestVirtualLifecycle: brokers that are down answer nobody, and come back with their data.
+// TestVirtualLifecycle: brokers that are down do not answer, and come back with their data.
 func TestVirtualLifecycle(t *testing.T) {
 	OnVirtual(t, func(t *testing.T, c *Cluster) {
 		ctx, topic := t.Context(), newTopic(t, c, 1)

@@ -196,14 +196,13 @@ func (s *eosScene) repeat(ctx context.Context) error {
 	return s.stopAll(ctx)
 }
 
-// forget leaves nothing of a run but the topic to keep: it deletes the group and all other topics
-// but Kafka's own.
+// forget deletes the group and all topics of a run, except the topic to keep and Kafka's own.
 func (s *eosScene) forget(ctx context.Context, keep string) error {
 	if _, err := s.cluster.Admin().DeleteGroup(ctx, eosApplication); err != nil {
 		return fmt.Errorf("delete group %s: %w", eosApplication, err)
 	}
-	// The broker goes on knowing a deleted topic for a moment, and then forgets the new one of that
-	// name too.
+	// The broker still knows a deleted topic for a moment. A new topic of that name would disappear
+	// too.
 	return s.await(ctx, func(ctx context.Context) (pending string, err error) {
 		topics, err := s.cluster.Admin().ListTopics(ctx)
 		if err != nil {

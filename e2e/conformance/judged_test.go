@@ -46,7 +46,7 @@ func (s judgedSettings) Config() txn.Config {
 type judged struct {
 	t        *testing.T
 	settings judgedSettings
-	log      *instance.Log     // of all lives
+	log      *instance.Log     // of all incarnations
 	process  *instance.Process // nil while it is down
 }
 

@@ -16,8 +16,7 @@ var headerOperators = map[string]operator{
 	"with-header": {declare: func(b *topology.Builder) {
 		topology.Map(anyInput(b), "seen", func(r inRecord) (inRecord, error) { return r.WithHeader("id", []byte{2}), nil }).Into(outTopic)
 	}},
-	// What is built from nothing has the headers and the timestamp of the record that it is built
-	// of.
+	// A record that is built from nothing has the headers and the timestamp of the record at work.
 	"map-from-nothing": {declare: func(b *topology.Builder) {
 		topology.Map(anyInput(b), "new", func(r inRecord) (inRecord, error) {
 			return inRecord{Key: r.Key, Value: topology.Some(r.Value.Or(-1))}, nil

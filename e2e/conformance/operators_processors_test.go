@@ -80,8 +80,8 @@ func onWallClock(millis int64) punctuationSchedule {
 	return func(t *topology.Setup, f topology.Punctuator) { t.OnWallClock(time.Duration(millis)*ms, f) }
 }
 
-// punctuated is a node that passes records on and remembers the last value of each key. Each firing
-// of a schedule emits how many there are, and then all of them, and forgets the odd ones.
+// punctuated is a node that emits each record and stores the last value of each key. Each firing of
+// a schedule emits the number of keys, then all of them, and deletes the odd ones.
 func punctuated(b *topology.Builder, schedules ...punctuationSchedule) {
 	n := topology.Stateful(anyInput(b), "last", lastValues)
 	outlet := topology.Outlet[string, maybeValue](n, "out")

@@ -116,9 +116,9 @@ func (o caseOutputs) compared(t caseTraits) caseOutputs {
 	return o
 }
 
-// droppedRecords is how many records were left out. What Kafka Streams drops we count, one outcome
-// for each reason, or it is a dead letter: a null that its topic does not allow, and a timestamp
-// that is refused.
+// droppedRecords is how many records were left out. Records that Kafka Streams drops are counted
+// here, one outcome for each reason, or become dead letters: nulls that the topic does not allow,
+// and refused timestamps.
 func droppedRecords(t *testing.T, d *topologytest.Driver) int64 {
 	t.Helper()
 	letters, err := d.DeadLetters()

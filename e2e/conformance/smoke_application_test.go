@@ -22,9 +22,9 @@ const (
 
 const (
 	day = 24 * time.Hour
-	// smokeRetention is how long the stores keep windows. The inputs are of two days ago, and
-	// brokers delete the beginning of the changelogs by the clock, a day after the stores have
-	// forgotten it: what was kept for less would not be there for a restore.
+	// smokeRetention is how long the stores keep windows. The inputs are two days old. Brokers
+	// delete the beginning of the changelogs by the clock, a day after the retention of the stores.
+	// With a shorter retention, rows would be missing in a restore.
 	smokeRetention = 2 * day
 	// smokeFlush is the key of the inputs that close all windows, smokeEnd a value that is no
 	// input.

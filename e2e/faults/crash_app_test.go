@@ -39,7 +39,7 @@ type broken string
 const (
 	// whole is not broken.
 	whole broken = ""
-	// countInMemory keeps the counts beside the store: a new life counts from 1 again.
+	// countInMemory keeps the counts beside the store: the next incarnation counts from 1 again.
 	countInMemory broken = "count-in-memory"
 	// dedupeInFile notes the records that it has seen in a file, and leaves out what it has noted:
 	// what was noted and not committed is lost.
@@ -57,7 +57,7 @@ const (
 // partitions is how many every topic has.
 const partitions = 2
 
-// What an input says behind its id.
+// The part of an input behind its id.
 const (
 	// poison fails after it has written and emitted.
 	poison = "poison"

@@ -11,7 +11,7 @@ import (
 // action is a column of the matrix.
 type action string
 
-// The columns. What they do at a point stands in the documentation of package instance.
+// The columns. The documentation of package instance says what they do at a point.
 const (
 	kill   action = "kill"
 	fail   action = "error"
@@ -135,7 +135,7 @@ type crashCell struct {
 	action action
 	// variant names a cell beside those of the matrix.
 	variant string
-	// fresh is the first life ever of the application, and the first hit of the point.
+	// fresh is the first incarnation of the application, and the first hit of the point.
 	fresh bool
 	// takeover lets another instance finish what was killed.
 	takeover bool

@@ -20,9 +20,9 @@ func onEach(t *testing.T, f func(s *crashScene)) {
 	cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) { f(newCrashScene(t, c)) })
 }
 
-// TestGivenBack: tasks go to another instance and come back to the same member, first in order,
-// then because the other one was killed with a transaction open.
-func TestGivenBack(t *testing.T) {
+// TestTasksComeBackToAMember: tasks go to another instance and come back to the same member, first
+// in order, then because the other one was killed with a transaction open.
+func TestTasksComeBackToAMember(t *testing.T) {
 	onEach(t, func(s *crashScene) {
 		l := s.start("the first instance", s.settings)
 		for range 2 {

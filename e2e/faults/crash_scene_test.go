@@ -75,7 +75,7 @@ func (s *crashScene) other() crashSettings {
 	return o
 }
 
-// hostName returns the host of another life.
+// hostName returns the host of another incarnation.
 func (s *crashScene) hostName(settings crashSettings) string {
 	s.lives++
 	return fmt.Sprintf("%s.%d", settings.Instance, s.lives)

@@ -24,8 +24,8 @@ func TestEveryPointHasCells(t *testing.T) {
 	}
 }
 
-// TestEveryPoint runs the crash matrix and its variants on virtual time, with -short every kill and
-// two of five other cells, and under the race detector every fifth cell. Rows of the failure
+// TestEveryPoint runs the crash matrix and its variants on virtual time. With -short it runs every
+// kill and two of five other cells, under the race detector every fifth cell. Rows of the failure
 // matrix: crash before processing; crash after processing before flush; crash after flush before
 // offsets; crash after offsets before end; crash after end before the local apply; crash after the
 // apply; worker frozen past its session and back.
@@ -47,10 +47,10 @@ func TestEveryPoint(t *testing.T) {
 }
 
 // TestEveryPointOnKafka kills at every point, and freezes where a zombie could do harm. With -short
-// it takes the points of the commit only: on real Kafka its end and its markers are two things.
-// Rows of the failure matrix: crash before processing; crash after processing before flush; crash
-// after flush before offsets; crash after offsets before end; crash after end before the local
-// apply; crash after the apply; worker frozen past its session and back.
+// it uses only the points of the commit: on real Kafka its end and its markers are two things. Rows
+// of the failure matrix: crash before processing; crash after processing before flush; crash after
+// flush before offsets; crash after offsets before end; crash after end before the local apply;
+// crash after the apply; worker frozen past its session and back.
 func TestEveryPointOnKafka(t *testing.T) {
 	t.Parallel()
 	cells := matrix(kill)
@@ -221,8 +221,8 @@ func (s *crashScene) thaw(c crashCell, p *victim, hit <-chan struct{}, other *in
 	s.t.Fatalf("%s was not hit, although the process was frozen %d times until another one had its tasks", c.point, thaws)
 }
 
-// aliveUntil returns an error if the life has ended without a hit. What comes after the hit is
-// looked at later.
+// aliveUntil returns an error if the incarnation has ended without a hit. Later events are checked
+// elsewhere.
 func aliveUntil(p *victim, hit <-chan struct{}) func() error {
 	return func() error {
 		if err := p.Alive(); err != nil && !instance.Closed(hit) {

@@ -1,13 +1,13 @@
 // Package faults makes the runtime fail at every point, loses and delays every request and reply,
 // and kills restores, and looks for the damage.
 //
-// On virtual time (package virtual) each cell of a table has brokers of its own, the timeouts of
-// production, and an application on a host of its own, which is cut off, stalled or copied as
-// package instance does it. On real Kafka all cells share a broker, timeouts are short, and what is
-// killed or frozen is a process: [instance.Application], in the test binary. On real Kafka only
-// those cells run in which a real coordinator, its markers or its compaction can make a difference,
-// with -short those of the commit only. On virtual time TestEveryPoint runs all cells, with -short
-// every kill and two of five other cells, and under the race detector every fifth cell.
+// On virtual time (package virtual) each cell of a table has its own brokers, the timeouts of
+// production, and an application on its own host, which package instance cuts off, stalls or
+// copies. On real Kafka all cells share a broker, timeouts are short, and processes are killed or
+// frozen: [instance.Application], in the test binary. Real Kafka runs only the cells in which a
+// real coordinator, its markers or its compaction can make a difference, with -short only those of
+// the commit. On virtual time TestEveryPoint runs all cells; with -short, every kill and two of
+// five other cells; under the race detector, every fifth cell.
 //
 // # Points
 //
@@ -22,18 +22,21 @@
 //	life 2   the same identity and directory again, or after some kills another instance with an empty directory. It finishes.
 //	life 3   the first identity with an empty directory: everything is restored from the changelogs.
 //
-// Variants of cells are what protocol rules ask for: the first life ever, a takeover, another
-// number of workers, rounds in doubt that were committed and that were not, rounds without
-// changelog records, and an application that is frozen only until its tasks have another owner, so
-// that it can still commit. Tests of their own have tasks come back to a member, two processes with
-// one identity or one directory, and a member that is frozen inside a rebalance.
+// Variants of cells cover protocol rules: the first incarnation, a takeover, another number of
+// workers, rounds in doubt that were committed and that were not, and rounds without changelog
+// records. One variant freezes an application only until its tasks have another owner, so that it
+// can still commit. Further tests cover tasks that come back to a member, two processes with one
+// identity or one directory, and a member that is frozen inside a rebalance.
 //
-// Every output names the input that it was made of and its number in the sequence of its key. The
-// outputs of a key must be the fold of its inputs, record for record; those of a group must contain
-// each input once, in the order of each key; each poisoned record must have one dead letter and no
-// other trace; the stores at the end of life 2 and of life 3 must be the fold of the inputs; no
-// transaction may be left open. So anything that is lost, doubled, torn or reordered shows. The
-// tests of the check break the application on purpose.
+// Every output names its input and its number in the sequence of its key. The checks require:
+//   - The outputs of a key are the fold of its inputs, record for record.
+//   - The outputs of a group contain each input once, in the order of each key.
+//   - Each poisoned record has one dead letter and no other trace.
+//   - The stores at the end of incarnations 2 and 3 are the fold of the inputs.
+//   - No transaction is left open.
+//
+// So every loss, doubling, torn transaction and reordering is visible. The tests of the check break
+// the application on purpose.
 //
 // In an application with points armed databases go to the disk after every few rounds: what a kill
 // leaves behind is some prefix of what was applied, and not always nothing.
@@ -53,8 +56,8 @@
 // An application with larger state is killed at every point of a restore, again and again on one
 // directory: on virtual time after any number of frames, on real Kafka at each failpoint. Other
 // restores meet an open transaction of another producer, changelogs that were compacted meanwhile,
-// an older copy of the directory, and a directory that is read-only; and a table is restored from
-// its own topic, which was compacted.
+// an older copy of the directory, and a read-only directory. A table is restored from its own
+// topic, which was compacted.
 //
 // # What a test proves
 //

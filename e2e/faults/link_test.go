@@ -71,7 +71,7 @@ func (l proxyLink) reset(ctx context.Context) error {
 	return nil
 }
 
-// applicationHost is the host of all lives of an application on virtual time.
+// applicationHost is the host of all incarnations of an application on virtual time.
 const applicationHost = "application"
 
 // hostLink is a host of a virtual network.

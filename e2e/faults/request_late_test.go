@@ -11,9 +11,9 @@ import (
 	"github.com/onceward/onceward/e2e/proxy"
 )
 
-// TestLateCommit: an offset commit or a commit that reaches the broker when its transaction is over
-// is refused, and changes nothing: neither while the same producer is many transactions further,
-// nor when the tasks have moved to another instance.
+// TestLateCommit: an offset commit or a commit that reaches the broker after its transaction has
+// ended is refused, and changes nothing. That holds when the same producer is many transactions
+// further, and when the tasks have moved to another instance.
 func TestLateCommit(t *testing.T) {
 	t.Parallel()
 	eachVirtual(t, lateRequests(), lateRequest.name, late)

@@ -137,9 +137,8 @@ func TestEveryRequestOnKafka(t *testing.T) {
 	})
 }
 
-// resolvedBy is how many rounds the application has to have committed since a fault for the one
-// that the fault struck to be among them: rounds are committed in order, and one before it may have
-// been on its way.
+// resolvedBy is how many rounds the application has to commit after a fault, so that the affected
+// round is among them: rounds commit in order, and an earlier one may have been in flight.
 const resolvedBy = 2
 
 // match is what the cell is about: of transactional requests only the application's.

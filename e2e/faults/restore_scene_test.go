@@ -112,7 +112,7 @@ func runningTasks(s txn.Status) (n int) {
 // allRunning reports whether every task runs.
 func allRunning(s txn.Status) bool { return runningTasks(s) >= restorePartitions }
 
-// restored is how many records were restored in this life.
+// restored is how many records were restored in this incarnation.
 func restored(s txn.Status) (n int64) {
 	for _, task := range s.Tasks {
 		n += task.Restored

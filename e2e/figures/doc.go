@@ -8,9 +8,9 @@
 // Package bench/latency does the measuring; the load never pauses. At the end of each scenario
 // every event must have come exactly once, so that no figure is bought with a loss.
 //
-// TestWorkloads and TestEvidence give package bench/throughput a broker, TestRestore, TestPeers and
-// TestSweep give one to packages bench/restore and bench/peers, for comparisons with Kafka Streams.
-// Of those only the answers are asserted, and no times.
+// TestWorkloads and TestEvidence give a broker to package bench/throughput. TestRestore, TestPeers
+// and TestSweep give one to packages bench/restore and bench/peers, for comparisons with Kafka
+// Streams. The tests check only the results of these packages, and no times.
 //
 // TestFailover and TestCopyWithKills make processes fail many times and have reports of their own:
 // see `make failover` and `make copy`.

@@ -201,7 +201,7 @@ func (f *fleet) fail(s failure, victim int) failoverFailure {
 	r := failoverFailure{Events: f.load.Producer.Sent(), Load: latency.LoadAverage()}
 	struck := time.Now()
 	back := s.strike(f, victim)
-	// What is due from now on was not sent yet, so the victim has no part in it.
+	// Records that are due from now on were not sent yet, so the victim has no part in them.
 	after := time.Now()
 	r.Assigned, r.Running = f.watchTasks(others, struck)
 	_, all := bounds(f.flowing(f.allLanes(), after))
@@ -227,8 +227,8 @@ func (f *fleet) fail(s failure, victim int) failoverFailure {
 	return r
 }
 
-// kill kills the instance. It comes back with nothing, as if on another host: whoever takes its
-// partitions the next time has none of their state either.
+// kill kills the instance. It comes back without state, as if on another host. So the next owner of
+// its partitions has none of their state either.
 func kill(f *fleet, victim int) (back func()) {
 	f.must(f.instances[victim].Kill())
 	return func() { f.replace(victim) }

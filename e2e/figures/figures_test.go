@@ -31,15 +31,15 @@ type plan struct {
 	between          time.Duration
 	latencyRuns      int
 	warmup, duration time.Duration
-	// warmBroker is how much longer the first latency run warms up: a broker that has just started
-	// compiles its code on the cores that everybody shares, which doubles every latency.
+	// warmBroker is how much longer the first latency run warms up: a new broker compiles its code
+	// on the same cores, which doubles every latency.
 	warmBroker                  time.Duration
 	restarts, takeovers, rolls  int
 	session, transaction        time.Duration
 	takeoversAtDefault          int
 	restartMax, beyondMax, roll time.Duration
-	// restart are the timeouts of what is restarted. Whoever waits for one of them takes longer
-	// than restartMax.
+	// restart are the timeouts of restarted instances. A takeover that waits for one of them
+	// exceeds restartMax.
 	restart latency.Settings
 }
 
@@ -96,8 +96,8 @@ func TestFigures(t *testing.T) {
 		}
 	})
 	t.Run("takeover", func(t *testing.T) {
-		// What follows the timeouts is measured: peers would not wait for them. TestFailover
-		// measures takeovers with peers.
+		// This measures takeovers by timeouts; with peers an instance does not wait for them.
+		// TestFailover measures takeovers with peers.
 		s := latency.Settings{SessionTimeout: p.session, TransactionTimeout: p.transaction, Peers: txn.PeersOff}
 		found.Takeovers = measureTakeovers(t, c, p, s, p.takeovers)
 		if p.takeoversAtDefault > 0 {

@@ -53,8 +53,8 @@ func TestRestore(t *testing.T) {
 }
 
 // peerBroker starts a broker for comparisons with Kafka Streams. Its groups wait for all threads,
-// as they do by default: else the first one restores what the next one then takes. What is deleted
-// goes at once: the disk is not the subject.
+// as they do by default. Otherwise the first thread restores tasks that the next one then takes.
+// Deleted topics are removed from the disk at once, to save space.
 func peerBroker(t *testing.T) *cluster.Cluster {
 	return cluster.OwnWith(t, cluster.KindKafka, cluster.Options{Settings: map[string]string{
 		"group.initial.rebalance.delay.ms": "3000", "log.segment.delete.delay.ms": "1000",

@@ -85,9 +85,9 @@ type Takeover struct {
 	Assigned time.Duration `json:"assigned_ns"`
 	Restore  time.Duration `json:"restore_ns"`
 	Restored int64         `json:"restored"`
-	// Others is the longest pause of any of the survivor's own partitions meanwhile, as readers see
-	// it: what the victim left open holds up every output partition that it wrote to, until the
-	// broker ends it.
+	// Others is the longest pause of the survivor's own partitions meanwhile, as readers see it:
+	// open transactions of the victim block every output partition that it wrote to, until the
+	// broker ends them.
 	Others time.Duration `json:"others_ns"`
 	Load   string        `json:"load"`
 }

@@ -301,8 +301,8 @@ func TestStateControls(t *testing.T) {
 	}
 }
 
-// finds asserts that the subject has an error, and no other one has. What breaks by-carrier or
-// carrier-totals can break the order between them too.
+// finds asserts that only the subject has an error. A fault in by-carrier or carrier-totals can
+// also break the order between them.
 func finds(t *testing.T, found map[string]error, subject string) {
 	t.Helper()
 	for s, err := range found {

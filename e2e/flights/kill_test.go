@@ -81,9 +81,9 @@ func (s *scenario) killAt(ctx context.Context, share float64) error {
 	return fmt.Errorf("none of %d kills met an open transaction", triesMax)
 }
 
-// killRestore starts the pipeline, which is down, with the state of one task gone, as after a lost
-// disk, and kills it while that task is being restored and a transaction of the others is open. It
-// leaves it down.
+// killRestore starts the stopped pipeline without the state of one task, as after a lost disk. It
+// kills the pipeline while that task is being restored and a transaction of the others is open. It
+// does not start it again.
 func (s *scenario) killRestore(ctx context.Context, task state.TaskDirectory) error {
 	for range triesMax {
 		if err := s.loseTask(task); err != nil {

@@ -25,7 +25,7 @@ const (
 	columns
 )
 
-// What can be wrong with a row. None of it quotes the row.
+// The possible errors of a row. None of them quotes the row.
 const (
 	errColumns   = schemas.Reason("the row does not have 9 columns")
 	errLine      = schemas.Reason("the line is not a number between 1 and 999999")

@@ -41,7 +41,7 @@ type scenario struct {
 	pipeline    pipeline
 	topology    *topology.Topology // the pipeline's, under the application id of this run
 	settings    settings
-	log         *instance.Log     // of all lives
+	log         *instance.Log     // of all incarnations
 	process     *instance.Process // the life that there is, nil before the first
 	inputs      []input
 	ends        []int64 // of the source partitions
@@ -49,8 +49,8 @@ type scenario struct {
 	committed []int64 // the highest position seen, by source partition
 	started   time.Time
 	kills     kills
-	// aborts are those that the pipeline counted in its earlier lives, lifeAborts those of this
-	// one.
+	// aborts are those that the pipeline counted in its earlier incarnations, lifeAborts those of
+	// this one.
 	aborts, lifeAborts int64
 }
 
@@ -212,7 +212,7 @@ func (s *scenario) watch(ctx context.Context, waitFor string, done func(txn.Stat
 	}
 }
 
-// start begins another life of the pipeline.
+// start begins another incarnation of the pipeline.
 func (s *scenario) start() {
 	s.t.Helper()
 	s.aborts += s.lifeAborts

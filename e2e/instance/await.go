@@ -32,7 +32,7 @@ func Await(t testing.TB, what string, alive, missing func() error) {
 // pollInterval is how often something is looked at that is waited for.
 const pollInterval = 20 * time.Millisecond
 
-// await waits for something that a life has to come to, and says else what there is.
+// await waits for a condition of an incarnation, and reports the present state if it does not come.
 func await(t testing.TB, what string, alive func() error, is func() bool, now func() string) {
 	t.Helper()
 	tick := time.NewTicker(pollInterval)

@@ -12,14 +12,14 @@
 //
 // # Waits
 //
-// What a life has to come to is waited for by its own methods; [Await] is for what shows elsewhere,
-// such as in what it has written. All of them end with [Patience], and when no life is left that
-// could bring it about.
+// An incarnation has methods that wait for its own events. [Await] is for events that appear
+// elsewhere, such as in its outputs. All of them end with [Patience], and when no incarnation is
+// left that could cause the event.
 //
 // # Logs
 //
-// What an application says goes to a [Log], which is shown if the test fails, and at once where
-// ONCEWARD_TEST_LOG is set. A test may look into it, and wait for lines.
+// An application logs to a [Log], which is shown if the test fails, and at once if
+// ONCEWARD_TEST_LOG is set. A test may read it, and wait for lines.
 //
 // # Programs
 //

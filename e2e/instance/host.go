@@ -45,7 +45,7 @@ func StartOn(t testing.TB, c *cluster.Cluster, host string, s Settings, arm stri
 	return a
 }
 
-// hosted is the host of an application. What happens to a process, happens to the host.
+// hosted is the host of an application. Faults of a process happen to its host.
 type hosted struct {
 	host     *virtual.Host // nil if the network is not virtual
 	stateDir string
@@ -115,10 +115,10 @@ func (h *hosted) release() {
 	}
 }
 
-// Kill ends a life of [StartOn] on virtual time as SIGKILL ends a process, unless a failpoint has
-// done so, and returns a copy of its state directory from that moment. The next life begins on the
-// copy and on another host: the old one does whatever it still does in the old directory, and
-// reaches no broker.
+// Kill ends an incarnation of [StartOn] on virtual time as SIGKILL ends a process, unless a
+// failpoint has done so. It returns a copy of its state directory from that moment. The next
+// incarnation begins on the copy and on another host. The old one may still work in the old
+// directory, but reaches no broker.
 func (a *App) Kill() (copied string) {
 	a.t.Helper()
 	a.kill()

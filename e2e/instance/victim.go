@@ -15,9 +15,9 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// Victim is one life of an [Application] to which faults happen from outside and at armed points:
-// on virtual time an [App] on a host of its own, on real Kafka and on the embedded broker a
-// [Process].
+// Victim is one incarnation of an [Application] to which faults happen from outside and at armed
+// points. On virtual time it is an [App] on its own host; on real Kafka and on the embedded broker
+// it is a [Process].
 type Victim interface {
 	Alive() error
 	Ended() <-chan struct{}
@@ -37,7 +37,7 @@ type Victim interface {
 	Thaw()
 	Kill()
 	// Killed waits for the end by Kill or by a point that kills, and returns the state directory of
-	// the next life. It fails the test if the life ends in another way.
+	// the next incarnation. It fails the test if the incarnation ends in another way.
 	Killed() (stateDir string)
 }
 
@@ -101,7 +101,8 @@ func (p victimProcess) Status() txn.Status {
 	return status
 }
 
-// victimApp is a life on virtual time. What points do to a process happens to its host.
+// victimApp is an incarnation on virtual time. The effects of points on a process happen to its
+// host.
 type victimApp struct{ *App }
 
 func (v victimApp) Kill() { v.kill() }

@@ -2,8 +2,8 @@
 // looks for less than half a second, which a busy machine can need for what was closed just now,
 // such as the readers of connections.
 //
-// A goroutine that does not end is found as by goleak, only later. What a package's tests may leave
-// behind is said with goleak's options.
+// It finds leaked goroutines as goleak does, but waits longer for them to end. Options of goleak
+// name goroutines that a package's tests may leave.
 package leaktest
 
 import (

@@ -34,8 +34,8 @@ func TestHangingTransactions(t *testing.T) {
 	}
 }
 
-// testHangingByEvidence: committed and aborted transactions of the application and of somebody else
-// are repaired by evidence, and readers of committed records see exactly what was committed.
+// testHangingByEvidence: committed and aborted transactions of the application and of another
+// program are repaired by evidence. Readers of committed records see exactly the committed ones.
 func testHangingByEvidence(t *testing.T, s *hangingScene) {
 	// It shows that the producer changes its epoch with every transaction: an abort marker alone
 	// can be the fence of one that does not.

@@ -350,7 +350,7 @@ func TestReset(t *testing.T) {
 	})
 }
 
-// TestFirstCommitForgets: what a clean stop has kept is no word to go by once a later life has
+// TestFirstCommitForgets: the record of a clean stop is invalid once a later incarnation has
 // committed anything, even without state.
 func TestFirstCommitForgets(t *testing.T) {
 	t.Parallel()

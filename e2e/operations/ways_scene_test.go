@@ -148,7 +148,7 @@ func (e *waysScene) process(from, to int) {
 	}
 }
 
-// empty forgets the state, and not what was written.
+// empty removes the state, and keeps the outputs.
 func (e *waysScene) empty() { clear(e.model.counts) }
 
 // check compares what was written with the model.
@@ -226,7 +226,7 @@ func (e *waysScene) until(a *instance.App, to int) {
 }
 
 // stops runs the application and asserts that its tasks stop with a reason that has these words,
-// and name ways out.
+// and name recovery actions.
 func (e *waysScene) stops(words ...string) {
 	e.t.Helper()
 	err := e.start().Wait()
@@ -297,7 +297,7 @@ func (e *waysScene) snapshot() map[string]any {
 	return out
 }
 
-// action is one way out, with the options that it gets.
+// action is one recovery action, with its options.
 type action func(context.Context, admin.Options) (admin.Report, error)
 
 // refuses asserts that an action is refused with these words, in one line, and changes nothing.

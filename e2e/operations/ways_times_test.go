@@ -130,8 +130,8 @@ func (e *timed) begins() {
 	e.lives()
 }
 
-// TestWaysKeepTime: what a store has forgotten stays forgotten, whichever way out is taken: its
-// stream time is part of the state.
+// TestWaysKeepTime: expired rows stay expired after each recovery action, because the stream time
+// of the store is part of the state.
 func TestWaysKeepTime(t *testing.T) {
 	t.Parallel()
 	for name, take := range map[string]func(e *timed){

@@ -128,7 +128,7 @@ func (m *memory) expire(before int64) []event {
 	return expired
 }
 
-// enter has a record archived once its id is forgotten.
+// enter archives a record when its id expires.
 func (m *memory) enter(r event) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -145,7 +145,7 @@ func (m *memory) waiting() (ids []string) {
 	return ids
 }
 
-// archiveInMemory archives what an inbox forgets, when the next record comes.
+// archiveInMemory archives expired ids of an inbox, when the next record comes.
 func (s Settings) archiveInMemory(in inbox.Inbox[string, Event], archive topology.TopicOf[string, inbox.Entry]) {
 	type entry = topology.Record[string, inbox.Entry]
 	all := in.Accepted().Merge("broken-all", in.Duplicates())

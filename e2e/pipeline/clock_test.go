@@ -6,8 +6,8 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// age lets so much time pass that the inbox forgets all facts so far, and returns from which time
-// on it does not.
+// age advances the time until the inbox has expired all facts so far, and returns the first time
+// that has not expired.
 func (h *history) age() (before int64) {
 	h.began = h.began.Add(2 * Retention)
 	return h.began.Add(-Retention).UnixMilli()
@@ -16,9 +16,9 @@ func (h *history) age() (before int64) {
 // clock is the account whose facts tell that time has passed.
 const clock = "clock"
 
-// ticks are facts of the clock, of which each partition of the inbox gets one at least, and enough
-// copies to archive what it has forgotten of some deliveries: it does that for two ids in the turn
-// of a record.
+// ticks are facts of the clock, at least one for each partition of the inbox. There are enough
+// copies to archive the expired ids of some deliveries: the inbox archives two ids with each
+// record.
 func (h *history) ticks(of []delivery) (out []delivery) {
 	forgotten, seen := map[int32]int{}, map[string]bool{}
 	for _, d := range of {

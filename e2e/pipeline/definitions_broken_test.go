@@ -58,8 +58,8 @@ func (m *choiceMemory) turn(to definedAt) map[string]sumRow {
 	return maps.Clone(m.rows[to])
 }
 
-// chooseInMemory is a choice that forgets with its process which definition is the active one, and
-// what the others have.
+// chooseInMemory is a choice that keeps the active definition and the rows of the others only in
+// its process.
 func chooseInMemory(commands topology.Stream[[]byte, projection.Command], first, second sumRows) (
 	served sumRows, answers topology.Stream[[]byte, projection.Answer],
 ) {

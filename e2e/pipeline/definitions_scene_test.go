@@ -37,7 +37,7 @@ type definitionScene struct {
 	second *instance.App
 	facts  amounts
 	fed    int
-	// served is the highest version of each key that the reader has seen, whoever has answered.
+	// served is the highest version of each key that the reader has seen, from any instance.
 	served map[string]int64
 	// commands counts those that were given, lives those that have begun.
 	commands, lives int
@@ -162,7 +162,7 @@ func (s *definitionScene) start(settings definitionSettings) *instance.App {
 	return instance.StartOn(s.t, s.cluster, host, settings, "", instance.NewLog(s.t, host))
 }
 
-// hostName returns the host of another life.
+// hostName returns the host of another incarnation.
 func (s *definitionScene) hostName(settings definitionSettings) string {
 	s.lives++
 	return fmt.Sprintf("definition-%d.%d", settings.Definition, s.lives)

@@ -30,18 +30,18 @@ func switchCells() (all []switchCell) {
 	return all
 }
 
-// TestD5KilledInMidSwitch builds a definition beside another one, switches to it and rolls back,
-// under load, and kills what is at work on each of that.
-func TestD5KilledInMidSwitch(t *testing.T) {
+// TestKilledDuringASwitch builds a definition beside another one, switches to it and rolls back,
+// under load, and kills what is at work on each of that. Requirement D5.
+func TestKilledDuringASwitch(t *testing.T) {
 	t.Parallel()
 	cluster.Cells(t, runtime.GOMAXPROCS(0), switchCells(), switchCell.name, func(t *testing.T, cell switchCell) {
 		cluster.OnVirtual(t, func(t *testing.T, c *cluster.Cluster) { newDefinitionScene(t, c).run(cell) })
 	})
 }
 
-// TestD5KilledInMidSwitchOnKafka does so on a real Kafka, where the end of a transaction and its
-// markers are two things.
-func TestD5KilledInMidSwitchOnKafka(t *testing.T) {
+// TestKilledDuringASwitchOnKafka does so on a real Kafka, where the end of a transaction and its
+// markers are two things. Requirement D5.
+func TestKilledDuringASwitchOnKafka(t *testing.T) {
 	t.Parallel()
 	c := cluster.Kafka(t)
 	some := []switchCell{{"flush-after", "end-after"}, {"offsets-after", "apply-before"}, {"end-after", "end-before"}}

@@ -12,12 +12,12 @@
 //	                                                                           ├─ notices ── post ── findings
 //	                                                                           └─ world
 //
-// An event is a fact about an account, with an id and a version. The door delays some of them
-// through retry topics. The inbox accepts the first delivery of each id, makes dead letters of
-// those that contradict it, and archives what it forgets. The projection accounts puts the facts of
-// an account in the order of their versions, and asks the source for those that are missing. The
-// guard lifecycle accepts the facts that are transitions of the account. The inbox orders drops
-// those that are the same order under another id.
+// An event is a fact about an account, with an id and a version. The door delays some events
+// through retry topics. The inbox accepts the first delivery of each id, makes contradicting
+// deliveries dead letters, and archives expired ids. The projection accounts orders the facts of an
+// account by version, and requests missing ones from the source. The guard lifecycle accepts the
+// facts that are transitions of the account. The inbox orders drops facts that are the same order
+// under another id.
 //
 // Of the rest, the projection standings keeps the last one by two definitions, and commands choose
 // one of them. The ledger balances adds up the amounts, the ledger flows does so for windows of
@@ -26,24 +26,23 @@
 // has become of them. Last, the world may be down, which parks the account, or closed, which makes
 // a dead letter that an operator redrives. All decisions are in a topic of evidence.
 //
-// TestMatrix has a test for each row of the failure matrix, on virtual time. After each of them,
-// outputs, dead letters, evidence, payments and stores are compared with the recount. Then the
-// inbox forgets what it has had, the state directory is removed, and what is restored from the
-// changelogs is compared again. TestMatrixOnKafka runs the rows for which a real broker makes a
-// difference, and kills and freezes processes. The test plays the source, the operator and the
-// person.
+// TestMatrix has a test for each row of the failure matrix, on virtual time. After each test,
+// outputs, dead letters, evidence, payments and stores are compared with the recount. Then all ids
+// in the inbox expire, the state directory is removed, and the state restored from the changelogs
+// is compared again. TestMatrixOnKafka runs the rows for which a real broker makes a difference,
+// and kills and freezes processes. The test plays the source, the operator and the person.
 //
 // TestAnyInterleaving runs random histories in memory (package topologytest): duplicates, losses,
 // re-orderings, contradictions, corrections, poison, failures, restarts, crashes and aborts of the
-// same facts come to what the clean sequence comes to. TestI3ReplayConverges replays them. A
+// same facts come to what the clean sequence comes to. TestReplayConverges replays them. A
 // failure names its seed. Package simulation runs the pipeline with [Surroundings] under its
 // faults, and compares with the same recount.
 //
-// No row depends on time: faults strike at failpoints, and everything else waits for what was fed
-// to have come out. What depends on the order in which facts happen to arrive, such as which of
-// them had to wait, is not compared. Of the requests to the source it is compared that nothing is
-// asked for twice, and everything that was lost once. Of the standings it is compared that they
-// were told in order, by one definition up to a switch and by the other one from there on.
+// No row depends on time: faults strike at failpoints, and everything else waits until all input
+// has its output. Results that depend on the order in which facts happen to arrive are not
+// compared, for example which of them had to wait. The requests to the source must name every lost
+// fact once. The standings must come in order, from one definition up to a switch and from the
+// other one afterwards.
 //
 // # Dead letters
 //
@@ -55,7 +54,7 @@
 //
 // # Definitions
 //
-// TestD5KilledInMidSwitch builds the second definition of a projection beside the first one,
+// TestKilledDuringASwitch builds the second definition of a projection beside the first one,
 // switches to it and back under load, and kills the application at work at each point of a commit:
 //
 //	events ─┬─ definition 1 ─┐
@@ -75,14 +74,15 @@
 // # Copies and evidence
 //
 // TestConcurrentCopies delivers copies of payments in several partitions and under several keys, to
-// instances that come and go. TestJ1Times runs a pipeline and `onceward explain` on a real Kafka,
-// whose topics can have the broker's time.
+// instances that come and go. TestEvidenceHasTheTimesOfRecords runs a pipeline and `onceward
+// explain` on a real Kafka, whose topics can have the broker's time.
 //
 // # Negative controls
 //
-// TestBroken, TestBrokenOnBroker, TestChoiceInMemoryIsFound and TestG5MarksApart run applications
-// and a command that are broken on purpose, in ways in which others were. TestBrokenOutcome,
-// TestBrokenLog and TestDamagedAnswersAreFound damage what was written. All of it has to be found.
+// TestBroken, TestBrokenOnBroker, TestChoiceInMemoryIsFound and TestRedriveMarksStayApart run
+// applications and a command that are broken on purpose, in ways in which others were.
+// TestBrokenOutcome, TestBrokenLog and TestDamagedAnswersAreFound damage what was written. All of
+// it has to be found.
 //
 // # What it is not
 //

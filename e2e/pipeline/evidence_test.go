@@ -35,10 +35,11 @@ const (
 	logAppendTime = "LogAppendTime"
 )
 
-// TestJ1Times is requirement J1: the time of the source is always known, when a record came if its
-// topic has the broker's time, and when it was decided about if the topic of evidence has. What is
-// not known is not shown, and no other time in its place.
-func TestJ1Times(t *testing.T) {
+// TestEvidenceHasTheTimesOfRecords is requirement J1. The time of the source is always known. The
+// append time of a record is known if its topic has the broker's time. The time of the decision is
+// known if the topic of evidence has it. An unknown time is not shown, and not replaced by another
+// time.
+func TestEvidenceHasTheTimesOfRecords(t *testing.T) {
 	t.Parallel()
 	c := cluster.Kafka(t) // the embedded broker does not give records its own time
 	program := instance.Program(t, commandProgram)

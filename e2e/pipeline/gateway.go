@@ -19,9 +19,9 @@ type provider interface {
 
 const (
 	headerKey = "Idempotency-Key"
-	// headerUntil is until when the caller waits. What comes later is not paid: a caller that was
-	// frozen between its decision to call and the call itself is beyond what the ledger promises
-	// (package effect), and would show here now and then.
+	// headerUntil is until when the caller waits. A later call is not paid: the ledger makes no
+	// promise for a caller that was frozen between its decision to call and the call itself
+	// (package effect), which would happen here sometimes.
 	headerUntil = "Wanted-Until"
 )
 
@@ -44,7 +44,7 @@ const (
 // many.
 func NewGateway(losing byte) *Gateway { return &Gateway{paid: map[string]int{}, losing: losing} }
 
-// payment makes the payment, and reports whether anybody is told.
+// payment makes the payment, and reports whether the caller gets the answer.
 func (g *Gateway) payment(key string) (told bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -41,9 +41,9 @@ func newHistory(seed uint64, began time.Time) *history {
 // beyond is an amount that a float64 does not tell from the one below it.
 const beyond = 1<<53 + 1
 
-// grow lets each of the accounts live through n more facts, and returns the new ones, accounts
-// interleaved. What an account refuses is among them, but nothing that a ledger would fail for: a
-// correction is of something that was accepted.
+// grow adds n more facts to each of the accounts, and returns the new ones, accounts interleaved.
+// Some of them are facts that an account refuses. None would fail in a ledger: a correction names
+// an accepted fact.
 func (h *history) grow(n int, accounts ...string) []fact {
 	lives := map[string][]fact{}
 	for _, account := range accounts {
@@ -191,8 +191,8 @@ type mischief struct{ late, duplicate, conflict, poison, lost int }
 
 var everything = mischief{late: 25, duplicate: 30, conflict: 8, poison: 5, lost: 10}
 
-// lose notes what is lost of facts, and returns it by id. The last fact of an account arrives, or
-// nobody would miss those before it.
+// lose notes the lost facts, and returns them by id. The last fact of an account arrives, or the
+// gap before it would not be noticed.
 func (h *history) lose(facts []fact, m mischief) map[string]bool {
 	lost, last := map[string]bool{}, map[string]int64{}
 	for _, f := range facts {
@@ -222,14 +222,14 @@ func (h *history) send(holds func(f fact) bool) (out []delivery) {
 // foundAll wants nothing to be lost any more.
 func (h *history) foundAll() error {
 	if len(h.lost) > 0 {
-		return fmt.Errorf("%d facts were lost, and nobody has asked for them", len(h.lost))
+		return fmt.Errorf("%d facts were lost, and were not requested", len(h.lost))
 	}
 	return nil
 }
 
-// disturb delivers facts in another order, several times, with others under their ids and with what
-// is no fact, and loses some. What contradicts a fact comes behind it, in its partition, so that it
-// is known which of the two is first.
+// disturb delivers facts in another order, several times, with other facts under their ids and with
+// invalid ones, and loses some. A contradiction comes behind its fact, in the same partition, so
+// that it is known which is first.
 func (h *history) disturb(facts []fact, m mischief) []delivery {
 	type placed struct {
 		delivery

@@ -20,9 +20,8 @@ import (
 
 // letterSettings are one instance of an application that dedupes payments by their id and sums them
 // per account. An account whose name begins with "closed" fails while a file exists. Every payment
-// has the amount 1, so that each sum that is written has to be one more than the one before it of
-// the account: a payment that is lost or has its effect twice, and an effect that is undone in
-// part, shows there.
+// has the amount 1, so each written sum has to be one more than the one before it of the account.
+// That reveals a payment that is lost or has its effect twice, and an effect that is partly undone.
 type letterSettings struct {
 	Brokers       []string
 	Application   string
@@ -43,8 +42,8 @@ type letterSettings struct {
 // always meet the same phase of the pause.
 const letterPause = 17 * time.Millisecond
 
-// Config returns the configuration. Nothing waits for its timeouts: the next life of one that is
-// killed has the same identity.
+// Config returns the configuration. No test waits for its timeouts: the next incarnation of a
+// killed one has the same identity.
 func (s letterSettings) Config() txn.Config {
 	return txn.Config{
 		Brokers: s.Brokers, Application: s.Application, Instance: s.Instance, StateDir: s.StateDir, Workers: 2,

@@ -19,13 +19,13 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// TestG6Killed: an application is killed again and again while accounts are closed, held, opened
-// and released. The payments of an account are summed in their order.
-func TestG6Killed(t *testing.T) { killedAgainAndAgain(t, topology.Park) }
+// TestKilledWhileKeysAreParked: an application is killed again and again while accounts are closed,
+// held, opened and released. The payments of an account are summed in their order. Requirement G6.
+func TestKilledWhileKeysAreParked(t *testing.T) { killedAgainAndAgain(t, topology.Park) }
 
-// TestG1DelayedKilled: the same with payments that go through delayed retry topics, which lose
-// their order and nothing else.
-func TestG1DelayedKilled(t *testing.T) { killedAgainAndAgain(t, topology.Delay) }
+// TestKilledWhileRecordsAreDelayed: the same with payments that go through delayed retry topics,
+// which lose their order and nothing else. Requirement G1.
+func TestKilledWhileRecordsAreDelayed(t *testing.T) { killedAgainAndAgain(t, topology.Delay) }
 
 func killedAgainAndAgain(t *testing.T, action topology.Action) {
 	t.Helper()
@@ -78,10 +78,11 @@ func killedAgainAndAgain(t *testing.T, action topology.Action) {
 // envFigures asks for a measurement, as in package e2e/figures.
 const envFigures = "ONCEWARD_FIGURES"
 
-// TestG6FullSpeed: while a key with 100,000 records waits, and is tried again and again, the other
-// keys go on, and it is not tried more often because of them. How long they take beside it and
-// without it, in turns, is told and not judged: that is for a machine that does nothing else.
-func TestG6FullSpeed(t *testing.T) {
+// TestParkedKeyDoesNotSlowOthers: while a key with 100,000 records waits, and is tried again and
+// again, the other keys go on, and it is not tried more often because of them. How long they take
+// beside it and without it, in turns, is told and not judged: that is for a machine that does
+// nothing else. Requirement G6.
+func TestParkedKeyDoesNotSlowOthers(t *testing.T) {
 	t.Parallel()
 	const accounts = 50
 	waiting, load, rounds := 100_000, 50_000, 1

@@ -77,10 +77,10 @@ func TestG5RedriveKilled(t *testing.T) {
 	})
 }
 
-// TestG5MarksApart is the negative control: a command whose marks are in a transaction of their own
-// writes records twice, or not at all, when it is killed between the two transactions, and that is
-// found.
-func TestG5MarksApart(t *testing.T) {
+// TestRedriveMarksStayApart is the negative control: a command whose marks are in a transaction of
+// their own writes records twice, or not at all, when it is killed between the two transactions,
+// and that is found. Requirement G5.
+func TestRedriveMarksStayApart(t *testing.T) {
 	t.Parallel()
 	for broken, want := range map[string]string{"marks-late": "redriven 2 times", "marks-early": "redriven 0 times"} {
 		t.Run(broken, func(t *testing.T) {

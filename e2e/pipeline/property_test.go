@@ -42,7 +42,7 @@ type memoryRun struct {
 	fed      []delivery
 	commands []projection.Command
 	findings []effect.Resolution
-	// expiries say when the inbox has forgotten what.
+	// expiries say when the ids in the inbox have expired.
 	expiries []expiry
 	// takenBack counts what was abandoned and has come back.
 	takenBack int
@@ -124,7 +124,7 @@ func (m *memoryRun) openEffects() (bool, error) {
 	return false, nil
 }
 
-// findOut finds out what nobody knows, and says it twice. It reports whether there was anything.
+// findOut decides unknown outcomes as a person, twice. It reports whether there were any.
 func (m *memoryRun) findOut() (found bool, err error) {
 	doubted, err := m.OutputRaw(TopicDoubted)
 	for _, d := range doubted {
@@ -203,8 +203,8 @@ func (m *memoryRun) compare() error {
 }
 
 // anyInterleaving runs the history of a seed: its facts in a random order, with duplicates,
-// contradictions, corrections, reversals, poison, restarts, commits, crashes and aborts, while the
-// world comes and goes, so that units of work are undone and tried again. A failure names the seed.
+// contradictions, corrections, reversals, poison, restarts, commits, crashes and aborts. The world
+// fails and recovers, so that units of work are undone and tried again. A failure names the seed.
 func anyInterleaving(seed uint64, broken Broken) (err error) {
 	defer func() {
 		if err != nil {
@@ -233,8 +233,7 @@ func anyInterleaving(seed uint64, broken Broken) (err error) {
 	return sameAsClean(m.fed, h.facts)
 }
 
-// age lets the inbox forget all that was delivered, and then delivers some of it again between new
-// facts.
+// age expires all deliveries in the inbox, and then delivers some of them again between new facts.
 func (m *memoryRun) age(random *rand.Rand) error {
 	old := slices.Clone(m.fed)
 	m.expiries = append(m.expiries, expiry{len(m.fed), m.history.age()})
@@ -436,10 +435,10 @@ func inMemory(t *testing.T, f func(t *testing.T)) {
 	virtual.Test(t, f)
 }
 
-// TestAnyInterleaving: whatever the order in which facts come, and however often, with
-// contradictions, corrections, restarts, commits, and crashes and aborts that undo what is not
-// committed between them, the outcome is that of the clean sequence. Rows of the failure matrix:
-// crash after processing before flush; duplicate delivery; older version after newer.
+// TestAnyInterleaving: facts come in any order and any number of times, with contradictions,
+// corrections, restarts, and commits. Crashes and aborts undo uncommitted work between them. The
+// outcome is that of the clean sequence. Rows of the failure matrix: crash after processing before
+// flush; duplicate delivery; older version after newer.
 func TestAnyInterleaving(t *testing.T) {
 	inMemory(t, func(t *testing.T) {
 		first := firstSeed()
@@ -451,10 +450,10 @@ func TestAnyInterleaving(t *testing.T) {
 	})
 }
 
-// TestI3ReplayConverges: the inputs read again from the beginning, with empty stores and the
-// partitions in another turn, come to the same outputs and stores, but for the effects, which are
-// suppressed; delivered again over the stores that are kept, they change nothing.
-func TestI3ReplayConverges(t *testing.T) {
+// TestReplayConverges: the inputs are read again from the beginning, with empty stores and the
+// partitions in another order. Outputs and stores are the same, except for the effects, which are
+// suppressed. Delivered again over the existing stores, the inputs change nothing. Requirement I3.
+func TestReplayConverges(t *testing.T) {
 	inMemory(t, func(t *testing.T) {
 		first := firstSeed()
 		for seed := first; seed < first+cases()/5; seed++ {

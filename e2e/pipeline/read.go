@@ -18,9 +18,9 @@ import (
 	"github.com/onceward/onceward/txn/admin"
 )
 
-// written adds a record of an output topic to the outcome, in the form of the recount. What depends
-// on the order in which the facts of an account happen to arrive, such as what has waited, has no
-// line.
+// written adds a record of an output topic to the outcome, in the form of the recount. Results that
+// depend on the order in which the facts of an account happen to arrive, such as which have waited,
+// have no line.
 func (o outcome) written(topic string, key, value []byte, headers []topology.Header) error {
 	account := "/" + string(key)
 	switch topic {
@@ -233,7 +233,7 @@ func (o outcome) known() outcome {
 
 func (o outcome) died(value []byte, headers []topology.Header) error {
 	if _, mark := headerOf(headers, admin.HeaderRedriven); mark {
-		return nil // an operator's mark, and no letter
+		return nil // an operator's mark, and no dead letter
 	}
 	info, err := graph.ParseDeadLetter(headers)
 	switch {

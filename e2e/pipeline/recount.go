@@ -77,15 +77,15 @@ func (o outcome) difference(got outcome) error {
 	return fmt.Errorf("%s", strings.Join(texts[:min(len(texts), 8)], "\n"))
 }
 
-// expiry says that what is older than before, in milliseconds since the epoch, is forgotten, and
-// that deliveries from an index on come behind that.
+// expiry says that facts older than before, in milliseconds since the epoch, have expired for
+// deliveries from an index on.
 type expiry struct {
 	from   int
 	before int64
 }
 
-// forgotten returns the time of which everything before is forgotten when the delivery of an index
-// comes, 0 if nothing is.
+// forgotten returns the oldest time that has not expired when the delivery of an index comes, 0 if
+// nothing has expired.
 func forgotten(expiries []expiry, i int) (before int64) {
 	for _, x := range expiries {
 		if x.from <= i {
@@ -99,8 +99,8 @@ func forgotten(expiries []expiry, i int) (before int64) {
 // and stores. It is written down on purpose without the processors: maps, a sort, and a loop over
 // each account.
 //
-// Of two facts under one id, or under one version, the one that was delivered first counts. What
-// waits for a version that is missing has no effect yet.
+// If two facts have one id, or one version, the first delivery counts. Facts that wait for a
+// missing version have no effect yet.
 func recount(deliveries []delivery, expiries []expiry) (outputs, stores outcome) {
 	outputs, stores = outcome{}, outcome{}
 	first := map[string]Event{}
@@ -409,7 +409,7 @@ func calledOnce(want []string, node string, g *Gateway) error {
 		delete(paid, key)
 	}
 	if len(paid) > 0 {
-		return fmt.Errorf("%s: %d payments were made that nobody has asked for", node, len(paid))
+		return fmt.Errorf("%s: %d payments were made without a request", node, len(paid))
 	}
 	return nil
 }

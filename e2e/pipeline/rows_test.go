@@ -308,10 +308,10 @@ func replayed(s *scene) {
 	s.whole()
 }
 
-// converges has a forensic run read the inputs from the beginning, and compares what it comes to
-// with the state of the first instance, row by row: the same but for the effects, because a replay
-// makes no calls, and for what depends on the order of several partitions. That is the order in
-// which ids are to be archived, and how many rows a command has found.
+// converges reads the inputs from the beginning in a forensic run, and compares its state with that
+// of the first instance, row by row. Two parts differ: the effects, because a replay makes no
+// calls, and parts that depend on the order of several partitions. The latter are the order in
+// which ids are archived, and how many rows a command has found.
 func (s *scene) converges() {
 	s.t.Helper()
 	t, err := s.settings.Topology()
@@ -345,8 +345,8 @@ func (s *scene) converges() {
 	}
 }
 
-// expired delivers everything again when the inbox has forgotten it: it is late, and has no second
-// effect.
+// expired delivers everything again after it has expired in the inbox: it is late, and has no
+// second effect.
 func expired(s *scene) {
 	l := s.start(s.settings)
 	for range 2 {

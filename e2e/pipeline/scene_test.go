@@ -36,9 +36,9 @@ type scene struct {
 	gateway  *Gateway
 	post     *Gateway
 	history  *history
-	// fed are all deliveries, in the order of their partitions, commands what each partition was
-	// told, and findings what people have found out. expiries say when the inbox has forgotten
-	// what, and expected is what all that comes to.
+	// fed are all deliveries, in the order of their partitions, commands the commands to each
+	// partition, and findings the decisions of people. expiries say when the ids in the inbox have
+	// expired, and expected is the resulting outcome.
 	fed      []delivery
 	commands []projection.Command
 	findings []effect.Resolution
@@ -193,8 +193,8 @@ func (s *scene) want() expected {
 	return s.expected
 }
 
-// look reads outputs for a moment, sends what was lost and is asked for, and finds out what nobody
-// knows.
+// look reads outputs for a moment, sends lost facts that are requested, and decides unknown
+// outcomes.
 func (s *scene) look() {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), pollOf(s.cluster))
@@ -268,8 +268,8 @@ func (s *scene) finished() error {
 	return s.want().outputs.without(TopicArchive).difference(s.seen.known().without(TopicArchive))
 }
 
-// forget lets so much time pass that the inbox forgets all that was fed, of which nothing is under
-// way any more, when the next facts come.
+// forget advances the time so that all facts so far have expired in the inbox when the next facts
+// come. None of them is in flight any more.
 func (s *scene) forget(lives alive) {
 	s.t.Helper()
 	s.finish(lives)
@@ -286,7 +286,7 @@ func (s *scene) past() {
 	l.End()
 }
 
-// age lets the inbox forget all that was fed, and waits until it is archived.
+// age expires all facts so far in the inbox, and waits until they are archived.
 func (s *scene) age(lives alive) {
 	s.t.Helper()
 	s.forget(lives)
@@ -301,7 +301,7 @@ func (s *scene) start(settings Settings) *instance.App {
 	return instance.StartOn(s.t, s.cluster, host, settings, "", instance.NewLog(s.t, host))
 }
 
-// hostName returns the host of another life.
+// hostName returns the host of another incarnation.
 func (s *scene) hostName(settings Settings) string {
 	s.lives++
 	return fmt.Sprintf("%s.%d", settings.Instance, s.lives)
@@ -379,8 +379,8 @@ func (s *scene) judged() error {
 	return errors.Join(s.want().outputs.difference(all.known()), all.askedOnce(), paidOnce(s.want().outputs, s.gateway, s.post))
 }
 
-// whole is how a scene ends: a life finishes what is left and forgets it, and another one restores
-// everything from the changelogs.
+// whole is the end of a scene: one incarnation finishes the rest and expires it, and another one
+// restores everything from the changelogs.
 func (s *scene) whole() {
 	s.t.Helper()
 	l := s.start(s.settings)
@@ -393,7 +393,7 @@ func (s *scene) whole() {
 	l.End()
 	s.lose()
 	l = s.start(s.settings)
-	s.feed(append(copies, s.fed[len(s.fed)-8:]...)...) // of what is forgotten, and of what is not
+	s.feed(append(copies, s.fed[len(s.fed)-8:]...)...) // expired ones, and others
 	s.finish(l.Alive)
 	s.check(l)
 	l.End()

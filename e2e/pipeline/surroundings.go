@@ -16,9 +16,8 @@ import (
 )
 
 // Surroundings are everything around a pipeline that runs in this process: the source, which sends
-// what was lost when it is asked for it, the operator, who switches between the definitions, the
-// providers, the person who finds out what nobody knows, and the world. They are safe for
-// concurrent use.
+// lost facts on request; the operator, who switches between the definitions; the providers; the
+// person who decides unknown outcomes; and the world. They are safe for concurrent use.
 type Surroundings struct {
 	gateway, post *Gateway
 
@@ -51,8 +50,8 @@ func NewSurroundings() *Surroundings {
 	}
 }
 
-// Begin is called once, before there are facts. The first one is of that time. The inbox forgets
-// nothing as long as all facts are of less than [Retention].
+// Begin is called once, before there are facts. The first fact has that time. Nothing expires in
+// the inbox as long as all facts are of less than [Retention].
 func (s *Surroundings) Begin(seed uint64, began time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

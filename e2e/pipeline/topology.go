@@ -218,8 +218,8 @@ func (s Settings) build() (*topology.Topology, parts, error) {
 	s.notify(&p, fresh.Filter("notice", func(r event) (bool, error) { return r.Value.Kind == Freeze, nil }))
 	record(nodeNotices+"-requests", p.notices.Requests())
 	record(nodeNotices+"-outcomes", p.notices.Outcomes())
-	// What people have found out is about the calls of one application: a replay makes none, and
-	// reads none of it.
+	// Decisions of people are about the calls of one application: a replay makes no calls, and
+	// reads no decisions.
 	findings := topology.From(b, topicOf[effect.Resolution](s.Prefix, TopicFindings))
 	record(nodeFindings, effect.Resolve(p.notices, findings, nodeFindings).Decisions())
 
@@ -260,7 +260,7 @@ func (s Settings) enter(in topology.Stream[string, Event]) topology.Stream[strin
 	return inside.Stream()
 }
 
-// dedupe lets each event in once, and archives the ids that it forgets.
+// dedupe accepts each event once, and archives expired ids.
 func (s Settings) dedupe(p *parts, in topology.Stream[string, Event]) {
 	archive := topicOf[inbox.Entry](s.Prefix, TopicArchive)
 	options := []inbox.Option{
@@ -449,7 +449,7 @@ func (s Settings) ask(r event) error {
 	return nil
 }
 
-// What may be wrong with the world.
+// The possible faults of the world.
 const (
 	worldFine   = ""
 	worldDown   = "down"

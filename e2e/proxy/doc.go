@@ -2,11 +2,10 @@
 //
 // # What it is for
 //
-// A [Proxy] reads the stream as Kafka does, frame by frame, so that a test can lose, hold or delay
-// exactly the request or the reply that it is about ("the reply to the third EndTxn of this
-// producer"), and knows that it happened. Addresses that brokers advertise in their replies are
-// rewritten, so that clients stay behind the proxy whatever they learn; each broker gets a listener
-// of its own.
+// A [Proxy] reads the stream as Kafka does, frame by frame. So a test can lose, hold or delay
+// exactly one request or reply ("the reply to the third EndTxn of this producer"), and knows that
+// it happened. Addresses that brokers advertise in their replies are rewritten, so that clients
+// stay behind the proxy; each broker gets its own listener.
 //
 // # Contract
 //
@@ -15,9 +14,9 @@
 //     the decision to the next one. Without a rule a frame goes on.
 //   - Frames keep their order on a connection. One that is held or delayed holds up what is behind
 //     it in the same direction, as in TCP.
-//   - What is held arrives when the rule is lifted, also if the client has hung up meanwhile: the
-//     connection to the broker stays open until every request that was read is answered. That is
-//     what makes a frame late instead of lost.
+//   - A held frame arrives when the rule is lifted, also if the client has closed the connection
+//     meanwhile: the connection to the broker stays open until every request that was read is
+//     answered. So a held frame is late instead of lost.
 //   - A frame that was cut or dropped has not reached the other side, not even in part. So to cut
 //     or drop a request is a failure before the broker acted, and to cut or drop its reply is one
 //     after it acted.

@@ -202,7 +202,7 @@ func skipTags(b []byte) (int, error) {
 	return at, nil
 }
 
-// Request decodes the request; for a reply, the one that it answers. Each call decodes anew.
+// Request decodes the request; for a reply, the request that it answers. Each call decodes again.
 func (f *Frame) Request() (kmsg.Request, error) {
 	if f.answer != nil {
 		return f.answer.Request()

@@ -153,10 +153,9 @@ func fill(resp kmsg.Response) {
 	}
 }
 
-// FuzzFrames reads arbitrary bytes as a stream of requests and of replies to them. Whatever they
-// are, nothing is read beyond the end, and a frame that is understood is the one that was there.
-// Bodies are left alone: the protocol library that decodes them takes seconds for some inputs, and
-// a test's brokers do not send such.
+// FuzzFrames reads arbitrary bytes as a stream of requests and of replies to them. It reads nothing
+// beyond the end, and a parsed frame equals its bytes. Bodies are not decoded: the protocol library
+// takes seconds for some inputs, which a test's brokers do not send.
 func FuzzFrames(f *testing.F) {
 	for _, req := range []kmsg.Request{
 		kmsg.NewPtrEndTxnRequest(), kmsg.NewPtrMetadataRequest(), kmsg.NewPtrProduceRequest(), kmsg.NewPtrFindCoordinatorRequest(),

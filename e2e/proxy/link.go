@@ -37,7 +37,7 @@ func (l *link) run() {
 	pumps.Wait()
 }
 
-// end closes both sides. What is held is lost.
+// end closes both sides. Held frames are lost.
 func (l *link) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -55,8 +55,8 @@ func (p *Proxy) Brokers() []string { return slices.Clone(p.seeds) }
 func (p *Proxy) Add(m Match, a Action) *Rule { return p.rules.Add(m, a) }
 
 // Partition stops every frame of the given directions, or of both if none is given, as a network
-// does that swallows packets: connections stay, new ones are accepted, and nothing arrives. What
-// was stopped goes on after [Proxy.Heal], as TCP sends it again.
+// does that drops packets: connections stay, new ones are accepted, and nothing arrives. Stopped
+// frames continue after [Proxy.Heal], because TCP sends them again.
 func (p *Proxy) Partition(directions ...Direction) {
 	if len(directions) == 0 {
 		directions = []Direction{ToBroker, ToClient}

@@ -49,7 +49,7 @@ func (m Match) covers(f *Frame) bool {
 		(m.Where == nil || m.Where(f))
 }
 
-// Action is what becomes of a frame that a rule matches.
+// Action is the reaction to a frame that a rule matches.
 type Action struct {
 	what  what
 	delay time.Duration
@@ -305,7 +305,7 @@ func (r *Rule) delivered() {
 	r.tell()
 }
 
-// tell wakes whoever waits; the caller holds mu.
+// tell wakes all waiting calls; the caller holds mu.
 func (r *Rule) tell() {
 	close(r.changed)
 	r.changed = make(chan struct{})

@@ -15,9 +15,9 @@ import (
 	"github.com/onceward/onceward/e2e/workload"
 )
 
-// TestExpiredTransactionalIDs: the broker forgets a transactional id that no transaction has used
-// for a while, 7 days by default, and the logs forget its producer. An instance that was away for
-// longer, or ran and had nothing to do, goes on as if nothing had been.
+// TestExpiredTransactionalIDs: the broker removes a transactional id that no transaction has used
+// for a while, 7 days by default, and the logs remove its producer. An instance that was away for
+// longer, or had nothing to do, continues without an error.
 func TestExpiredTransactionalIDs(t *testing.T) {
 	t.Parallel()
 	t.Run("virtual", func(t *testing.T) {
@@ -38,7 +38,7 @@ func TestExpiredTransactionalIDs(t *testing.T) {
 func expiredTransactionalIDs(t *testing.T, c *cluster.Cluster, patience time.Duration) {
 	e := newAppScene(t, c)
 	const perPart = 300
-	seen := false // or it is not known that they were forgotten
+	seen := false // without it, it is unknown whether they were removed
 	r := e.start(e.count())
 	for part := range int64(2) {
 		e.feed(perPart, plain)

@@ -1,9 +1,9 @@
 package runtime_test
 
-// What the broker does with offset commits inside transactions: the facts that the commit protocol
-// is built on. The embedded broker does not know them (it applies offsets in the order of the
-// commits, has no limit for metadata, and is stable or not as a whole group), so these tests run on
-// real Kafka only.
+// These tests show how the broker treats offset commits inside transactions: the facts below the
+// commit protocol. The embedded broker behaves differently (it applies offsets in the order of the
+// commits, has no limit for metadata, and is stable or not as a whole group), so they run on real
+// Kafka only.
 
 import (
 	"context"
@@ -130,8 +130,8 @@ func TestOrderOfRounds(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		do   func(offsets, commit, abort func(round int))
-		// at is where the group ends up. What lies before it and is not in the output is lost; what
-		// lies behind it and is in the output will be there twice.
+		// at is where the group ends up. Records before it that are missing from the output are
+		// lost; records behind it that are in the output will be there twice.
 		at, lost, repeated int
 	}{
 		{"one after the other", func(offsets, commit, _ func(int)) {

@@ -4,8 +4,8 @@
 // # Processing
 //
 // One instance processes an input, stops and comes back. Each record counts once and in order, also
-// behind a repartition topic; a failed record leaves its dead letter alone; a lost state directory
-// is restored; what is missing or wrong around the application is one error. admin.Verify finds the
+// behind a repartition topic. A failed record leaves only its dead letter. A lost state directory
+// is restored. Missing or wrong parts around the application are one error. admin.Verify finds the
 // state equal to its changelogs.
 //
 // # Membership
@@ -17,11 +17,11 @@
 //
 // # Answers of the broker
 //
-// What the commit protocol is built on is shown on real Kafka, without a runtime: the order of
+// Tests on real Kafka without a runtime show the facts below the commit protocol: the order of
 // offset commits in overlapping transactions, a first commit that is pending, the limit of
-// metadata. Applications then meet a commit that never arrives, the last epoch of a producer id,
-// positions that are longer than that limit, transactional ids that the broker has forgotten, and a
-// broker whose log has lost its end.
+// metadata. Further tests run applications. Their faults are a commit that never arrives, the last
+// epoch of a producer id, positions longer than that limit, removed transactional ids, and a broker
+// whose log has lost its end.
 //
 // # What is not here
 //

@@ -134,7 +134,7 @@ func (e *appScene) start(t *topology.Topology) *instance.App {
 	return instance.Start(e.t, t, e.config())
 }
 
-// until waits until the application has committed n records in this life.
+// until waits until the application has committed n records in this incarnation.
 func (e *appScene) until(a *instance.App, n int64) {
 	e.t.Helper()
 	a.Until(fmt.Sprint(n, " records"), func(s txn.Status) bool { return s.Totals.Records >= n })

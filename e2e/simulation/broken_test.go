@@ -12,8 +12,7 @@ import (
 	"github.com/onceward/onceward/e2e/virtual"
 )
 
-// brokenSeeds is how many seeds may miss a mechanism that does not work. What a kill meets is a
-// matter of chance.
+// brokenSeeds is how many seeds may miss a broken mechanism. The moment of a kill is random.
 const brokenSeeds = 8
 
 // clientFaults concern the instances alone.

@@ -3,10 +3,10 @@
 //
 // # What it is for
 //
-// A run ([Run]) is a few minutes of virtual time in less than a second of real time: one to three
-// instances of an application (the real txn, real databases of Pebble on real files), embedded
-// brokers on a network of package virtual, a feeder, observers of the topics, and a nemesis. The
-// nemesis
+// A run ([Run]) is a few minutes of virtual time in less than a second of real time. It has one to
+// three instances of an application, with the real txn and real databases of Pebble on real files.
+// It has embedded brokers on a network of package virtual, a feeder, observers of the topics, and a
+// nemesis. The nemesis
 //
 //   - kills instances: while they process, while they stop, and at failpoints; freezes them; stops
 //     them in order;
@@ -17,9 +17,9 @@
 //     it; delays the removal of members;
 //   - makes brokers unreachable, delays the markers of commits, and moves leaders and coordinators.
 //
-// The nemesis of package soak is another one: it acts on processes and a broker in real time, with
-// a goroutine for each fault. This one acts in one goroutine, with an agenda in virtual time. They
-// share no code.
+// The nemesis of package soak differs: it acts on processes and a broker in real time, with a
+// goroutine for each fault. This one acts in one goroutine, with a timer queue in virtual time.
+// They share no code.
 //
 // At the end all faults are healed and the application has to work off its input, with every task
 // at exactly one instance. Package check judges the history that the observers have recorded, with
@@ -30,7 +30,7 @@
 //
 //   - [Copy], [Ledger], [Repartition], [Accounts]: the applications of package workload. Package
 //     check follows each input.
-//   - [Tables]: two tables and their joins. What is joined is a path through the versions of both
+//   - [Tables]: two tables and their joins. A joined record is a path through the versions of both
 //     inputs.
 //   - [Links]: two joins by a foreign key, whose records go through internal topics and back. They
 //     end as the join of both inputs, and no two versions meet twice.
@@ -39,7 +39,7 @@
 //   - [Processors]: all processors, with the source, the providers and the people around them.
 //     Package pipeline recounts them.
 //
-// What the last four have to write is computed from their committed inputs, without package
+// The expected outputs of the last four are computed from their committed inputs, without package
 // topology and the processors. Package check compares the bytes of their databases with the
 // changelogs.
 //
@@ -54,10 +54,9 @@
 //
 // # A kill
 //
-// A killed instance loses the network first. What it has sent arrives or not, as the seed says.
-// When all goroutines wait, the state directory is copied as it is; the next life begins on the
-// copy. Whatever the killed application still does, it does alone: it can reach neither a broker
-// nor the next life's directory.
+// A killed instance first loses the network. The seed decides whether its sent data arrives. When
+// all goroutines wait, the state directory is copied; the next incarnation begins on the copy. The
+// killed application may still work, but reaches neither a broker nor the next directory.
 //
 // # Broken builds
 //

@@ -41,7 +41,8 @@ type life struct {
 	cancel   context.CancelFunc
 	ended    chan struct{}
 	err      error // valid once ended is closed
-	// released lets what waits at a failpoint go on: the life is over for everybody else.
+	// released lets calls that wait at a failpoint continue: the incarnation is over for all
+	// others.
 	released chan struct{}
 	release  func()
 	// ran says that it was seen running. disturbed is when the last fault of its network is healed:
@@ -154,8 +155,8 @@ func (l *life) alive() error {
 
 var errUnasked = errors.New("it was not stopped")
 
-// kill ends the life as SIGKILL does. The directory of the next life is a copy of the state as it
-// is then. It returns a second copy for a look at the databases, if dumped.
+// kill ends the incarnation as SIGKILL does. The directory of the next one is a copy of the present
+// state. It returns a second copy for a look at the databases, if dumped.
 func (i *instance) kill(dumped bool) (copied string, err error) {
 	l := i.life
 	i.life = nil
@@ -181,7 +182,7 @@ func (i *instance) kill(dumped bool) (copied string, err error) {
 	return copied, nil
 }
 
-// lose empties the directory of the next life.
+// lose empties the directory of the next incarnation.
 func (i *instance) lose() {
 	i.r.event("lost its state directory", i.name)
 	i.dir = i.r.newDir()

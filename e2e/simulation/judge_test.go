@@ -60,10 +60,10 @@ func testJudge(t *testing.T, make func() (simulation.Subject, error), right logs
 	}
 }
 
-// TestJudgeOfTables: every damage to the joined records is found. The right log has what the
-// package documentation of topology says of joins: a record for each change that the other side has
-// a value for, and in the outer join for every other one as well, but for the delete of what is not
-// there.
+// TestJudgeOfTables: every damage to the joined records is found. The right log follows the rules
+// of joins in the package documentation of topology: a record for each change if the other side has
+// a value. An outer join also has a record for every other change, except the delete of a missing
+// row.
 func TestJudgeOfTables(t *testing.T) {
 	version := func(key string, v int64) *kgo.Record {
 		r := &kgo.Record{Key: []byte(key)}

@@ -85,8 +85,7 @@ const (
 	session = 45 * time.Second
 )
 
-// nemesis acts in one goroutine. What is to follow later, such as the end of a fault, is on its
-// agenda.
+// nemesis acts in one goroutine. Later actions, such as the end of a fault, are in its timer queue.
 type nemesis struct {
 	r      *run
 	rng    *rand.Rand
@@ -100,7 +99,7 @@ type nemesis struct {
 	lateRemovals int
 }
 
-// appointment is something that is due.
+// appointment is an action with its time.
 type appointment struct {
 	at time.Time
 	do func() error
@@ -155,7 +154,7 @@ func (n *nemesis) waiting() bool {
 	}
 }
 
-// later puts something on the agenda.
+// later adds an action to the timer queue.
 func (n *nemesis) later(after time.Duration, do func() error) {
 	n.agenda = append(n.agenda, appointment{time.Now().Add(after), do})
 	slices.SortStableFunc(n.agenda, func(a, b appointment) int { return a.at.Compare(b.at) })

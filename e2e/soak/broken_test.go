@@ -20,8 +20,8 @@ const (
 )
 
 // TestBroken runs small soaks with one mechanism broken each, and with none. Instances need the
-// build tag for it. A soak that does not find what is broken has judged nothing. What a kill meets
-// is a matter of chance: a mechanism is missed only if no seed finds it broken.
+// build tag for it. A soak that does not find the broken mechanism proves nothing. The moment of a
+// kill is random: a mechanism counts as missed only if no seed finds it.
 //
 // In the gate the simulation finds the same mechanisms (e2e/simulation,
 // TestBrokenMechanismsAreFound).

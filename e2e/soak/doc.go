@@ -1,6 +1,6 @@
-// Package soak runs an application of several instances on a real Kafka of its own while a seeded
-// nemesis kills, freezes, stops and adds instances and bounces the broker, records everything that
-// happened, and has package check judge the record.
+// Package soak runs an application of several instances on its own real Kafka. A seeded nemesis
+// kills, freezes, stops and adds instances and restarts the broker. The package records everything
+// that happened, and package check judges the record.
 //
 //	make soak MINUTES=60
 //

@@ -93,7 +93,7 @@ func (f *figures) add(s usageSample) {
 	f.samples = append(f.samples, s)
 }
 
-// line takes what an instance printed. Totals start anew with each life.
+// line reads a line that an instance printed. Totals start again with each incarnation.
 func (f *figures) line(instance string, l workload.Line) {
 	f.add(usageSample{time.Since(f.began), instance, "goroutines", int64(l.Goroutines)})
 	f.add(usageSample{time.Since(f.began), instance, "heap", int64(l.Heap)})
@@ -105,7 +105,7 @@ func (f *figures) line(instance string, l workload.Line) {
 	f.last[instance] = l.Totals
 }
 
-// totals adds all lives up. What an instance did between its last line and its end is missing.
+// totals sums all incarnations. The part between an instance's last line and its end is missing.
 func (f *figures) totals() txn.Totals {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -123,9 +123,9 @@ func plus(a, b txn.Totals) txn.Totals {
 	}
 }
 
-// usage is what all instances used of something: the medians of the second and of the last quarter
-// of the run (the first one is the start), and the maximum. What grows without end shows as a
-// difference of the two.
+// usage is how much of a resource all instances used: the medians of the second and of the last
+// quarter of the run (the first one is the start), and the maximum. Unlimited growth shows as a
+// difference of the two medians.
 type usage struct {
 	What               string
 	Second, Last, Most int64

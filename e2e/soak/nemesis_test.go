@@ -42,9 +42,9 @@ type nemesis struct {
 // faultCounts are the numbers of what the nemesis did.
 type faultCounts struct {
 	Kills, Freezes, Stops, Remains, Joins, BrokerKills, BrokerStops int
-	// Dumps are the stores that were read after kills; Unasked are instances that ended by
-	// themselves, GaveUp those that did so while the broker was away, which is no finding: a
-	// supervisor starts them again, as is done here.
+	// Dumps are the stores that were read after kills. Unasked are instances that ended by
+	// themselves. GaveUp are those that did so while the broker was away, which is no finding: a
+	// supervisor restarts them, and so does the soak.
 	Dumps, Unasked, GaveUp int
 }
 
@@ -84,7 +84,7 @@ func (n *nemesis) run(ctx context.Context) {
 		n.watch(ctx, period)
 	}
 	n.work.Wait()
-	for _, p := range n.processes { // nobody looks after them from here on
+	for _, p := range n.processes { // they are not watched from here on
 		if err := p.Alive(); err != nil {
 			n.unasked(ctx, p, err)
 		}
@@ -246,14 +246,17 @@ func (n *nemesis) stop(p *workload.Process) error {
 }
 
 // bounce takes the broker down for a while, when no transaction is open, and keeps every instance
-// frozen until all partitions have a leader again. A transaction that a single broker of Kafka
-// 4.3.1 ends while no partition has a leader loses its markers ("likely deleted already and hence
-// can be skipped") and is complete for its coordinator all the same: its records stay open, until
-// the next transaction of the same producer takes them along. Nothing a client does can help. A
-// broker that starts before its old session has ended has such a moment. With clusterOptions it
-// starts later, and gets the partitions of its coordinators in one step with all others; the care
-// stays, because a lost marker looks like a fault of Onceward's. Brokers that go down in the middle
-// of everything are what package faults and the copy test are about.
+// frozen until all partitions have a leader again.
+//
+// If a single broker of Kafka 4.3.1 ends a transaction while no partition has a leader, the
+// transaction loses its markers ("likely deleted already and hence can be skipped"), and its
+// coordinator still counts it as complete. Its records stay open, until the next transaction of the
+// same producer completes them. A client cannot prevent that.
+//
+// A broker that starts before its old session has ended has such a moment. With clusterOptions it
+// starts later, and gets the partitions of its coordinators in one step with all others. The
+// instances stay frozen all the same, because a lost marker looks like a fault of Onceward. Package
+// faults and the copy test cover brokers that go down at any moment.
 func (n *nemesis) bounce(ctx context.Context, fault string, delay time.Duration) {
 	thaw, quiet := n.hush(ctx)
 	defer thaw()

@@ -20,7 +20,7 @@ import (
 
 // config is a run.
 type config struct {
-	// Duration is how long the nemesis works. What comes before and after takes a minute or two.
+	// Duration is how long the nemesis works. Start and end take another minute or two.
 	Duration time.Duration
 	Seed     uint64
 	// Rate is the number of inputs a second, Partitions that of every topic, Instances that of
@@ -83,9 +83,9 @@ type run struct {
 func clusterOptions() cluster.Options {
 	return cluster.Options{
 		Own: true,
-		// A broker that is its own controller loads __consumer_offsets twice when it comes back,
-		// and can mistake the end of the first load for that of the second (Kafka 4.3.1): it then
-		// answers with offsets of long ago. It would be found, and is not Onceward's.
+		// A broker that is its own controller loads __consumer_offsets twice when it comes back. It
+		// can mistake the end of the first load for that of the second (Kafka 4.3.1), and then
+		// answers with old offsets. The soak would find that, although it is no fault of Onceward.
 		SeparateController: true,
 		Settings: map[string]string{
 			// The log of positions is read while it grows; compaction would take the ones between

@@ -129,16 +129,16 @@ func (j *journal) topic(name string, id [16]byte) string {
 	return name
 }
 
-// answer notes a transaction whose commit is decided, and whose positions are taken up when its
-// markers are written.
+// answer notes a transaction whose commit is decided. Its positions become visible when its markers
+// are written.
 func (j *journal) answer(req *kmsg.EndTxnRequest) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.answered = append(j.answered, j.staged[[2]int64{req.ProducerID, int64(req.ProducerEpoch)}]...)
 }
 
-// end takes up the staged positions of a transaction whose coordinator is asked to end it, in the
-// moment in which kfake does.
+// end applies the staged positions of a transaction when its coordinator is asked to end it, as
+// kfake does.
 func (j *journal) end(req *kmsg.EndTxnRequest) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -228,8 +228,8 @@ func (l *link) kill() {
 	_ = l.near.Close() // no more requests are read, and no reply is delivered
 }
 
-// end ends both sides. What is under way is lost. It does not wait, and may be called with
-// Network.mu held.
+// end ends both sides. Data in flight is lost. It does not wait, and may be called with Network.mu
+// held.
 func (l *link) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

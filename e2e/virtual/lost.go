@@ -31,16 +31,20 @@ type Loss func(topic string, partition int32) (written bool)
 // LostMarkers are transactions that a coordinator has ended and whose markers it has lost: they
 // hang.
 //
-// kfake ends a transaction in all its partitions at once. So it goes on with one that is to hang,
-// under the name that its transactional id has had, and the id gets another name there, by a change
-// of the requests: the producer learns of a new producer id with the answer to its EndTxn, as it
-// does when its epochs run out. What coordinators and leaders are asked is answered as after a
-// loss: the id is CompleteCommit or CompleteAbort, with the epoch after the transaction's, until it
-// is initialised or its producer writes again; no coordinator knows the producer id after that; the
-// partitions hold the transaction open until they get a marker by WriteTxnMarkers. That of the
-// offsets has to come last: it ends the rest too. kfake has no topic for them, and none for the
-// states of transactional ids; __consumer_offsets and __transaction_state are made, and hold
-// nothing.
+// kfake ends a transaction in all its partitions at once. So to let a transaction hang, this type
+// gives its transactional id another name in kfake, by changing the requests. kfake continues with
+// the hanging transaction under the old name. The producer gets a new producer id with the answer
+// to its EndTxn, as when its epochs run out.
+//
+// Coordinators and leaders answer as after a loss:
+//   - The id is CompleteCommit or CompleteAbort, with the epoch after the transaction's, until it
+//     is initialised or its producer writes again.
+//   - No coordinator knows the producer id after that.
+//   - The partitions hold the transaction open until they get a marker by WriteTxnMarkers. The
+//     marker for the offsets has to come last, because it ends the rest too.
+//
+// kfake has no topics for offsets and for the states of transactional ids. __consumer_offsets and
+// __transaction_state are created, and stay empty.
 //
 // While there is a LostMarkers, transactions of ids that are initialised do not time out.
 type LostMarkers struct {
@@ -264,7 +268,7 @@ func (l *LostMarkers) leave(end End, name string, written Loss) (*kmsg.InitProdu
 	return resp, err
 }
 
-// mark writes markers, before anybody knows that the transaction hangs.
+// mark writes markers, before any client knows that the transaction hangs.
 func (l *LostMarkers) mark(ctx context.Context, marker kmsg.WriteTxnMarkersRequestMarker) error {
 	byLeader := map[int32]*kmsg.WriteTxnMarkersRequest{}
 	for _, t := range marker.Topics {
@@ -310,7 +314,7 @@ func (l *LostMarkers) follows(id string, producerID int64) bool {
 	return h != nil && h.next == producerID
 }
 
-// shownAs returns what the coordinator says of a transactional id whose last transaction hangs; the
+// shownAs returns the coordinator's answer for a transactional id whose last transaction hangs; the
 // caller holds mu.
 func (l *LostMarkers) shownAs(id string) (state string, h *hung) {
 	for _, h := range l.hung {

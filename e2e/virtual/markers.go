@@ -15,8 +15,8 @@ import (
 )
 
 // markers are the ends of transactions that the coordinator has answered and not written yet. A
-// real broker answers EndTxn once the decision is in its log, and writes the markers afterwards;
-// until then the transaction's records and offsets are not stable, and requests of the producer's
+// real broker answers EndTxn once the decision is in its log, and writes the markers afterwards.
+// Until then the transaction's records and offsets are not stable, and requests of the producer's
 // next transaction get CONCURRENT_TRANSACTIONS. kfake does all of it at once.
 type markers struct {
 	k   *Kafka
@@ -44,7 +44,7 @@ type markers struct {
 const coordinator = "coordinator"
 
 func newMarkers(t testing.TB, k *Kafka) *markers {
-	// What a broker does by itself needs no network, and goes on while no client reaches it.
+	// Work of a broker itself needs no network, and continues while no client reaches it.
 	cl := k.Client(t, coordinator, kgo.Dialer(k.network.pipes.DialContext), kgo.RetryBackoffFn(func(int) time.Duration {
 		return time.Millisecond
 	}))
@@ -186,8 +186,8 @@ func (m *markers) release(done chan struct{}, before <-chan struct{}) {
 	})
 }
 
-// complete ends the transaction in earnest, once the one before it has ended. Whatever happens to
-// the connection, it is the coordinator's duty.
+// complete really ends the transaction, once the one before it has ended. The coordinator must do
+// so in spite of every fault of the connection.
 func (m *markers) complete(req *kmsg.EndTxnRequest, delay time.Duration, before <-chan struct{}) {
 	defer m.forget(req)
 	select {

@@ -317,8 +317,8 @@ func (h *Host) resetStreams() {
 	}
 }
 
-// Stall lets nothing arrive in either direction, and nothing fails: that is what a stopped process
-// and a network that swallows packets have in common. What was sent arrives after [Host.Resume].
+// Stall stops delivery in both directions, without errors, as for a stopped process or a network
+// that drops packets. Sent data arrives after [Host.Resume].
 func (h *Host) Stall() { h.stall(true) }
 
 // Resume ends what Stall has begun.
@@ -351,7 +351,7 @@ func (h *Host) Up() {
 }
 
 // Kill is the end of a process as its brokers see it: its connections end and no new one is made.
-// What it has sent arrives, or is lost, as the seed decides for each connection.
+// For each connection, the seed decides whether sent data arrives or is lost.
 func (h *Host) Kill() {
 	h.n.trace.Logf(h.name, "killed")
 	h.n.mu.Lock()

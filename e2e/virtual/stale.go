@@ -15,8 +15,8 @@ type producer struct {
 	seen  time.Time
 }
 
-// initialise forgets the producer of a transactional id. The next one may have the same producer id
-// with lower epochs, where the transactional id has expired.
+// initialise removes the producer of a transactional id. The next one may have the same producer id
+// with lower epochs, if the transactional id has expired.
 func (j *journal) initialise(kreq kmsg.Request) (kmsg.Response, error, bool) {
 	j.k.KeepControl()
 	req := kreq.(*kmsg.InitProducerIDRequest)
@@ -96,7 +96,7 @@ func (j *journal) isStale(transactionalID string, id int64, epoch int16) (stale,
 	return false, unsure
 }
 
-// note keeps what a request says of its producer; the caller holds mu.
+// note stores the producer of a request; the caller holds mu.
 func (j *journal) note(transactionalID string, id int64, epoch int16) {
 	p := j.producers[transactionalID]
 	if p == nil || p.id != id {

@@ -158,8 +158,8 @@ type piece struct {
 	arrives time.Time
 }
 
-// carry moves bytes from one end to the other. What was sent before an end was closed still
-// arrives.
+// carry moves bytes from one end to the other. Bytes that were sent before an end was closed still
+// arrive.
 func (s *stream) carry(from, to int) {
 	pieces := make(chan piece, underWay)
 	var reading sync.WaitGroup

@@ -33,7 +33,7 @@ const traceMax = 20_000
 // NewTrace returns an empty trace whose clock begins now.
 func NewTrace() *Trace { return &Trace{began: time.Now()} }
 
-// Logf appends a line with the time and with who did something.
+// Logf appends a line with the time and the name of the actor.
 func (t *Trace) Logf(who, format string, args ...any) { t.add(who, said(fmt.Sprintf(format, args...))) }
 
 func (t *Trace) add(who string, what fmt.Stringer) {

@@ -44,7 +44,7 @@ type directory struct {
 
 // wallClock returns the findings of a directory's test files, named as dir names them: calls of
 // time.Sleep, and deadlines, timers and upper bounds of elapsed times that are shorter than
-// shortest, outside of the function literals and functions that only bubbles run.
+// shortest. It skips function literals and functions that run only in bubbles.
 //
 // It judges constants of the directory and no variables, so that a short timeout that is a
 // parameter is not seen. Neither are tickers, nor what a method does that tests call in bubbles
@@ -300,7 +300,7 @@ var units = map[string]time.Duration{
 	"time.Second": time.Second, "time.Minute": time.Minute, "time.Hour": time.Hour,
 }
 
-// eval computes a constant expression. What refers to itself has no value.
+// eval computes a constant expression. An expression that refers to itself has no value.
 func (d *directory) eval(e ast.Expr, depth int) (float64, bool) {
 	if depth > 20 {
 		return 0, false

@@ -1,4 +1,4 @@
-// Package workload has applications that tests run under faults, and what a test needs to judge
+// Package workload has applications that tests run under faults. It also has the means to judge
 // them: their inputs, readers of their topics, and dumps of their stores, all recorded as a history
 // for package check.
 //

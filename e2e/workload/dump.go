@@ -19,14 +19,14 @@ func Dump(history *Recorder, accounts Accounts, stateDir, source string) (stores
 	return DumpStores(history, accounts.Topology, stateDir, source, accounts.describe)
 }
 
-// DumpStores reads the databases of any topology in the state directory of an instance that is
-// down, and records their content in the form of their changelogs: see [check.Store.Opaque]. A
-// database that was being restored when its instance was killed is left out: it is at no position
-// yet. describe, which may be nil, adds to a state what its rows mean. It returns the number of
+// DumpStores reads the databases of any topology in the state directory of a stopped instance, and
+// records their content in the form of their changelogs: see [check.Store.Opaque]. It skips a
+// database that was being restored when its instance was killed: that database has no position yet.
+// describe, which may be nil, adds the meaning of the rows to a state. It returns the number of
 // stores that were read.
 //
-// A row that has expired may be gone from a database or not, and its changelog still has it. Let no
-// row of a store that forgets expire.
+// An expired row may be missing from a database while its changelog still has it. Let no row of a
+// store with a retention expire.
 func DumpStores(
 	history *Recorder, t *topology.Topology, stateDir, source string, describe func(*state.Task, *check.State) error,
 ) (stores int, err error) {

@@ -60,8 +60,9 @@ func (f *Feeder) Run(ctx context.Context) (uint32, error) {
 	}
 }
 
-// Batch produces n inputs and records them when the last one is answered, which inflight waits for.
-// It blocks while too much is under way. What is not answered when ctx ends is recorded as unknown.
+// Batch produces n inputs and records them when the last one is answered; inflight waits for that.
+// It blocks while too many are in flight. Requests without an answer when ctx ends are recorded as
+// unknown.
 func (f *Feeder) Batch(ctx context.Context, n int, inflight *sync.WaitGroup) {
 	if n == 0 {
 		return
@@ -75,7 +76,7 @@ func (f *Feeder) Batch(ctx context.Context, n int, inflight *sync.WaitGroup) {
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
-				sent.Outcome = check.Unknown // of one of them, and then nothing is claimed of the others either
+				sent.Outcome = check.Unknown // one of them is unknown, and then nothing is claimed about the others
 			}
 			if left--; left == 0 {
 				f.History.Write(check.Event{Sent: sent})

@@ -33,7 +33,7 @@ type Process struct {
 	Env []string
 	// Lines gets what the instance prints. A goroutine of the process calls it.
 	Lines func(Line)
-	// LogPath is the file that the logs of all lives are appended to.
+	// LogPath is the file with the logs of all incarnations.
 	LogPath string
 
 	mu   sync.Mutex // guards life for Signal and Usage
@@ -177,7 +177,7 @@ func (p *Process) Usage() (resident int64, files int) {
 	return resident, files
 }
 
-// LogTail returns the end of the log of all lives.
+// LogTail returns the end of the log of all incarnations.
 func (p *Process) LogTail() string { return cluster.Tail(p.LogPath, 2<<10) }
 
 // lineReader decodes the lines that it is given. It drops what is no [Line]: a process that is

@@ -47,9 +47,9 @@ type Reader struct {
 // markers. The positions that it records are those of the group. The options say where the brokers
 // are.
 //
-// Every reader has the client keep markers. Without them the client knows the leader epoch of the
-// last record only, and where a marker is the first entry of an epoch it takes the next change of
-// leaders for a loss of that marker.
+// Every reader makes the client keep markers. Without them the client knows only the leader epoch
+// of the last record. If a marker is the first entry of an epoch, the client takes the next change
+// of leaders for a loss of that marker.
 func NewReader(name string, history *Recorder, topics map[string]Kind, group string, opts ...kgo.Opt) (*Reader, error) {
 	opts = append([]kgo.Opt{kgo.ClientID(name)}, opts...)
 	opts = append(opts,

@@ -24,11 +24,11 @@ func TestControls(t *testing.T) {
 		gateway provider
 	}
 	for name, declare := range map[string]func(p parts){
-		// Who calls again where the outcome is not known.
+		// It calls again although the outcome is unknown.
 		"blind": func(p parts) {
 			p.perform(p.Builder, byCapture(p.once(p.valid(p.Builder))), p.gateway, effect.Repeatable())
 		},
-		// Who takes it for a no that the gateway does not know it yet, or cannot say.
+		// It takes a provisional answer of the gateway, unknown or undecided, for a no.
 		"hasty": func(p parts) {
 			p.perform(p.Builder, byCapture(p.once(p.valid(p.Builder))), p.gateway,
 				effect.Lookup(func(ctx context.Context, c effect.Call) (effect.Answer, error) {

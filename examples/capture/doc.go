@@ -29,10 +29,10 @@
 // # The programs
 //
 // [Settings.Topology] is the whole application, and [Command] runs it with all commands of
-// onceward; the program is in app. [Gateway] is the fake gateway; the program is in gateway. On a
-// broker with the topics capture-requests, capture-captured, capture-refused, capture-held,
-// capture-people, capture-resolutions, capture-audit and capture-dead, of four partitions each,
-// these commands capture a payment, explain the outcome, and rebuild the state in a replay that
+// onceward; the program is in app. [Gateway] is the fake gateway; the program is in gateway. The
+// broker needs the topics capture-requests, capture-captured, capture-refused, capture-held,
+// capture-people, capture-resolutions, capture-audit and capture-dead, with four partitions each.
+// These commands capture a payment, explain the outcome, and rebuild the state in a replay that
 // calls no gateway:
 //
 //	go run ./examples/capture/gateway
@@ -51,12 +51,12 @@
 // TestDrill takes 3,000 captures, make drill 100,000, with 20 % duplicates and 1 % conflicts. It
 // has three parts.
 //
-//  1. Two instances process the requests and are killed in turns. The counters of a process die
-//     with it, so the test judges the evidence, which has every decision once. For each message and
-//     each capture the decisions are those that the generator of the requests expects: no capture
-//     is made twice, none is lost, and each has one end, which is the one that the gateway knows.
-//     Half of the duplicates directly follow their originals under other keys, so that both are
-//     processed at the same time, in different partitions and by different instances.
+//  1. Two instances process the requests and are killed in turns. The counters of a process are
+//     lost with it. So the test checks the evidence, which has every decision once. For each
+//     message and each capture the decisions equal those that the generator of the requests
+//     expects: no capture is made twice, none is lost, and each has one end, which the gateway
+//     confirms. Half of the duplicates directly follow their originals under other keys. So both
+//     are processed at the same time, in different partitions and by different instances.
 //  2. One instance, which is not killed, processes a tenth more requests, and copies of old ones.
 //     Its metrics are exactly what the generator and the gateway know: acceptances, duplicates,
 //     conflicts, calls, lookups, and their outcomes. The gateway counts an answer that the

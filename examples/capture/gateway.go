@@ -8,11 +8,10 @@ import (
 	"sync"
 )
 
-// Gateway is a fake provider, over HTTP: it captures whatever it is asked to, as often as it is
-// asked, loses replies, has no time, declines, and does not always know what it has done. It
-// honours no idempotency keys, so that every call that should not have been made shows. What
-// becomes of a call depends on its key and its number alone, so that it is the same in every run.
-// It is safe for concurrent use.
+// Gateway is a fake provider over HTTP. It captures each request as often as it gets it, loses
+// replies, is overloaded, declines, and does not always know the outcome. It ignores idempotency
+// keys, so that every call too many is visible. The reaction to a call depends only on its key and
+// its number, so that it is the same in every run. It is safe for concurrent use.
 //
 //	POST with an Idempotency-Key   200 captured; 402 declined, for good; 429 no time; or the connection breaks, and it is captured
 //	GET with an Idempotency-Key    200 captured; 404 not captured; 202 not known yet; 503 no answer
@@ -33,7 +32,7 @@ type Books struct {
 	Lost     int `json:"lost"`
 	Busy     int `json:"busy"`
 	Declined int `json:"declined"`
-	// Found, Missing, Pending and Failed are its answers to those who ask.
+	// Found, Missing, Pending and Failed count its answers to lookups.
 	Found   int `json:"found"`
 	Missing int `json:"missing"`
 	Pending int `json:"pending"`
@@ -52,8 +51,8 @@ func (g *Gateway) Books() Books {
 	return g.books
 }
 
-// Captured returns how often it has captured under a key, which is for people: to those who ask
-// over HTTP it does not always tell.
+// Captured returns how often it has captured under a key. It is for tests: a lookup over HTTP does
+// not always tell.
 func (g *Gateway) Captured(key string) int {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -59,8 +59,8 @@ func scrape(t *testing.T, socket, topic string) counters {
 	return c
 }
 
-// settle puts together what depends on the moment: the two answers to who asks again, and claims
-// that were given back and made anew.
+// settle merges counters that depend on the timing: the two answers to repeated requests, and
+// claims that were given back and made again.
 func (c counters) settle() {
 	for _, part := range []struct {
 		of, into string

@@ -31,7 +31,7 @@ func newProvider(url string) provider {
 const (
 	errBusy     = schemas.Reason("the gateway has no time")
 	errDeclined = schemas.Reason("the gateway has declined")
-	errAnswer   = schemas.Reason("the gateway has given an answer that is none of its")
+	errAnswer   = schemas.Reason("the gateway has given an unknown answer")
 	errDown     = schemas.Reason("the gateway cannot look it up")
 )
 

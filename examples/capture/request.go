@@ -8,8 +8,7 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// Capture is a request. What identifies it as a message, and as a part of a story, is in its
-// headers: the envelope.
+// Capture is a request. Its headers, the envelope, have its message id and its correlation id.
 type Capture struct {
 	// ID is the capture request id, by which there is one capture, however many messages ask for
 	// it.

@@ -62,9 +62,9 @@ func scan[V any](t *testing.T, state *admin.State, store string, codec schemas.C
 	return found
 }
 
-// compareRows compares the rows that a replay has built with those of the live run, each with the
-// other, and both with the requests that they can come from: one, unless copies have come in
-// several partitions, whose order is not known.
+// compareRows compares the rows of a replay with those of the live run, and both with the requests
+// that they can come from. That is one request, unless copies have come in several partitions,
+// whose order is unknown.
 func compareRows(all []request, live, replay rows) error {
 	var differ differences
 	messages, asked := map[string][]request{}, map[string][]request{}

@@ -141,8 +141,8 @@ const (
 	isAccepted  = nodeInbox + " accepted"
 	isDuplicate = nodeInbox + " duplicates"
 	isRequested = nodeCapture + " requested"
-	// isAnswered is the answer to who asks again: the end, or that there is none yet, which depends
-	// on the moment.
+	// isAnswered is the answer to a repeated request: the end, or that there is none yet. Which of
+	// the two depends on the timing.
 	isAnswered   = nodeCapture + " answered"
 	isSuppressed = nodeCapture + " suppressed"
 	isEnd        = nodeCapture + "-outcomes "

@@ -54,8 +54,8 @@ func FromEnvironment() (Settings, error) {
 
 // The names of the topics behind the prefix.
 const (
-	// TopicCaptured and TopicRefused have the end of each capture, and the answers to those who
-	// have asked for it again.
+	// TopicCaptured and TopicRefused have the end of each capture, and the answers to repeated
+	// requests.
 	TopicCaptured = "captured"
 	TopicRefused  = "refused"
 	// TopicHeld has what was asked for in a mode without calls.
@@ -95,7 +95,7 @@ func (s Settings) Topology() (*topology.Topology, error) {
 	return b.Build()
 }
 
-// valid are the requests. What is none is a dead letter.
+// valid are the requests. An invalid one is a dead letter.
 func (s Settings) valid(b *topology.Builder) topology.Stream[string, Capture] {
 	return topology.From(b, topology.Topic(s.Requests, schemas.String(), schemas.JSON[Capture]())).Peek("envelope", validate)
 }
@@ -116,9 +116,9 @@ func byCapture(messages topology.Stream[string, Capture]) topology.Stream[string
 	return topology.RepartitionWith(keyed, "captures", schemas.String(), schemas.JSON[Capture]())
 }
 
-// perform has the gateway called once for each capture. Who asks again is answered; who asks for
-// something else under the same id has a dead letter. unknown says how to find out about a call
-// that was not answered.
+// perform calls the gateway once for each capture. A repeated request is answered; another request
+// under the same id becomes a dead letter. unknown says how to find the outcome of a call without
+// an answer.
 func (s Settings) perform(b *topology.Builder, requests topology.Stream[string, Capture], gateway provider, unknown effect.Option) {
 	timeout := cmp.Or(s.Timeout, timeout)
 	claim := 2*timeout + time.Second // as short as it may be

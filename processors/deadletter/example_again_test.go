@@ -62,8 +62,8 @@ func Example_parkKeys() {
 	// later: bolts b2
 }
 
-// A record that fails waits in a topic of its own, longer after each failure, and nobody waits for
-// it: later ones of its key overtake it. After its last attempt it is a dead letter.
+// A record that fails waits in a retry topic, longer after each failure. Later records do not wait
+// for it: those of its key overtake it. After its last attempt it is a dead letter.
 func Example_retryTopics() {
 	mails := topology.Topic("mails", schemas.String(), schemas.String())
 	sent := topology.Topic("mails-sent", schemas.String(), schemas.String())

@@ -36,7 +36,7 @@ func Example() {
 		}
 	}
 
-	// What a reader of the dead-letter topic gets.
+	// The records that a reader of the dead-letter topic gets.
 	records, err := topologytest.Output(d, dead)
 	if err != nil {
 		fmt.Println(err)

@@ -13,13 +13,13 @@ import (
 // Letter is a dead letter: the record as it was when it died last, and what its headers say of its
 // deaths.
 //
-// What fmt and log/slog print of a Letter is String, whatever the verb. Its fields hold the
+// fmt and log/slog print a Letter as String does, with every verb, because its fields hold the
 // payload.
 type Letter struct {
-	// DeadLetterInfo has where the record died first (Origin, with its timestamp) and, if that is
-	// an internal topic which keeps it, of which record of an input (Source), which node of which
-	// application and version failed, with which class and message, after how many attempts, and
-	// when.
+	// DeadLetterInfo says where the record failed first (Origin, with its timestamp), and by which
+	// node of which application and version, with which class and message, after how many attempts,
+	// and when. If Origin is in an internal topic that keeps origins, Source is the position of the
+	// input record.
 	graph.DeadLetterInfo
 	// Key and Value are the original bytes, nil if null. If Cut is not empty they may be the
 	// beginning only.
@@ -50,9 +50,9 @@ func ownHeaders(headers []topology.Header) []topology.Header {
 	return own
 }
 
-// String returns one line about the death, with the sizes of key, value and headers and nothing of
-// what is in them. The texts come from headers, which anybody can write; control characters in them
-// become spaces.
+// String returns one line about the failure, with the sizes of key, value and headers, and without
+// their content. The texts come from headers, which any producer can write; control characters in
+// them become spaces.
 func (l Letter) String() string {
 	of := ""
 	if l.Source.Topic != "" {

@@ -203,7 +203,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestTextOfForgedHeaders: headers that somebody else wrote cannot forge lines of a log.
+// TestTextOfForgedHeaders: headers of another program cannot forge lines of a log.
 func TestTextOfForgedHeaders(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) { failing(b, schemas.Reason("no")) })
 	if err := d.PipeRaw("in", nil, nil); err != nil {

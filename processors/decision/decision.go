@@ -1,7 +1,6 @@
-// Package decision is what processors say of the records that they have decided about: the outcome,
-// the row that it was about, and why. It is for those who keep evidence (package
-// processors/evidence), and for processors, which declare an [Outlet] beside those of their
-// outcomes.
+// Package decision defines what processors report about each record that they decide about: the
+// outcome, the row, and the reason. Programs that keep evidence use it (package
+// processors/evidence), and processors, which declare an [Outlet] beside those of their outcomes.
 //
 // # Contract
 //
@@ -59,7 +58,7 @@ type Decision struct {
 	Kept bool
 }
 
-// Outlet is the way out of a processor's node on which its decisions leave.
+// Outlet is the output of a processor's node for its decisions.
 type Outlet struct {
 	out topology.OutletOf[[]byte, Decision]
 }
@@ -74,9 +73,9 @@ func Declare[K, V any](node *topology.Node[K, V]) Outlet {
 // topology.Context.Source has the record in whose turn it was decided about.
 func (o Outlet) Stream() topology.Stream[[]byte, Decision] { return o.out.Stream() }
 
-// A Log emits a decision about the record that the node is processing, or has taken up again
-// (topology.TakeUp). Its error is to be returned, like that of a topology.Emit. It is nil if nobody
-// listens, and then no decision is to be made.
+// A Log emits a decision about the record that the node is processing or has resumed
+// (topology.TakeUp). The caller must return its error, like that of a topology.Emit. A Log is nil
+// if the decisions are not used; then make none.
 type Log func(c *topology.Context, d Decision) error
 
 // In returns the Log for the handler that t prepares.

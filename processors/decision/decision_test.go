@@ -87,9 +87,9 @@ func TestDecisionAboutKeptRecord(t *testing.T) {
 	d.Want("log", "judge of first@0, kept true, from words[0]@0", "judge of second@1, kept false, from words[0]@1")
 }
 
-// TestNobodyListens: without a listener there is no Log, and the topology is what it would be
-// without the outlet.
-func TestNobodyListens(t *testing.T) {
+// TestUnusedOutletHasNoLog: without a listener there is no Log, and the topology is what it would
+// be without the outlet.
+func TestUnusedOutletHasNoLog(t *testing.T) {
 	var logs bool
 	d := processortest.New(t, func(b *topology.Builder) { decide(b, &logs) })
 	d.Pipe("words", "k", "v")

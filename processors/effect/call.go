@@ -132,8 +132,8 @@ func lookedUp(a Answer, err error) outcome {
 	return outcome{status: Unknown, reason: "still in progress"}
 }
 
-// startMax is how long the steps of one claim may be started. What is not started then is claimed
-// again, so that a slow provider holds its task up for startMax and one call at most.
+// startMax is how long the steps of one claim may be started. Steps that are not started then are
+// claimed again. So a slow provider delays its task by startMax and one call at most.
 const startMax = time.Second
 
 // perform takes steps, parallel of them at once, and returns what became of each, in their order.

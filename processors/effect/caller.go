@@ -47,7 +47,7 @@ func declareCaller[K any](
 // handle takes the steps of a claim that is known to be committed, because this is its record.
 func (h *caller[K]) handle(c *topology.Context, r topology.Record[[]byte, claim]) error {
 	if r.Value.Opening != h.opening.name {
-		return nil // it will expire: nobody knows whether its calls were made
+		return nil // it will expire: it is unknown whether its calls were made
 	}
 	open, has, err := h.claims.Get(h.opening.name)
 	if err != nil || !has || open.Number != r.Value.Number {

@@ -59,8 +59,8 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
-// TestEvidenceOfCallsStays is requirement J1: what was called is told also where whoever stands
-// behind the effect fails, and with the mode of the request.
+// TestEvidenceOfCallsStays is requirement J1: a call has evidence, with the mode of the request,
+// even if a node behind the effect fails.
 func TestEvidenceOfCallsStays(t *testing.T) {
 	auditTopic := evidence.Topic("audit")
 	d := newDriver(t, topology.Live, func(b *topology.Builder) {

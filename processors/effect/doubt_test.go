@@ -124,9 +124,9 @@ func TestExpiryIsADoubt(t *testing.T) {
 	}
 }
 
-// TestDeploymentWithoutAnAnswer is requirement H3 for the next version of an application: what is
-// unknown, and was to be looked up or called again, waits for a person in a version that has
-// neither, and is not called blindly.
+// TestDeploymentWithoutAnAnswer is requirement H3 for the next version of an application. An effect
+// with an unknown outcome, which was to be looked up or called again, waits for a person if the
+// next version does neither. It is not called blindly.
 func TestDeploymentWithoutAnAnswer(t *testing.T) {
 	g := newGateway()
 	lookup, once := effect.Lookup(g.find), effect.Retry(1, time.Second, time.Second)

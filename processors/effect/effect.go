@@ -94,9 +94,8 @@ func Perform[K, V any](
 		t.OnWallClock(every, h.tick)
 		return h.handle, nil
 	})
-	// A claim comes back to its task, which is the only way for it to know that the claim is
-	// committed: the key is null, and so the record goes to the partition with the number of the
-	// task.
+	// A claim comes back to its own task, which learns only so that the claim is committed: the key
+	// is null, so the record goes to the partition with the number of the task.
 	back := topology.RepartitionWith(claims.Stream(), name+"-claims", schemas.Bytes(), schemas.JSON[claim]())
 	ended := declareCaller(back, name, p, keys, call)
 	// Results go through a topic of their own, so that what fails behind the effect cannot undo
@@ -124,8 +123,8 @@ func clauses[K, V any](node *topology.Node[K, V], name string, set *settings) {
 	for i, m := range set.modes {
 		modes[i] = m.String()
 	}
-	node.Clause(topology.SideEffects, "calls another system, outside of the exactly-once promise; an effect of which "+
-		"nobody knows the outcome "+unknown).
+	node.Clause(topology.SideEffects, "calls another system, outside of the exactly-once promise; an effect "+
+		"with an unknown outcome "+unknown).
 		Clause(topology.IdempotencyKey, "the same for every call of an effect; it follows from the name "+name+
 			" and the effect id, unless the request has one").
 		Clause(topology.KeyAssumption, "the copies of a request have the same record key").

@@ -90,8 +90,8 @@ func TestConflictFails(t *testing.T) {
 		"the effect was requested before with another payload, type, target, business or idempotency key")
 }
 
-// TestOutcomesOfCalls is requirement H3: what nobody knows is looked up; what has certainly not
-// happened is tried again, with the same key. Row of the failure matrix: failing dependency.
+// TestOutcomesOfCalls is requirement H3: an unknown outcome is looked up; a call that certainly had
+// no effect is tried again, with the same key. Row of the failure matrix: failing dependency.
 func TestOutcomesOfCalls(t *testing.T) {
 	tests := map[string]struct {
 		next            []behaviour

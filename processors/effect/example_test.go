@@ -67,7 +67,7 @@ func ExamplePerform() {
 	// COMPLETED receipt true
 }
 
-// Nobody knows what has become of a call whose reply is lost. A person finds out, and says so.
+// The outcome of a call is unknown if its reply is lost. A person finds it, and sends a resolution.
 func ExampleResolve() {
 	type Capture struct {
 		ID string `json:"id"`

@@ -14,7 +14,7 @@ func Clock(now func() time.Time) Option {
 	}
 }
 
-// DueKey and DueCodec are those of the agenda.
+// DueKey and DueCodec are those of the timer queue.
 type DueKey = dueKey
 
 func DueCodec() schemas.Codec[DueKey] { return dueCodec{} }

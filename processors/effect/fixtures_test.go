@@ -38,9 +38,8 @@ func captureRequest(r capture) (effect.Request, error) {
 	}, err
 }
 
-// gateway is a provider that does not honour idempotency keys, so that every call that should not
-// have been made shows; unless it is idempotent: then it makes one effect of all calls with one
-// key, and refuses whatever it likes.
+// gateway is a provider that ignores idempotency keys, so that every call too many is visible. If
+// it is idempotent, it makes one effect of all calls with one key. It can refuse any call.
 type gateway struct {
 	idempotent bool
 	mu         sync.Mutex

@@ -93,7 +93,7 @@ func (h *ledger[K, V]) again(c *topology.Context, r topology.Record[K, V], id st
 		h.replayed.Inc()
 		return h.tell(c, r, id, &e, true, "replayed")
 	case e.Status == Suppressed:
-		// Also in a live run. Nobody knows whether the call was made when the event was new.
+		// Also in a live run: it is unknown whether the call was made when the event was new.
 		h.suppressed.Inc()
 		return h.tell(c, r, id, &e, true, "suppressed")
 	}
@@ -189,9 +189,9 @@ func (h *ledger[K, V]) expireOthers(c *topology.Context, at int64) error {
 	return nil
 }
 
-// take claims steps. Their record has the time of the oldest request among them: records of a task
-// are taken in the order of their times, and a backlog of requests would hold the claim up until it
-// has expired.
+// take claims steps. The record of the claim has the time of the oldest request among them, because
+// a task takes records in the order of their times. Otherwise a backlog of requests would delay the
+// claim until it has expired.
 func (h *ledger[K, V]) take(c *topology.Context, ids []string, at int64) error {
 	next := claim{Opening: h.opening.name, At: at, Expires: at + h.set.lease.Milliseconds()}
 	oldest := at
@@ -205,9 +205,9 @@ func (h *ledger[K, V]) take(c *topology.Context, ids []string, at int64) error {
 		}
 		was := e.Status
 		lookup := was == Unknown && h.set.mayLookUp(&e)
-		// An end that nobody was told is one that a person has said. What is unknown, and was to be
-		// looked up or repeated by a version of the application that had another answer to it, is
-		// no more for this one to find out.
+		// An end that was not announced yet is the decision of a person. An Unknown effect may have
+		// waited for a lookup or repetition of another version of the application, which this
+		// version cannot make. Both are announced without a call.
 		if was.ended() || was == Unknown && !lookup && !h.set.mayRepeat(&e) {
 			if err := h.announce(c, id, e); err != nil {
 				return err
@@ -238,7 +238,7 @@ func (h *ledger[K, V]) take(c *topology.Context, ids []string, at int64) error {
 	return h.claim(c, topology.Record[[]byte, claim]{Value: next, Timestamp: max(oldest, 1)})
 }
 
-const errAgenda = schemas.Reason("the agenda names an effect that the ledger does not have")
+const errAgenda = schemas.Reason("the timer queue names an effect that the ledger does not have")
 
 // announce tells what has become of an effect that has no step before it.
 func (h *ledger[K, V]) announce(c *topology.Context, id string, e Effect) error {

@@ -61,8 +61,8 @@ func (w *world) play(history []move) error {
 }
 
 // TestModel is requirements H1 to H4 in every interleaving of requests, duplicates, conflicts,
-// failures of the gateway, aborts, crashes and deployments of versions with other options: no
-// effect happens twice, none is lost, and none that has happened is said to have failed.
+// failures of the gateway, aborts, crashes and deployments of versions with other options. No
+// effect happens twice, none is lost, and none that has happened is reported as failed.
 func TestModel(t *testing.T) {
 	gateways := map[string]func() *world{
 		"a lookup":             func() *world { return lookingUp(t) },
@@ -100,9 +100,9 @@ func repeating(t *testing.T, versions ...answer) *world {
 	return w
 }
 
-// TestModelFindsBrokenLedgers is the control: a ledger that repeats blindly, at once or in its next
-// version, one that forgets that an earlier call may have happened, and one whose claims come back
-// before they are committed, are found.
+// TestModelFindsBrokenLedgers is the control. The model finds broken ledgers: one that repeats
+// blindly, at once or in its next version; one that ignores possible earlier calls; and one whose
+// claims come back before they are committed.
 func TestModelFindsBrokenLedgers(t *testing.T) {
 	broken := map[string]func(g *gateway) *world{
 		"repeats blindly": func(g *gateway) *world { return newWorld(t, g, effect.Repeatable()) },

@@ -9,9 +9,9 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// opening is what is true of this opening of the task alone. It is lost when the task moves or the
-// process ends, and that is its purpose: a claim of another opening is one of which nobody knows
-// whether its calls were made.
+// opening is valid for this opening of the task only. It is lost when the task moves or the process
+// ends. That is its purpose: a claim of another opening is one for which it is unknown whether its
+// calls were made.
 type opening struct {
 	// name is unique among all openings that ever were.
 	name string
@@ -31,9 +31,8 @@ type opening struct {
 	// oldest is when the first step was due that a tick has found last, and left when the oldest
 	// claim was made that another opening has left; 0 for none.
 	oldest, left int64
-	// Nothing of the agenda is due between quietFrom and quietUntil, both excluded. A tick of a
-	// round that runs again is not after quietFrom, so that it looks at what the abort has put
-	// back.
+	// No timer is due between quietFrom and quietUntil, both excluded. A tick of a round that runs
+	// again is not after quietFrom, so it looks at the timers that the abort has restored.
 	quietFrom, quietUntil int64
 }
 
@@ -55,8 +54,7 @@ func newAgent(t *topology.Setup, p parts) agent {
 	}
 }
 
-// put writes an effect whose next step is due at a time, zero for never, and moves it in the
-// agenda.
+// put writes an effect whose next step is due at a time, zero for never, and moves its timer.
 func (a *agent) put(id string, e Effect, due int64) error {
 	if e.Due != due {
 		if e.Due != 0 {
@@ -117,8 +115,8 @@ func (a *agent) due(at int64) (ids []string, err error) {
 // claimBytesMax bounds the ids in a claim, which is one record.
 const claimBytesMax = 128 << 10
 
-// settle writes what a step has found out about all calls of the effect so far. It returns true if
-// that is worth telling: an end, or that nobody knows. after is when the step has ended.
+// settle writes the result of a step for all calls of the effect so far. It returns true if the
+// result must be emitted: an end, or an unknown outcome. after is when the step has ended.
 func (a *agent) settle(id string, e Effect, o outcome, after int64) (told Effect, tell bool, err error) {
 	e.answer(o.response)
 	e.Status, e.Reason, e.Doubt = o.status, o.reason, o.status == Unknown

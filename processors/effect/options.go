@@ -138,9 +138,9 @@ func Timeout(d time.Duration) Option {
 	}
 }
 
-// Claims sets how long a claim holds, 30 s by default, and the grace after which another opening of
-// the task takes it for over, 30 s by default, which covers the differences between the clocks of
-// instances.
+// Claims sets how long a claim holds (hold), 30 s by default, and the grace after which another
+// opening of the task takes it as expired, 30 s by default. The grace covers clock differences
+// between instances.
 func Claims(hold, grace time.Duration) Option {
 	return func(s *settings) error {
 		if hold < time.Millisecond || grace < 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// What the names of a ledger's other stores have behind that of the ledger.
+// The suffixes of a ledger's other stores.
 const (
 	agendaSuffix = "-due"
 	claimsSuffix = "-claim"
@@ -20,7 +20,7 @@ const (
 // callerSuffix is what the name of the node that makes the calls has behind that of the ledger.
 const callerSuffix = "-caller"
 
-// Stores returns the names of the three stores of a side-effect ledger, for those who read them
+// Stores returns the names of the three stores of a side-effect ledger, for programs that read them
 // from outside of its topology.
 func Stores(name string) (effects, agenda, claims string) {
 	return name, name + agendaSuffix, name + claimsSuffix
@@ -61,7 +61,7 @@ func ReadEffect(row state.Entry) (id string, e Effect, err error) {
 	return id, e, nil
 }
 
-const errNoRow = schemas.Reason("the row has no status, so it is none of a side-effect ledger")
+const errNoRow = schemas.Reason("the row has no status, so it does not belong to a side-effect ledger")
 
 // Claimed is a step of an effect that an opening of its task has claimed, and that has not ended as
 // far as is known.

@@ -16,8 +16,8 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// TestAmong: a ledger is there with all of its stores, of their layout.
-func TestAmong(t *testing.T) {
+// TestLedgerNeedsAllItsStores: a ledger is there with all of its stores, of their layout.
+func TestLedgerNeedsAllItsStores(t *testing.T) {
 	stores := state.KeyValues("b", "b-due", "b-claim", "-due", "-claim", "a-claim", "a", "a-due", "c", "c-claim", "d-due", "d-claim",
 		"e", "e-due", "e-claim", "seen")
 	stores[14].Layout = state.Layout{Kind: state.TimestampedKind}
@@ -80,9 +80,9 @@ func TestReadClaims(t *testing.T) {
 	}
 }
 
-// TestResolvedFrom is requirement H3 for those who write resolutions: where to is found in the
-// description, behind other nodes too, and the topics of requests and claims, which lead to nodes
-// with the same stores, are none of it.
+// TestResolvedFrom is requirement H3 for programs that write resolutions. The description names the
+// topic to write to, also behind other nodes. The topics of requests and claims, which lead to
+// nodes with the same stores, are not named.
 func TestResolvedFrom(t *testing.T) {
 	b := topology.NewBuilder("app")
 	e := declare(b, newGateway())

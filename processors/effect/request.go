@@ -21,8 +21,8 @@ const (
 
 // Request is what a record asks for.
 type Request struct {
-	// ID names the effect: valid UTF-8 of 1 to 1024 bytes, chosen by whoever wants the effect, such
-	// as the id of the command. It is the same in every copy of the request.
+	// ID names the effect: valid UTF-8 of 1 to 1024 bytes, chosen by the requester, such as the id
+	// of the command. It is the same in every copy of the request.
 	ID string
 	// Type and Target are for the call and for people: what is to happen, and where.
 	Type, Target string

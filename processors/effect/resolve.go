@@ -51,15 +51,15 @@ func (r Resolutions) Decisions() topology.Stream[[]byte, decision.Decision] {
 	return r.decisions.Stream()
 }
 
-// Resolve declares a node of that name at which people end what nobody knows. The stream has the
-// keys of the stream of requests and as many partitions: a resolution is looked for where its
-// request was.
+// Resolve declares a node of that name at which people end effects with an unknown outcome. The
+// stream has the keys of the stream of requests and as many partitions, because a resolution must
+// reach the task of its request.
 //
-// It ends effects that are Unknown and have no lookup or repetition before them, and Suppressed
-// ones; their result is told as if the program had found it out. A resolution of any other effect,
-// of one that is being looked up, or of another attempt than the last one, is a Conflict failure,
-// so that nobody overrules what is known. A copy of a resolution that was taken is counted under
-// duplicates, and nothing more.
+// It ends effects that are Unknown and have no lookup or repetition planned, and Suppressed ones.
+// Their result is emitted as if the program had found it. A resolution is a Conflict failure if it
+// is for any other effect, for one that is being looked up, or for another attempt than the last
+// one. So it cannot overrule a known outcome. A copy of an accepted resolution is only counted as a
+// duplicate.
 func Resolve[K, V any](e Effects[K, V], s topology.Stream[K, Resolution], name string) Resolutions {
 	node := topology.Stateful(s, name, e.parts.stores()...)
 	decisions := decision.Declare(node)

@@ -40,8 +40,8 @@ func TestResolutionsOverruleNothing(t *testing.T) {
 	}
 }
 
-// TestResolutionsNameTheirAttempt is requirement H3 for what people say: a copy of a release, and a
-// release of an attempt that nobody has judged, make no call.
+// TestResolutionsNameTheirAttempt is requirement H3 for decisions of people: a copy of a release,
+// and a release of an attempt that was not judged, make no call.
 func TestResolutionsNameTheirAttempt(t *testing.T) {
 	g := newGateway(lost, lost, lost)
 	d := newDriver(t, topology.Live, func(b *topology.Builder) {
@@ -84,8 +84,8 @@ func TestResolutionsNameTheirAttempt(t *testing.T) {
 	}
 }
 
-// TestTakes is requirement H3 for those who ask before they say anything: the row tells what
-// Resolve will make of it.
+// TestTakes is requirement H3 for tools that check a resolution first: the row says how Resolve
+// will react.
 func TestTakes(t *testing.T) {
 	d := newDriver(t, topology.Live, func(b *topology.Builder) {
 		effect.Resolve(declare(b, newGateway(lost, fine)), topology.From(b, resolutionsTopic), "people")
@@ -134,8 +134,8 @@ func TestTakes(t *testing.T) {
 	}
 }
 
-// TestDecisionsOfPeople is requirement J1 for what people decide: it is told with who has said it,
-// and why.
+// TestDecisionsOfPeople is requirement J1 for decisions of people: evidence names the person and
+// the reason.
 func TestDecisionsOfPeople(t *testing.T) {
 	auditTopic := evidence.Topic("audit")
 	d := newDriver(t, topology.Live, func(b *topology.Builder) {
@@ -193,8 +193,8 @@ func TestResolutionDuringALookup(t *testing.T) {
 	d.one("completed")
 }
 
-// TestClausesOfResolve_K3: the contract says what people who end effects may rely on.
-func TestClausesOfResolve_K3(t *testing.T) {
+// TestClausesOfResolve: the contract says what people who end effects may rely on. Requirement K3.
+func TestClausesOfResolve(t *testing.T) {
 	b := topology.NewBuilder("app")
 	effect.Resolve(declare(b, newGateway()), topology.From(b, resolutionsTopic), "people")
 	topo, err := b.Build()

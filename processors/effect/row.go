@@ -28,9 +28,9 @@ type Effect struct {
 	// Attempts counts the calls that were claimed, Lookups those that only asked.
 	Attempts int `json:"attempts,omitzero"`
 	Lookups  int `json:"lookups,omitzero"`
-	// Doubt says that a call was made, or may have been, of which nobody knows whether it had its
-	// effect. That the effect has happened ends it, or the answer of a lookup, or a person; never
-	// that a later call had none.
+	// Doubt says that a call was made, or may have been, and that it is unknown whether it had its
+	// effect. Three things end it: the effect has happened, a lookup has answered, or a person has
+	// decided. A later call without an effect does not end it.
 	Doubt bool `json:"doubt,omitzero"`
 	// Request is the SHA-256 of the request in hexadecimal digits, Response that of the last
 	// response, if the last call, lookup or person had one.
@@ -103,8 +103,8 @@ func Store(name string) topology.Store[state.KeyValue[string, Effect]] {
 	return topology.KeyValueStore(name, schemas.String(), schemas.JSON[Effect]())
 }
 
-// dueKey is a row of the agenda: when the next step of an effect is due. Rows are in the order of
-// the times.
+// dueKey is a row of the timer queue: when the next step of an effect is due. Rows are in the order
+// of the times.
 type dueKey struct {
 	At int64
 	ID string
@@ -131,7 +131,7 @@ func (c dueCodec) Append(dst []byte, k dueKey) ([]byte, error) {
 func (c dueCodec) Decode(b []byte) (dueKey, error) {
 	if len(b) < dueBytes || int64(binary.BigEndian.Uint64(b)) < 0 || !isID(string(b[dueBytes:])) {
 		offset := int64(min(len(b), dueBytes))
-		return dueKey{}, &schemas.Error{Codec: c.Name(), Op: schemas.OpDecode, Offset: offset, Reason: "no row of an agenda"}
+		return dueKey{}, &schemas.Error{Codec: c.Name(), Op: schemas.OpDecode, Offset: offset, Reason: "no row of a timer queue"}
 	}
 	return dueKey{At: int64(binary.BigEndian.Uint64(b)), ID: string(b[dueBytes:])}, nil
 }
@@ -140,7 +140,7 @@ func isID(s string) bool { return s != "" && len(s) <= identity.IDBytesMax && ut
 
 // claim says which steps an opening of the task is about to take. An opening has at most one.
 type claim struct {
-	// Opening is the opening that may take them, and nobody else.
+	// Opening is the only opening that may take them.
 	Opening string `json:"opening"`
 	// Number counts the claims of the opening.
 	Number int64 `json:"number"`

@@ -22,7 +22,7 @@ const (
 	FailedRetryable
 	// FailedTerminal: the effect has certainly not happened, and is not tried again.
 	FailedTerminal
-	// Unknown: a call was made, or may have been, and nobody knows with what result.
+	// Unknown: a call was made, or may have been, and its result is unknown.
 	Unknown
 	// Suppressed: the effect was requested in a mode in which no calls are made.
 	Suppressed

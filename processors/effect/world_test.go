@@ -14,17 +14,17 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// world runs the task of a ledger as package txn does: units of work join a round that is
-// committed, or aborted and run again; a crash makes another opening of the task, and a zombie is
-// an opening that goes on after that.
+// world runs the task of a ledger as package txn does. Units of work join a round that is
+// committed, or aborted and run again. A crash makes another opening of the task. A zombie is an
+// opening that goes on after that.
 type world struct {
 	tb      testing.TB
 	topo    *topology.Topology
 	db      *memstore.Store
 	gateway *gateway
 	now     time.Time
-	// early breaks the world: claims are delivered before they are committed. So does forgets: the
-	// ledger has no doubts.
+	// early breaks the world: claims are delivered before they are committed. forgets breaks it
+	// too: the ledger has no doubts.
 	early, forgets bool
 	// versions are the versions of the application that a history can deploy, by what they do about
 	// the unknown.
@@ -207,7 +207,7 @@ func (l *life) run(u unit) {
 	}
 }
 
-// forget takes all doubts from the rows.
+// forget removes all doubts from the rows.
 func (l *life) forget() {
 	rows := l.rows()
 	for pair, err := range rows.All() {
@@ -232,7 +232,7 @@ func inputOf(out graph.Output, offset int) graph.Input {
 	}
 }
 
-// commit commits the round: outputs, state and positions. What was to run again has to be in it.
+// commit commits the round: outputs, state and positions. All units to run again must be in it.
 func (l *life) commit() {
 	l.redo()
 	layer := l.state.Freeze()

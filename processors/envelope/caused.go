@@ -25,17 +25,20 @@ func DerivedID(cause, role string) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// Caused passes every record on as a message of its own: with a message id that is derived from
-// that of its cause and the name of the operator, with the cause's id as the causation id, and with
-// the correlation id that it has, or that of the cause where it has none. An event id and an
-// idempotency key, where the record has them, are replaced by what is derived from them and the
-// name: what was caused has happened besides, and is to be done besides, and whoever dedupes two
-// outputs of one cause by either would else drop one of them. The function cause returns the id of
-// the record's cause, as [MessageID] or [EventID] do. A record without one fails (Validation), as
-// does what the function refuses without a class.
+// Caused makes every record a new message:
+//   - The message id is derived from that of the cause and the name of the operator.
+//   - The causation id is the id of the cause.
+//   - The correlation id is that of the record, or the id of the cause if the record has none.
+//   - An event id and an idempotency key are replaced by ones derived from them and the name. The
+//     output is another event, and another action, than its cause. A consumer that dedupes two
+//     outputs of one cause by the old ids would drop one of them.
 //
-// Of several records that come from one cause each needs an operator, or a cause, of its own;
-// otherwise they have one id.
+// The function cause returns the id of the record's cause, as [MessageID] or [EventID] do. A record
+// without an id fails (Validation), and so does a record for which cause returns an error without a
+// class.
+//
+// If several records come from one cause, each needs its own operator, or its own cause; otherwise
+// they have one id.
 func Caused[K, V any](
 	s topology.Stream[K, V], name string, cause func(r topology.Record[K, V]) (string, error), opts ...topology.NodeOption,
 ) topology.Stream[K, V] {

@@ -48,8 +48,8 @@ func EventID[K, V any](r topology.Record[K, V]) (string, error) {
 	return text(r, HeaderEventID, cloudEventID), nil
 }
 
-// IdempotencyKey is an id function: the idempotency key of r, or "". The error is nil. What is said
-// of [EventID] holds for it too.
+// IdempotencyKey is an id function: the idempotency key of r, or "". The error is nil. The rules of
+// [EventID] hold for it too.
 func IdempotencyKey[K, V any](r topology.Record[K, V]) (string, error) {
 	return text(r, HeaderIdempotencyKey, ""), nil
 }

@@ -21,7 +21,7 @@ var (
 	out = topology.Topic("out", schemas.String(), schemas.JSON[ledger.Balance]())
 )
 
-// all are headers with six ids that differ, and one that is nobody's.
+// all are headers with six different ids, and an unknown one.
 func all() []topologytest.PipeOption {
 	var opts []topologytest.PipeOption
 	for _, key := range []string{
@@ -41,9 +41,9 @@ func idsOf(r topologytest.Raw) envelope.Envelope {
 	return envelope.Of(record{Headers: r.Headers})
 }
 
-// TestEnvelope_B1: six ids with six names, which travel through processors to outputs and into dead
-// letters.
-func TestEnvelope_B1(t *testing.T) {
+// TestEnvelope: six ids with six names, which travel through processors to outputs and into dead
+// letters. Requirement B1.
+func TestEnvelope(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
 		once := inbox.Dedupe(topology.From(b, in), "inbox", envelope.EventID[string, int64], inbox.Forever(),
 			inbox.Globally(schemas.String(), schemas.JSON[int64]()))
@@ -79,9 +79,9 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// TestDerivedID_B4 pins the ids, for ever: they depend on cause and role, and on where the one ends
-// and the other begins.
-func TestDerivedID_B4(t *testing.T) {
+// TestDerivedID pins the ids, for ever: they depend on cause and role, and on where the one ends
+// and the other begins. Requirement B4.
+func TestDerivedID(t *testing.T) {
 	seen := map[string]string{}
 	for _, c := range [][2]string{{"a", "b"}, {"ab", ""}, {"", "ab"}, {"b", "a"}, {"a", "bb"}} {
 		id := envelope.DerivedID(c[0], c[1])
@@ -97,9 +97,9 @@ func TestDerivedID_B4(t *testing.T) {
 
 const golden = "d03e56603ddfa0248ef2f4276b156bbf"
 
-// TestCaused_B4: an output is another message than its input, caused by it, and the same one
-// whenever it is made; so an inbox behind finds what was emitted twice.
-func TestCaused_B4(t *testing.T) {
+// TestCaused: an output is another message than its input, caused by it, and the same one whenever
+// it is made; so an inbox behind finds what was emitted twice. Requirement B4.
+func TestCaused(t *testing.T) {
 	invoices := topology.Topic("invoices", schemas.String(), schemas.JSON[int64]())
 	run := func() (envelope.Envelope, *processortest.Driver) {
 		d := processortest.New(t, func(b *topology.Builder) {
@@ -137,9 +137,9 @@ func TestCaused_B4(t *testing.T) {
 	d.WantCounts("behind.accepted=1 behind.duplicates=1")
 }
 
-// TestCausedIDsForInbox_B4: of several outputs of one cause an inbox behind drops none, whichever
-// id it goes by, and every copy of them.
-func TestCausedIDsForInbox_B4(t *testing.T) {
+// TestCausedIDsForInbox: of several outputs of one cause an inbox behind drops none, whichever id
+// it goes by, and every copy of them. Requirement B4.
+func TestCausedIDsForInbox(t *testing.T) {
 	for name, id := range map[string]func(record) (string, error){
 		"message": envelope.MessageID[string, int64], "event": envelope.EventID[string, int64],
 		"key": envelope.IdempotencyKey[string, int64],

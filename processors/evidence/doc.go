@@ -9,24 +9,25 @@
 //
 // # Contract
 //
-// A topic of evidence has one record for each decision of the processors that are recorded into it,
-// in the transaction of the decision: there is no decision without its evidence, and no evidence of
-// a decision that was undone. A record that fails has no decision. Its dead letter says why, and
-// explain reads those as well.
+// A topic of evidence has one record for each decision of the recorded processors, written in the
+// transaction of the decision. So there is no decision without evidence, and no evidence of an
+// undone decision. A record that fails has no decision. Its dead letter has the reason, and explain
+// reads dead letters as well.
 //
 // An attempt that failed and was made again is no decision: it is in metrics and logs, and [Entry]
 // has the number of the attempt that went well.
 //
-// Evidence is off unless Record is called. What it costs then is one more record for each decision.
+// Evidence is off unless Record is called. It costs one more record for each decision.
 //
 // # The topic
 //
-// The key of a record is the row, as the processor's codec for keys has it, so that everything
-// about a row is in one partition, in order; the value is an [Entry] as JSON; headers are those of
-// the record that was decided about, and the timestamp is its time. Nothing of the record's value
-// is in it, but ids are, and versions, and keys, and what a person has said to a decision of
-// theirs: a topic of evidence is to be protected like the data itself. Amounts are in the state,
-// from where explain shows them.
+// The key of an evidence record is the row, encoded by the processor's codec for keys. So all
+// evidence of a row is in one partition, in order. The value is an [Entry] as JSON. Headers and
+// timestamp are those of the record that was decided about.
+//
+// Evidence contains no part of the record's value, but it contains ids, versions, keys, and the
+// comments of people on their decisions. So protect a topic of evidence like the data itself.
+// Amounts are in the state, from where explain shows them.
 //
 // # Times
 //
@@ -38,17 +39,17 @@
 //
 // # Positions
 //
-// An entry names the topic, partition and offset of the record that was decided about where its
-// task has read it from a topic of somebody else, also if it was kept back meanwhile, as by a
-// projection. Behind topology.Repartition it does so if that keeps the origin (topology.KeepOrigin,
-// inbox.KeepOrigin). Otherwise, and for the results of package effect, the record is known by its
-// ids alone. Behind an internal topic, and for what was kept back, Turn names the record at work:
-// that of the internal topic, or the one that has released it. It names none where that was a limit
-// in time.
+// An entry names the topic, partition and offset at which the task has read the record, if the
+// topic is an external one. That holds also for a deferred record, for example of a projection.
+// Behind topology.Repartition it holds if the topic keeps the origin (topology.KeepOrigin,
+// inbox.KeepOrigin). Otherwise, and for the results of package effect, only the ids identify the
+// record. Behind an internal topic, and for deferred records, Turn names the record at work: the
+// one of the internal topic, or the one that released the deferred record. It is empty if a time
+// limit released the record.
 //
 // # Retention
 //
-// The topic should not be compacted, and keep records as long as somebody may ask.
+// The topic should not be compacted, and should keep records for as long as questions may come.
 //
 // # Concurrency
 //

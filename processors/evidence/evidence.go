@@ -52,9 +52,9 @@ type Entry struct {
 	// another one: the one that has released it, or that of the internal topic. It is empty where
 	// that was no record, but a clock or the stream time.
 	Turn string `json:"turn,omitzero"`
-	// Time is the timestamp of the record that was decided about, AppendTime when the broker
-	// appended it to Topic, zero unless that has message.timestamp.type=LogAppendTime, or where the
-	// record was kept back, and StreamTime how far the task had come.
+	// Time is the timestamp of the record that was decided about. AppendTime is when the broker
+	// appended it to Topic; it is zero unless Topic has message.timestamp.type=LogAppendTime, and
+	// for deferred records. StreamTime is the stream time of the task.
 	Time       int64 `json:"time"`
 	AppendTime int64 `json:"append_time,omitzero"`
 	StreamTime int64 `json:"stream_time,omitzero"`
@@ -63,9 +63,9 @@ type Entry struct {
 	Mode    string `json:"mode"`
 	Attempt int    `json:"attempt"`
 
-	// EventType and EventVersion are of the fact that the record tells, from [HeaderEventType] and
-	// [HeaderEventVersion]; the ids are those of package envelope. What the record did not carry is
-	// empty.
+	// EventType and EventVersion are those of the fact in the record, from [HeaderEventType] and
+	// [HeaderEventVersion]. The ids are those of package envelope. Fields are empty if the record
+	// does not have them.
 	EventType      string `json:"event_type,omitzero"`
 	EventVersion   string `json:"event_version,omitzero"`
 	MessageID      string `json:"message_id,omitzero"`
@@ -75,8 +75,8 @@ type Entry struct {
 	CorrelationID  string `json:"correlation_id,omitzero"`
 	CausationID    string `json:"causation_id,omitzero"`
 
-	// head is how the entry begins in JSON, up to Task, for who writes many that begin alike; empty
-	// if that is not known.
+	// head is how the entry begins in JSON, up to Task, as a cache for writers of many similar
+	// entries; empty if unknown.
 	head string
 }
 
@@ -170,8 +170,8 @@ func modeOf[K, V any](c *topology.Context, r *topology.Record[K, V]) topology.Mo
 	return m
 }
 
-// isInternal reports whether a topic is that of a topology.Repartition: its records are copies,
-// whose positions nobody else knows and nothing keeps.
+// isInternal reports whether a topic belongs to a topology.Repartition: its records are copies,
+// their positions mean nothing outside of the application, and they are purged.
 func isInternal(application, topic string) bool {
 	return strings.HasSuffix(topic, "-repartition") && strings.HasPrefix(topic, application+"-")
 }

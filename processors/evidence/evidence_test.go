@@ -105,8 +105,8 @@ func TestEvidence(t *testing.T) {
 	}
 }
 
-// TestModes is requirement I1: evidence tells the mode of what was decided, and is itself a record
-// of that mode. What a forensic run would have written has it too, for whoever is shown it.
+// TestModes is requirement I1: evidence contains the mode of the record, and is itself a record of
+// that mode. Evidence that a forensic run shows has its mode too.
 func TestModes(t *testing.T) {
 	for _, test := range []struct {
 		app          topology.Mode

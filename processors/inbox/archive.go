@@ -12,8 +12,8 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// Archive writes each id that the inbox forgets to a topic, once: its key is the id, its value the
-// entry, and its timestamp that of the record in whose turn it went. It needs [Retain].
+// Archive writes each id that expires in the inbox to a topic, once: its key is the id, its value
+// the entry, and its timestamp that of the record that made it expire. It needs [Retain].
 // [EntryCodec] and schemas.JSON[Entry] are codecs for it.
 //
 // An entry is written when the inbox gets a record and the retention is over, two at most for each
@@ -31,8 +31,8 @@ func Archive(topic topology.TopicOf[string, Entry]) Option {
 var errArchiveForever = errors.New("Archive with Forever: no id expires, so there is nothing to archive")
 
 // The archive is a queue of entries in the order of their arrival, in a key-value store: rows from
-// 1, and the ends of the queue in row 0. The store that forgets cannot be asked for what it is
-// about to forget without a scan, and drops it at once when stream time jumps.
+// 1, and the ends of the queue in row 0. The dedupe store cannot list the rows that are about to
+// expire without a scan, and drops them at once when stream time jumps.
 type archiveRow struct {
 	// Head is the first row and Tail the one behind the last, of row 0.
 	Head int64 `json:"head,omitempty"`

@@ -21,10 +21,10 @@ const (
 	errBusinessKey      = schemas.Reason("the business key is not valid UTF-8 of at most 1024 bytes")
 )
 
-// BusinessKey guards the fact beside its id: what has the business key of an accepted record, and
-// an id that was not seen, is a duplicate if the payload is the same and a conflict if it is not.
-// The payload has to be declared without the id, with [PayloadWithout] or [PayloadHash]; otherwise
-// whatever comes under a new id is a conflict.
+// BusinessKey checks the fact beside its id. A record with the business key of an accepted record
+// and an unknown id is a duplicate if its payload is the same, and a conflict otherwise. Declare
+// the payload without the id, with [PayloadWithout] or [PayloadHash]; otherwise every record with a
+// new id is a conflict.
 //
 // The function returns "" for a record that has no business key and so is not guarded. Its error is
 // of class Validation unless it has a class. K and V must be the types of the stream. The keys are

@@ -21,9 +21,9 @@ func byNote(r payment) (string, error) {
 	return r.Value.Note, nil
 }
 
-// TestBusinessKey_C4: the same fact under a new id is caught by its business key: a duplicate if it
-// says the same, a conflict if it does not. An operator sees both.
-func TestBusinessKey_C4(t *testing.T) {
+// TestBusinessKey: the same fact under a new id is caught by its business key: a duplicate if it
+// says the same, a conflict if it does not. An operator sees both. Requirement C4.
+func TestBusinessKey(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
 		routed(b, inbox.BusinessKey(byNote), inbox.PayloadWithout("id"))
 	})
@@ -35,8 +35,8 @@ func TestBusinessKey_C4(t *testing.T) {
 	d.Pipe("payments", "k", `{"id":"e3","amount":2,"note":"order-7"}`, at(2))
 	r = d.Want("conflicts", `{"id":"e3","amount":2,"note":"order-7"}`)[0]
 	wantHeaders(t, r, inbox.HeaderFirstID, "e1", inbox.HeaderFirstSeen, "1700000000000")
-	// What was decided about an id stays: the repetition is a duplicate, and what was disputed is
-	// so again, whatever it says now.
+	// The decision about an id stays: the repetition is a duplicate, and a disputed record is
+	// disputed again, whatever its payload now.
 	d.Pipe("payments", "k", `{"id":"e2","amount":1,"note":"order-7"}`)
 	d.Want("duplicates", `{"id":"e2","amount":1,"note":"order-7"}`)
 	d.Pipe("payments", "k", `{"id":"e3","amount":2,"note":"order-7"}`)
@@ -120,7 +120,7 @@ func TestBusinessKeyWithoutID(t *testing.T) {
 	d.Want("dead")
 }
 
-// TestBusinessKeyRetained: keys are forgotten with the ids.
+// TestBusinessKeyRetained: business keys expire with the ids.
 func TestBusinessKeyRetained(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
 		routed(b, inbox.BusinessKey(byNote), inbox.PayloadWithout("id"), inbox.Retain(time.Hour))

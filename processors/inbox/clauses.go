@@ -8,8 +8,8 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// clauses say for the consumer contract what an inbox with these settings is. Its horizon is
-// declared apart.
+// clauses declares the consumer contract of an inbox with these settings. Its dedupe window is
+// declared separately.
 func clauses[K, V any](node *topology.Node[K, V], set *settings, global bool) {
 	node.Clause(topology.IdempotencyKey, "the id that is read off each record; with another payload it is a conflict, which "+
 		fate(set.emits.conflicts)).
@@ -52,7 +52,7 @@ func clauses[K, V any](node *topology.Node[K, V], set *settings, global bool) {
 			Clause(topology.OnReplay, "what was accepted is a duplicate while it is known, and late after that; neither has an effect")
 	}
 	if set.archive != nil {
-		node.Clause(topology.Retention, "an id that is forgotten is written to "+set.archive.Name())
+		node.Clause(topology.Retention, "an expired id is written to "+set.archive.Name())
 	}
 }
 

@@ -43,7 +43,7 @@ func TestDecisions(t *testing.T) {
 		`inbox conflicts "c">"a" inbox c: the business key was seen before, under another id and with another payload`,
 		`inbox conflicts "c">"a" inbox c: the business key was seen before, under another id and with another payload`,
 		`inbox missing "">""  : `,
-		`inbox late "z">"" inbox z: the record is older than what the inbox remembers, so nobody knows whether its id was seen`,
+		`inbox late "z">"" inbox z: the record is older than the dedupe window, so it is unknown whether its id was seen`,
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("the decisions are\n%q, want\n%q", got, want)

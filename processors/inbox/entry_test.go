@@ -65,8 +65,9 @@ func reread[T any](t *testing.T, codec schemas.Codec[T], b []byte) {
 	}
 }
 
-// TestStatuses_C7: the words of the specification, and which of them let the source go on.
-func TestStatuses_C7(t *testing.T) {
+// TestStatuses: the words of the specification, and which of them let the source go on. Requirement
+// C7.
+func TestStatuses(t *testing.T) {
 	want := "RECEIVED false, CLAIMED false, PROCESSED true, DUPLICATE true, RETRYABLE_FAILED false, QUARANTINED true, " +
 		"IGNORED true, SUPERSEDED true, STATUS(9) false, "
 	got := ""

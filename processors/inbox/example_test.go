@@ -234,8 +234,8 @@ func ExampleArchive() {
 	// Output: event-1 accepted 2026-01-01 00:00:00 +0000 UTC
 }
 
-// An inbox that forgets goes by the timestamps of the records. A record that is older than the ids
-// it keeps is late, and never taken for new.
+// An inbox with a retention uses the timestamps of the records. A record that is older than the
+// dedupe window is late, and never taken for new.
 func ExampleRetain() {
 	events := topology.Topic("events", schemas.String(), schemas.String())
 	late := topology.Topic("events-late", schemas.String(), schemas.String())
@@ -281,8 +281,8 @@ func ExampleRetain() {
 	// nobody knows: event-1
 }
 
-// What has no usable id is a dead letter, unless somebody takes it: with the reason, to be looked
-// at by a person, say.
+// A record without a usable id is a dead letter, unless the program uses this stream: with the
+// reason, for example to show it to a person.
 func ExampleInbox_Malformed() {
 	events := topology.Topic("events", schemas.String(), schemas.String())
 	unusable := topology.Topic("events-unusable", schemas.String(), schemas.String())

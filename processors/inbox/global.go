@@ -11,12 +11,12 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// Globally finds a duplicate in whatever partition and under whatever key it comes: records go
-// through a topic that is partitioned by the id, <application>-<name>-repartition, and accepted
-// ones back through <application>-<name>-back-repartition, so that what follows has all records of
-// a key in one task again ([StayByID] leaves that out). The order of the records of a key is not
-// kept on the way, since those with other ids are in other partitions. K and V must be the types of
-// the stream, and the codecs those of its topic.
+// Globally finds duplicates in all partitions and under all keys. Records go through a topic that
+// is partitioned by the id, <application>-<name>-repartition. Accepted ones go back through
+// <application>-<name>-back-repartition, so that the next nodes have all records of a key in one
+// task again ([StayByID] leaves that out). The order of the records of a key is lost on the way,
+// because records with other ids are in other partitions. K and V must be the types of the stream,
+// and the codecs those of its topic.
 func Globally[K, V any](keys schemas.Codec[K], values schemas.Codec[V]) Option {
 	return func(s *settings) error {
 		switch {
@@ -52,9 +52,8 @@ func StayByID() Option {
 	}
 }
 
-// KeepOrigin gives the topics of an inbox that works [Globally] the option of that name
-// (topology.KeepOrigin): the inbox and what follows know which record of the input each record is,
-// and evidence and dead letters say it.
+// KeepOrigin sets topology.KeepOrigin for the topics of an inbox that works [Globally]: the inbox
+// and later nodes know the input record of each record, and evidence and dead letters name it.
 func KeepOrigin() Option {
 	return func(s *settings) error {
 		s.keepsOrigin = true

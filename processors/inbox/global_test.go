@@ -104,9 +104,9 @@ func TestGloballyFailures(t *testing.T) {
 	d.WantCounts("inbox.missing=1")
 }
 
-// TestGloballyKeepsOrigin_J1: with KeepOrigin the inbox and what is behind it know of which record
-// of the input each record is: evidence and dead letters (G3) name it.
-func TestGloballyKeepsOrigin_J1(t *testing.T) {
+// TestGloballyKeepsOrigin: with KeepOrigin the inbox and what is behind it know of which record of
+// the input each record is: evidence and dead letters (G3) name it. Requirement J1.
+func TestGloballyKeepsOrigin(t *testing.T) {
 	for name, test := range map[string]struct {
 		opts             []inbox.Option
 		evidence, letter string

@@ -16,7 +16,7 @@ const HeaderFirstSeen = "onceward.inbox.first-seen"
 
 const (
 	errConflict = schemas.Reason("the id was seen before with another payload")
-	errLate     = schemas.Reason("the record is older than what the inbox remembers, so nobody knows whether its id was seen")
+	errLate     = schemas.Reason("the record is older than the dedupe window, so it is unknown whether its id was seen")
 	errRepeated = schemas.Reason("the business key was seen before, under another id and with the same payload")
 	errUnstable = schemas.Reason("the function that reads the id returns another one for the same record; " +
 		"an id is a fact of the record, and no random number or time of processing")
@@ -101,7 +101,7 @@ type handler[K, V any] struct {
 
 	acceptedCounter, duplicatesCounter, conflictsCounter, lateCounter, missingCounter, malformedCounter *topology.Counter
 
-	// log is nil if nobody listens. name is that of the store.
+	// log is nil if the decisions are not used. name is that of the store.
 	log  decision.Log
 	name string
 }
@@ -145,7 +145,7 @@ func probe[K, V any](id reader[K, V], r topology.Record[K, V], first string) err
 	return nil
 }
 
-// decide finds out what becomes of a record with that id.
+// decide decides about a record with that id.
 func (h *handler[K, V]) decide(c *topology.Context, r *topology.Record[K, V], id string) error {
 	missing := id == "" && h.settings.allowMissing
 	if missing && h.guard == nil {
@@ -191,7 +191,7 @@ func (h *handler[K, V]) decide(c *topology.Context, r *topology.Record[K, V], id
 	return h.accept(c, *r)
 }
 
-// again is what becomes of a record whose id has a row.
+// again processes a record whose id has a row.
 func (h *handler[K, V]) again(
 	c *topology.Context, r *topology.Record[K, V], id string, first *Entry, payload *[32]byte,
 ) error {
@@ -216,9 +216,8 @@ func (h *handler[K, V]) again(
 	return h.isConflict(c, r, id, "", first.FirstSeen, errConflict)
 }
 
-// disputedAgain is what becomes of a copy of a record that is disputed: it is a conflict for the
-// reason of the first one, and with the record that had the business key first, unless that is
-// forgotten.
+// disputedAgain handles a copy of a disputed record: it is a conflict for the reason of the first
+// one. It names the record that had the business key first, unless that has expired.
 func (h *handler[K, V]) disputedAgain(c *topology.Context, r *topology.Record[K, V], id string, firstSeen int64) error {
 	if !h.settings.emits.conflicts {
 		return topology.Fail(topology.Conflict, errBusinessConflict)
@@ -312,7 +311,7 @@ func (h *handler[K, V]) isConflict(
 	return h.conflict(c, withFirstSeen(*r, firstSeen))
 }
 
-// isMissing is what becomes of a record without an id that needs none.
+// isMissing processes a record without an id that needs none.
 func (h *handler[K, V]) isMissing(c *topology.Context, r *topology.Record[K, V]) error {
 	h.missingCounter.Inc()
 	if err := h.tell(c, "missing", "", "", ""); err != nil {

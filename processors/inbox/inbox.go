@@ -135,11 +135,11 @@ func (i Inbox[K, V]) Late() topology.Stream[K, V] { return i.late.Stream() }
 // [EmitMissing]; without the option such a record fails, or is accepted with [AllowMissingID].
 func (i Inbox[K, V]) Missing() topology.Stream[K, V] { return i.missing.Stream() }
 
-// Malformed returns the stream of the records whose id is none: it has more than 1024 bytes or is
-// not valid UTF-8, or the function that reads it has returned an error, without a class or of class
-// Validation. They carry [HeaderReason]. It needs [EmitMalformed]; without the option such a record
-// fails. A record for which the function returns an error of another class, such as Transient,
-// never goes there.
+// Malformed returns the stream of the records with an invalid id. The id has more than 1024 bytes
+// or is not valid UTF-8; or the function that reads it has returned an error without a class or of
+// class Validation. They carry [HeaderReason]. The stream needs [EmitMalformed]; without the option
+// such a record fails. A record for which the function returns an error of another class, such as
+// Transient, always fails.
 func (i Inbox[K, V]) Malformed() topology.Stream[K, V] { return i.malformed.Stream() }
 
 // Decisions returns the stream of what the inbox has decided: one for each record that did not

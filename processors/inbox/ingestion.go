@@ -15,17 +15,17 @@ const (
 )
 
 // IngestionID is an id function for sources without an id: topic, partition and offset of the
-// record, with slashes between them. It is the id of a delivery: what the source sends twice is
-// accepted twice, and only what the topic brings again is found. The position of a copy is refused
-// (Config), because a copy that is made again has another one: behind topology.Repartition there is
-// no ingestion id any more, unless that keeps the origin of its records (topology.KeepOrigin).
-// [Globally] reads it in front of its detour.
+// record, with slashes between them. It identifies a delivery. A record that the source sends twice
+// is accepted twice; only a record that is read again from the topic is a duplicate. The position
+// of a copy is refused (Config), because the copy has another position when it is written again. So
+// behind topology.Repartition there is an ingestion id only if the topic keeps the origin of its
+// records (topology.KeepOrigin). [Globally] reads the id before its repartition topic.
 //
-// All that nodes make of one delivery has its id. What a node has kept back and released later has
-// that of its own delivery, as behind a projection whose records wait (topology.TakeUp). But of
-// several records that are made of one, as by topology.FlatMap, the second is taken for a copy of
-// the first, so read the id before. And what is made of many, or of none, has no delivery: a closed
-// window or the record of a punctuation is refused (Validation).
+// All records made from one delivery have its id. A deferred record has the id of its own delivery
+// when it is released, for example behind a projection whose records wait (topology.TakeUp). If
+// several records are made from one, as by topology.FlatMap, the second one would be a duplicate of
+// the first, so read the id before. A record made from many records or from none, of a closed
+// window or a punctuation, has no delivery and is refused (Validation).
 func IngestionID[K, V any](r topology.Record[K, V]) (string, error) {
 	topic, partition, offset := r.Source()
 	switch {

@@ -86,7 +86,7 @@ func (m *memory[V]) update(id string, v V) error {
 	return m.forever.Put(id, v)
 }
 
-// remove forgets what is there.
+// remove deletes the entry.
 func (m *memory[V]) remove(id string) error {
 	if m.forgets {
 		_, err := m.retained.Delete(id)

@@ -21,7 +21,7 @@ type settings struct {
 	retention retention
 	archive   *topology.TopicOf[string, Entry]
 	// payload is a schemas.Codec[V], a hasher[K, V] or a partial, business a reader[K, V] and scope
-	// a byKey or a detour[K, V], whose type parameters only Dedupe can check; or nil.
+	// a byKey or a detour[K, V]; or nil. Only Dedupe can check their type parameters.
 	payload, business, scope any
 }
 
@@ -78,10 +78,10 @@ func AllowMissingID() Option {
 	}
 }
 
-// Retain lets an id expire when the record that brought it is d older than the newest one that the
-// task's inbox has seen, by the timestamps of the records. d is in whole milliseconds, and at least
-// as long as the source topics keep records, or the application does not start: a record that the
-// topic brings again later would be taken for new, or be late.
+// Retain expires an id when its record is d older than the newest record that the task's inbox has
+// seen, by the timestamps of the records. d is in whole milliseconds. It must be at least the
+// retention of the source topics, or the application does not start: a record that is read again
+// later would be taken for new, or be late.
 //
 // Every inbox has Retain or [Forever]; Build reports one that has neither.
 func Retain(d time.Duration) Option {
@@ -141,9 +141,9 @@ func EmitMalformed() Option {
 	}
 }
 
-// TolerateLongerTopics lets an inbox with [Retain] start although a source topic keeps records for
-// longer, with a warning in the log. What a replay brings from before the retention is late then,
-// and not processed.
+// TolerateLongerTopics lets an inbox with [Retain] start although a source topic has a longer
+// retention, with a warning in the log. Records that a replay reads from before the dedupe window
+// are late then, and not processed.
 func TolerateLongerTopics() Option {
 	return func(s *settings) error {
 		s.retention.tolerated = true
@@ -175,9 +175,9 @@ func PayloadHash[K, V any](f func(r topology.Record[K, V]) ([32]byte, error)) Op
 	}
 }
 
-// PayloadWithout compares payloads as by default, without the members of those names that the JSON
-// document of the value has at its top: an event id beside a [BusinessKey], the time of a delivery,
-// a number of attempts. A value that is no JSON object fails (Validation).
+// PayloadWithout compares payloads as by default, but without the named top-level members of the
+// JSON document of the value: an event id beside a [BusinessKey], the time of a delivery, a number
+// of attempts. A value that is no JSON object fails (Validation).
 func PayloadWithout(members ...string) Option {
 	return func(s *settings) error {
 		if len(members) == 0 {

@@ -92,10 +92,10 @@ var (
 	textMarshaler = reflect.TypeFor[encoding.TextMarshaler]()
 )
 
-// hiddenFromJSON returns the first part of a value of type t of which its JSON form does not say
-// all that the document has said, empty if there is none: two payloads that differ only there would
-// look alike. That is what encoding/json leaves out, and what has passed through a float64: numbers
-// behind an interface do so too. What a type writes with a method of its own is its business.
+// hiddenFromJSON returns the first part of type t whose JSON form loses information of the
+// document, empty if there is none: two payloads that differ only there would look alike. Such
+// parts are fields that encoding/json leaves out, and numbers that have passed through a float64,
+// as those behind an interface do. Types with their own marshal methods are not examined.
 func hiddenFromJSON(t reflect.Type, path string, visited map[reflect.Type]bool) string {
 	if visited[t] || implements(t, jsonMarshaler) || implements(t, textMarshaler) {
 		return ""

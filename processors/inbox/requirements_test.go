@@ -17,12 +17,11 @@ import (
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
-// The tests of this file are named after what the specification asks of an inbox. What C4, C7 and
-// C8 ask has files of its own.
+// The tests of this file show the requirements of an inbox. Other files show C4, C7 and C8.
 
-// TestPerEffect_B2: the id is chosen for each effect, and each of them has seen what it has seen
-// itself.
-func TestPerEffect_B2(t *testing.T) {
+// TestPerEffect: the id is chosen for each effect, and each of them has seen what it has seen
+// itself. Requirement B2.
+func TestPerEffect(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
 		s := topology.From(b, paymentsTopic)
 		inbox.Dedupe(s, "mails", paymentID, inbox.Forever())
@@ -33,9 +32,9 @@ func TestPerEffect_B2(t *testing.T) {
 	d.WantCounts("captures.accepted=1 captures.duplicates=1 mails.accepted=2")
 }
 
-// TestUnstableIDs_B3: an id that is another one for the same record, such as a random number or a
-// time of processing, stops the task before it lets everything pass.
-func TestUnstableIDs_B3(t *testing.T) {
+// TestUnstableIDs: an id that is another one for the same record, such as a random number or a time
+// of processing, stops the task before it lets everything pass. Requirement B3.
+func TestUnstableIDs(t *testing.T) {
 	for node, opts := range map[string][]inbox.Option{"inbox": nil, "inbox-by-id": {globally()}} {
 		n := 0
 		d := processortest.New(t, func(b *topology.Builder) {
@@ -52,9 +51,9 @@ func TestUnstableIDs_B3(t *testing.T) {
 	}
 }
 
-// TestIngestionID_B3: a position is an id where there is no other, and the position of a copy is
-// none.
-func TestIngestionID_B3(t *testing.T) {
+// TestIngestionID: a position is an id where there is no other, and the position of a copy is none.
+// Requirement B3.
+func TestIngestionID(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
 		s := topology.From(b, paymentsTopic)
 		inbox.Dedupe(s, "first", inbox.IngestionID, inbox.Forever())
@@ -75,9 +74,9 @@ func TestIngestionID_B3(t *testing.T) {
 	}
 }
 
-// TestIngestionIDOfAnOrigin_B3: the position of a copy that says of which delivery it is is the id
-// of that delivery.
-func TestIngestionIDOfAnOrigin_B3(t *testing.T) {
+// TestIngestionIDOfAnOrigin: the position of a copy that says of which delivery it is is the id of
+// that delivery. Requirement B3.
+func TestIngestionIDOfAnOrigin(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
 		copied := topology.RepartitionWith(topology.From(b, paymentsTopic), "copy", schemas.String(), schemas.JSON[Payment](), topology.KeepOrigin())
 		inbox.Dedupe(copied, "inbox", inbox.IngestionID, inbox.Forever())
@@ -89,9 +88,9 @@ func TestIngestionIDOfAnOrigin_B3(t *testing.T) {
 	}
 }
 
-// TestNoIngestionID_B3: what comes from no topic, or from many records, has no delivery that could
-// name it.
-func TestNoIngestionID_B3(t *testing.T) {
+// TestNoIngestionID: what comes from no topic, or from many records, has no delivery that could
+// name it. Requirement B3.
+func TestNoIngestionID(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
 		s := topology.From(b, paymentsTopic)
 		node := topology.Stateful(s, "tick")
@@ -117,10 +116,10 @@ func TestNoIngestionID_B3(t *testing.T) {
 	}
 }
 
-// TestMarkIsNotSetBeforeTheEffect_C1: the mark and the effect stand or fall together, so a record
+// TestMarkIsNotSetBeforeTheEffect: the mark and the effect stand or fall together, so a record
 // whose effect has failed is seen for the first time when it comes again. A mark that is set
-// before, or beside, loses it.
-func TestMarkIsNotSetBeforeTheEffect_C1(t *testing.T) {
+// before, or beside, loses it. Requirement C1.
+func TestMarkIsNotSetBeforeTheEffect(t *testing.T) {
 	failing := true
 	d := processortest.New(t, func(b *topology.Builder) {
 		in := inbox.Dedupe(topology.From(b, paymentsTopic), "inbox", paymentID, inbox.Retain(time.Hour),
@@ -169,9 +168,9 @@ func (outage) Mark()                    {}
 func (outage) Revert()                  {}
 func (outage) Savepoint() func()        { return func() {} }
 
-// TestOutageDropsNothing_C1: where the inbox cannot look, the record is neither accepted nor
-// dropped: the task stops in front of it. Row of the failure matrix: failing dependency.
-func TestOutageDropsNothing_C1(t *testing.T) {
+// TestOutageDropsNothing: where the inbox cannot look, the record is neither accepted nor dropped:
+// the task stops in front of it. Row of the failure matrix: failing dependency. Requirement C1.
+func TestOutageDropsNothing(t *testing.T) {
 	for name, opts := range map[string][]inbox.Option{
 		"for ever": nil, "retained": {inbox.Retain(time.Hour)},
 		"archived": {inbox.Retain(time.Hour), inbox.Archive(archiveTopic)},
@@ -198,9 +197,9 @@ func TestOutageDropsNothing_C1(t *testing.T) {
 	}
 }
 
-// TestOutcomes_C2: same id and payload, same id and other payload, no id, no usable id. With it K1
-// and K2: each outcome is counted under its own name.
-func TestOutcomes_C2(t *testing.T) {
+// TestEachOutcomeIsCounted: same id and payload, same id and other payload, no id, no usable id.
+// With it K1 and K2: each outcome is counted under its own name. Requirement C2.
+func TestEachOutcomeIsCounted(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
 		inbox.Dedupe(topology.From(b, paymentsTopic), "inbox", paymentID, inbox.Forever())
 	})
@@ -210,9 +209,9 @@ func TestOutcomes_C2(t *testing.T) {
 	d.WantCounts("inbox.accepted=1 inbox.dead-letter-conflict=1 inbox.dead-letter-validation=1 inbox.duplicates=1")
 }
 
-// TestCanonicalPayload_C3: the spelling of a document is no part of it, and its amounts are, beyond
-// what a float64 tells apart. What is no JSON is compared by its bytes.
-func TestCanonicalPayload_C3(t *testing.T) {
+// TestCanonicalPayload: the spelling of a document does not count, and its amounts do, with more
+// digits than a float64 has. A value that is no JSON is compared by its bytes. Requirement C3.
+func TestCanonicalPayload(t *testing.T) {
 	raw := schemas.JSON[json.RawMessage]()
 	for name, values := range map[string][]string{
 		"addd": {`{"a":1.0,"b":[1e2]}`, `{"b":[100],"a":1}`,
@@ -246,9 +245,9 @@ func TestPayloadWithout(t *testing.T) {
 	}
 }
 
-// TestTypedOutcomes_C5: a duplicate is no error, has a stream of its own, and is never what a
-// conflict is called.
-func TestTypedOutcomes_C5(t *testing.T) {
+// TestTypedOutcomes: a duplicate is no error, has a stream of its own, and is never what a conflict
+// is called. Requirement C5.
+func TestTypedOutcomes(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) { routed(b) })
 	d.Pipe("payments", "k", `{"id":"a","amount":1}`, topologytest.At(time.UnixMilli(7)))
 	d.Pipe("payments", "k", `{"id":"a","amount":1}`)
@@ -258,16 +257,17 @@ func TestTypedOutcomes_C5(t *testing.T) {
 	d.Want("dead")
 }
 
-// TestCorrections_C6: a correction has an id of its own, and passes.
-func TestCorrections_C6(t *testing.T) {
+// TestCorrections: a correction has an id of its own, and passes. Requirement C6.
+func TestCorrections(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) { routed(b) })
 	d.Pipe("payments", "k", `{"id":"a","amount":1}`)
 	d.Pipe("payments", "k", `{"id":"a-corrected","amount":2,"note":"corrects a"}`)
 	d.Want("accepted", `{"id":"a","amount":1}`, `{"id":"a-corrected","amount":2,"note":"corrects a"}`)
 }
 
-// TestNothingInMemory_C9: between any two records everything but the stores can be lost.
-func TestNothingInMemory_C9(t *testing.T) {
+// TestNothingInMemory: between any two records everything but the stores can be lost. Requirement
+// C9.
+func TestNothingInMemory(t *testing.T) {
 	for name, opts := range map[string][]inbox.Option{
 		"for ever": {inbox.BusinessKey(byNote), inbox.PayloadWithout("id")},
 		"retained": {inbox.Retain(time.Hour), inbox.Archive(archiveTopic)},

@@ -20,10 +20,10 @@ func at(minutes int) topologytest.PipeOption {
 	return topologytest.At(time.UnixMilli(1_700_000_000_000).Add(time.Duration(minutes) * time.Minute))
 }
 
-// TestRetain_C8: an id is forgotten by stream time and by nothing else, and what is too old to know
-// is not taken for new, also after everything has expired and is replayed. Row of the failure
-// matrix: replay after expiry.
-func TestRetain_C8(t *testing.T) {
+// TestRetain: an id expires by stream time only. A record older than the dedupe window is not taken
+// for new, also if everything has expired and is replayed. Row of the failure matrix: replay after
+// expiry. Requirement C8.
+func TestRetain(t *testing.T) {
 	lateTopic := topology.Topic("late", schemas.String(), schemas.JSON[Payment]())
 	d := processortest.New(t, func(b *topology.Builder) {
 		routed(b, inbox.Retain(time.Hour), inbox.EmitLate()).Late().Into(lateTopic)
@@ -50,7 +50,7 @@ func TestRetain_C8(t *testing.T) {
 	// The record itself moves the time: with it, the first sight of a is an hour ago.
 	pipe(60, "a", 2)
 	d.Want("accepted", `{"id":"a","amount":2}`)
-	// A replay after expiry: what nobody knows any more is late, and not accepted again.
+	// A replay after expiry: a record with an expired id is late, and not accepted again.
 	pipe(1000, "z", 1)
 	d.Want("accepted", `{"id":"z","amount":1}`)
 	pipe(0, "a", 1)
@@ -67,13 +67,13 @@ func TestLateIsNeverLost(t *testing.T) {
 	d.Pipe("payments", "k", `{"id":"a","amount":1}`, at(60))
 	d.Pipe("payments", "k", `{"id":"b","amount":1}`, at(0))
 	d.WantDeadLetter("inbox", topology.Validation,
-		"the record is older than what the inbox remembers, so nobody knows whether its id was seen")
+		"the record is older than the dedupe window, so it is unknown whether its id was seen")
 	// The failure has not moved the time.
 	d.Pipe("payments", "k", `{"id":"c","amount":1}`, at(1))
 	d.WantCounts("inbox.accepted=2 inbox.dead-letter-validation=1")
 }
 
-// TestRetainModel compares an inbox that forgets with a map that goes by stream time.
+// TestRetainModel compares an inbox with a retention with a map that expires ids by stream time.
 func TestRetainModel(t *testing.T) {
 	type sight struct{ amount, minutes int }
 	rapid.Check(t, func(rt *rapid.T) {
@@ -130,9 +130,9 @@ func TestRetainedStore(t *testing.T) {
 
 var archiveTopic = topology.Topic("archive", schemas.String(), schemas.JSON[inbox.Entry]())
 
-// TestArchive_C8: what the inbox forgets goes to the archive, each id once, two at a time and in
-// order, whatever fails, starts again or jumps in between.
-func TestArchive_C8(t *testing.T) {
+// TestArchive: expired ids go to the archive, each once, two at a time and in order, in spite of
+// failures, restarts and jumps of the time. Requirement C8.
+func TestArchive(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) { routed(b, inbox.Retain(time.Hour), inbox.Archive(archiveTopic)) })
 	want := func(ids ...string) {
 		t.Helper()

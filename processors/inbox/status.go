@@ -11,7 +11,7 @@ type Status uint8
 const (
 	// Received: the message is noted, and nothing has begun.
 	Received Status = iota + 1
-	// Claimed: somebody is at work on it.
+	// Claimed: a consumer is working on it.
 	Claimed
 	// Processed: its effect is there.
 	Processed
@@ -21,7 +21,7 @@ const (
 	RetryableFailed
 	// Quarantined: it failed or contradicts another one, and waits for a person.
 	Quarantined
-	// Ignored: it is none of the consumer's business.
+	// Ignored: the consumer has nothing to do for it.
 	Ignored
 	// Superseded: what it says is out of date, and has no effect.
 	Superseded
@@ -32,7 +32,7 @@ var statusNames = [...]string{
 	RetryableFailed: "RETRYABLE_FAILED", Quarantined: "QUARANTINED", Ignored: "IGNORED", Superseded: "SUPERSEDED",
 }
 
-// String returns the status in capital letters, such as PROCESSED.
+// String returns the status in upper case, such as PROCESSED.
 func (s Status) String() string {
 	if s >= Received && s <= Superseded {
 		return statusNames[s]

@@ -41,8 +41,8 @@ func (s *settings) emitsUnusable(u *unusable) bool {
 	return s.emits.malformed && topology.ClassOf(u.err) == topology.Validation
 }
 
-// isUnusable is what becomes of a record without a usable id. It leaves no trace in the stores:
-// what has no identity cannot be known again.
+// isUnusable processes a record without a usable id. It leaves no trace in the stores: what has no
+// identity cannot be known again.
 func (h *handler[K, V]) isUnusable(c *topology.Context, r *topology.Record[K, V], u *unusable) error {
 	if !h.settings.emitsUnusable(u) {
 		return u.err

@@ -45,9 +45,9 @@ func returns(id string, err error) func(payment) (string, error) {
 // scopes are the options of an inbox without and with a detour, by the node that looks at the ids.
 var scopes = map[string][]inbox.Option{"inbox": nil, "inbox-by-id": {globally()}}
 
-// TestMissingAndMalformed_C2: a record without a usable id is an outcome of its own if it is
-// emitted, and no error. With it C5: the outcomes have types, and streams.
-func TestMissingAndMalformed_C2(t *testing.T) {
+// TestMissingAndMalformed: a record without a usable id is an outcome of its own if it is emitted,
+// and no error. With it C5: the outcomes have types, and streams. Requirement C2.
+func TestMissingAndMalformed(t *testing.T) {
 	for node, opts := range scopes {
 		for name, way := range noIDs {
 			t.Run(node+", "+name, func(t *testing.T) {
@@ -112,9 +112,9 @@ func TestMissingAndMalformedApart(t *testing.T) {
 	}
 }
 
-// TestNoneOfTheRecord: an error of another class than Validation is no outcome, and is handled by
-// its class.
-func TestNoneOfTheRecord(t *testing.T) {
+// TestOtherErrorOfTheIDFunctionFails: an error of another class than Validation is no outcome, and
+// is handled by its class.
+func TestOtherErrorOfTheIDFunctionFails(t *testing.T) {
 	for node, opts := range scopes {
 		for _, class := range []topology.Class{topology.Transient, topology.Poison, topology.Config} {
 			d := processortest.New(t, func(b *topology.Builder) {

@@ -80,9 +80,9 @@ func (c sumCodec) Decode(b []byte) (Sum, error) {
 	return Sum{Count: count, Amounts: amounts}, nil
 }
 
-// BalanceCodec returns a compact codec for balances: a byte 1 for the format, the number of columns
-// in a byte, the count as an unsigned varint, the amounts as zigzag varints, and the id of the
-// contribution in UTF-8. Its name is "ledger-balance-1".
+// BalanceCodec returns a compact codec for balances. It has a format byte of 1, the number of
+// columns in a byte, the count as an unsigned varint, the amounts as zigzag varints, and the id of
+// the contribution in UTF-8. Its name is "ledger-balance-1".
 func BalanceCodec() schemas.Codec[Balance] { return balanceCodec{} }
 
 const balanceFormat = 1

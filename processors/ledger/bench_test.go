@@ -32,7 +32,7 @@ func benchGraph(tb testing.TB, post bool) *topology.Graph {
 	return processortest.OpenGraph(tb, b, 1)
 }
 
-// kept keeps the compiler from leaving out a contribution that nobody reads.
+// kept keeps the compiler from removing a contribution that is never read.
 var kept ledger.Contribution
 
 // benchInput returns the contribution i, which is new for every i, to one of 64 ledgers.

@@ -13,9 +13,9 @@ import (
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
-// TestNoPayloadInFailures makes records whose key, id, amounts and headers hold a canary fail in
-// every way there is, and looks for it in the headers of the dead letter and in the error of a task
-// that stops.
+// TestNoPayloadInFailures makes records fail in every possible way. Their key, id, amounts and
+// headers hold a canary. The test looks for the canary in the headers of the dead letter and in the
+// error of a stopped task.
 func TestNoPayloadInFailures(t *testing.T) {
 	const amount = 8_317_264_509
 	id := codectest.Canary

@@ -44,16 +44,15 @@ type Checked struct {
 }
 
 // Check recomputes the balances of the ledger with that name, in the state of one task, from their
-// contributions. It returns a [*DifferenceError] for the first one that differs, in the order of
-// the keys. Other errors come from reading; one about a row that is none of a ledger wraps
+// contributions. It returns a [*DifferenceError] for the first difference in the order of the keys.
+// Other errors come from reading. An error about a row that cannot belong to a ledger wraps
 // state.ErrCorrupt.
 //
 // It reads both stores once, and holds one ledger in memory at a time. The state must not change
 // meanwhile: a running task is checked through a state.View.
 //
-// Where r can list its stores, as a state.Database can, a ledger that it does not have is an error
-// that wraps state.ErrUnknownStore. To other readers a wrong name looks like a ledger without
-// contributions.
+// If r can list its stores, as a state.Database can, an unknown ledger is an error that wraps
+// state.ErrUnknownStore. For other readers a wrong name looks like a ledger without contributions.
 func Check(r state.Reader, name string) error {
 	contributions, balances := Stores(name)
 	if lister, ok := r.(interface {
@@ -223,7 +222,7 @@ func (c *comparison) settle(t *tally) error {
 	return c.advance()
 }
 
-// withoutContributions is what becomes of a balance that nothing comes to.
+// withoutContributions checks a balance without contributions.
 func (c *comparison) withoutContributions() error {
 	sum, err := c.sum()
 	if err != nil {
@@ -241,8 +240,8 @@ func (c *comparison) report(d *DifferenceError) error {
 	return c.differs(d)
 }
 
-// tally adds up one ledger. The sums are of any size, because they grow in another order than they
-// did when the contributions came, and may leave the range of 64 bits on the way.
+// tally recomputes one ledger. Its sums are of any size: contributions are added in another order
+// than they came, so a sum may leave the range of 64 bits on the way.
 type tally struct {
 	ledger []byte
 	count  int64

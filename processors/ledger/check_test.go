@@ -133,9 +133,9 @@ func TestCheckFindsDifferences(t *testing.T) {
 	}
 }
 
-// TestCheckRows_E1: a check that goes on counts what differs behind the first difference too, and
-// has the figures of both sides.
-func TestCheckRows_E1(t *testing.T) {
+// TestCheckRows: a check that goes on counts what differs behind the first difference too, and has
+// the figures of both sides. Requirement E1.
+func TestCheckRows(t *testing.T) {
 	const zeros = "\x00\x00\x00\x00\x00\x00\x00"
 	row := func(count, amount string) string { return "\x02\x01" + zeros + count + zeros + amount + checksum }
 	d, _ := books(t)
@@ -177,8 +177,8 @@ func TestCheckRows_E1(t *testing.T) {
 	}
 }
 
-// TestAmong: a ledger is there with both of its stores, of their layout.
-func TestAmong(t *testing.T) {
+// TestLedgerNeedsAllItsStores: a ledger is there with both of its stores, of their layout.
+func TestLedgerNeedsAllItsStores(t *testing.T) {
 	stores := state.KeyValues("b-balances", "b-contributions", "-balances", "-contributions", "a-contributions", "a-balances", "c-balances",
 		"d-contributions", "e-contributions", "e-balances", "seen")
 	stores[9].Layout = state.Layout{Kind: state.TimestampedKind}

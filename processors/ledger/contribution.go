@@ -24,9 +24,9 @@ type Contribution struct {
 	Decimals []Decimal
 	// Corrects is the id of the contribution that this one adjusts, empty if there is none.
 	Corrects string
-	// Reverses is the id of the contribution that this one takes back as a whole, empty if there is
-	// none. The ledger derives the amounts, or if they are given holds them to be the same with the
-	// other sign. What is reversed cannot be reversed again.
+	// Reverses is the id of the contribution that this one reverses completely, empty if there is
+	// none. The ledger derives the amounts. If the record has amounts too, they must be the same
+	// with the other sign. A reversed contribution cannot be reversed again.
 	Reverses string
 }
 

@@ -124,9 +124,9 @@ func (d Decimal) String() string {
 // MarshalJSON returns the number as a JSON string, so that no reader puts it through a float64.
 func (d Decimal) MarshalJSON() ([]byte, error) { return []byte(`"` + d.String() + `"`), nil }
 
-// UnmarshalJSON reads a JSON string or a JSON number, by its digits. Null is an error, other than
-// encoding/json has it: an amount that nobody knows must not be posted as 0. Where it may be
-// missing, the field is a *Decimal.
+// UnmarshalJSON reads a JSON string or a JSON number, by its digits. Null is an error, which
+// differs from encoding/json: a missing amount must not be posted as 0. Where it may be missing,
+// use a *Decimal.
 func (d *Decimal) UnmarshalJSON(b []byte) error {
 	text := string(b)
 	if strings.HasPrefix(text, `"`) {

@@ -1,7 +1,7 @@
 // Package ledger adds up contributions exactly once each. The state is the set of contributions,
-// keyed by ledger and contribution id; the balance of a ledger is derived from them, kept beside
-// them, and can be recomputed and compared at any time ([Check], and onceward state check of the
-// state of an instance).
+// keyed by ledger and contribution id. The balance of a ledger is derived from them and stored
+// beside them. It can be recomputed and compared at any time ([Check], and onceward state check for
+// the state of an instance).
 //
 //	balances := ledger.Post(payments, "balances", contribution, ledger.Columns("amount", "fee"))
 //	balances.Changes().Into(Balances) // a topic with the codec schemas.JSON[ledger.Balance]()
@@ -24,14 +24,19 @@
 // The option alone decides whether a conflict fails. Build reports a use of Conflicts without the
 // option, and the option without a use of Conflicts.
 //
-// A duplicate is an outcome and never an error; a conflict is never taken for a duplicate. These
-// fail with class Validation: a record with a null key, a contribution without a usable id (valid
-// UTF-8 of 1 to 1024 bytes) or that names itself, or both corrects and reverses, a correction or
-// reversal of a contribution that the ledger does not have, a reversal with other amounts, amounts
-// both as integers and as decimals, a decimal that does not fit into the scale of its column, a
-// balance that would leave the range of 64 bits, and a negative event time. What fails becomes a
-// dead letter, unless a policy says otherwise ([OnError]), and leaves neither a contribution nor a
-// balance.
+// A duplicate is an outcome and never an error; a conflict is never taken for a duplicate. The
+// following fail with class Validation:
+//   - a record with a null key, or with a negative event time
+//   - a contribution without a usable id (valid UTF-8 of 1 to 1024 bytes), that names itself, or
+//     that both corrects and reverses
+//   - a correction or reversal of a contribution that the ledger does not have, and a reversal with
+//     other amounts
+//   - amounts both as integers and as decimals, and a decimal that does not fit into the scale of
+//     its column
+//   - a balance outside of the range of 64 bits
+//
+// A failed record becomes a dead letter, unless a policy says otherwise ([OnError]), and leaves
+// neither a contribution nor a balance.
 //
 // # Amounts
 //
@@ -48,20 +53,20 @@
 //
 // # Corrections
 //
-// What a contribution says is never changed. One that was wrong is adjusted or taken back by
-// another one, with an id of its own, which names what it is about. Corrects adjusts: the ledger
-// holds it to the name and to nothing else, and the amounts are those that the record states.
-// Reverses takes back: the amounts are those of the named contribution with the other sign, whether
-// the record states them or not, and what was reversed cannot be reversed again. A reversal can be
-// reversed; what it took back stays reversed, and is there again.
+// A contribution never changes. Another contribution with its own id adjusts or reverses a wrong
+// one, and names it. Corrects adjusts: the ledger checks only that the named contribution exists,
+// and the amounts are those in the record. Reverses takes back: the amounts are those of the named
+// contribution with the other sign, whether the record has them or not. A reversed contribution
+// cannot be reversed again. A reversal can be reversed: the original contribution stays marked as
+// reversed, and its amounts count again.
 //
 // # Windows
 //
-// A windowed ledger counts facts, not deliveries: its contributions have the key (window, id), so
-// that an event counts once in each of its windows, however often and late it comes. The windows of
-// a record follow from its timestamp or from [EventTime], which has to be the fact's own: a copy
-// with another time is another contribution, or where windows overlap and both are in one of them,
-// fails (Conflict).
+// A windowed ledger counts facts, not deliveries. Its contributions have the key (window, id), so
+// an event counts once in each of its windows, however often and late it comes. The windows follow
+// from the timestamp of the record or from [EventTime], which has to be the fact's own time. A copy
+// with another time is another contribution. If windows overlap and both copies are in one of them,
+// the copy fails (Conflict).
 //
 // # Stored form
 //
@@ -83,16 +88,18 @@
 //	10+8n   rest   id of the contribution that       10+8n   4      checksum of the columns
 //	               it corrects, in UTF-8
 //
-// The checksum is the beginning of the SHA-256 of a text: the names of the columns in their order,
-// each with / and its scale if that is not 0, with commas between them; then, in a windowed ledger,
-// @, the size of the windows, / and their advance, in milliseconds. Contributions are written
-// together with their balance, and need none.
+// The checksum is the beginning of the SHA-256 of a text. The text has the names of the columns in
+// their order, separated by commas, each with / and its scale if that is not 0. In a windowed
+// ledger, @, the size of the windows, / and their advance follow, in milliseconds. Contributions
+// are written together with their balance, and need no checksum.
 //
-// A contribution that reverses, or was reversed, has format 2: behind the amounts are a byte that
-// says what it does to the contribution that it names, 0 corrects or 1 reverses, the length of that
-// one's id in 2 bytes, the id (both empty for none), and as the rest the id of the contribution
-// that reverses this one. Builds before the reversals stop at such a row. In a windowed ledger,
-// ledger keys are those of [WindowCodec].
+// A contribution that reverses, or was reversed, has format 2. Behind the amounts are:
+//   - a byte, 0 if it corrects or 1 if it reverses the contribution that it names
+//   - the length of that contribution's id in 2 bytes, and the id (both empty for none)
+//   - as the rest, the id of the contribution that reverses this one
+//
+// Builds before the reversals stop at such a row. In a windowed ledger, ledger keys are those of
+// [WindowCodec].
 //
 // # Growth
 //

@@ -170,8 +170,8 @@ func ExamplePostWindowed() {
 	// berlin 12:00 s3 [0.30]
 }
 
-// What was taken back cannot be taken back again. The reversal can: what it took back is there
-// again.
+// A reversed contribution cannot be reversed again. The reversal can be reversed: then the amounts
+// of the contribution count again.
 func ExampleContribution_reversal() {
 	type Booking struct {
 		ID       string `json:"id"`

@@ -164,7 +164,7 @@ type handler[K, V any] struct {
 
 	acceptedCounter, duplicatesCounter, conflictsCounter *topology.Counter
 
-	// log is nil if nobody listens. store is the name of that of the balances.
+	// log is nil if the decisions are not used. store is the name of the store of the balances.
 	log   decision.Log
 	store string
 }
@@ -235,7 +235,7 @@ func (h *handler[K, V]) handle(c *topology.Context, r topology.Record[K, V]) err
 	return h.add(c, &r, contribution.ID, &posting)
 }
 
-// again is what becomes of a contribution whose id the ledger has.
+// again processes a contribution whose id the ledger has.
 func (h *handler[K, V]) again(
 	c *topology.Context, r *topology.Record[K, V], id string, first, posting *Posting,
 ) error {
@@ -261,7 +261,7 @@ func (h *handler[K, V]) again(
 	return h.dispute(c, r, id, posting, errConflict)
 }
 
-// dispute is what becomes of a contribution that contradicts what the ledger has.
+// dispute processes a contribution that contradicts a stored one.
 func (h *handler[K, V]) dispute(
 	c *topology.Context, r *topology.Record[K, V], id string, posting *Posting, why schemas.Reason,
 ) error {

@@ -118,7 +118,7 @@ func TestUnknownCorrection(t *testing.T) {
 	if after := content(d); after != before {
 		t.Errorf("the stores changed from %s to %s", before, after)
 	}
-	// What failed can come again, once what it corrects is there.
+	// A failed correction can come again, after the contribution that it corrects.
 	d.Pipe("entries", "k", `{"id":"a","amounts":[10]}`)
 	d.Pipe("entries", "k", `{"id":"b","amounts":[-10],"corrects":"a"}`)
 	d.WantCounts("ledger.accepted=3 ledger.dead-letter-validation=2")

@@ -7,14 +7,14 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// What the names of a ledger's stores have behind that of the ledger.
+// The suffixes of a ledger's other stores.
 const (
 	contributionsSuffix = "-contributions"
 	balancesSuffix      = "-balances"
 )
 
-// Stores returns the names of the two stores of a ledger, for those who read them from outside of
-// its topology.
+// Stores returns the names of the two stores of a ledger, for programs that read them from outside
+// of its topology.
 func Stores(ledger string) (contributions, balances string) {
 	return ledger + contributionsSuffix, ledger + balancesSuffix
 }

@@ -52,8 +52,8 @@ func (s *settings) scalesOf() []uint8 {
 	return scales
 }
 
-// format returns what the stored form says of the amounts: the names of the columns in their order,
-// with the scales that are not 0, and the windows that they are sums of, if there are any.
+// format returns the description of the amounts in the stored form: the names of the columns in
+// their order, with the scales that are not 0, and the windows, if there are any.
 func (s *settings) format() string {
 	formats := slices.Clone(s.columns)
 	for i, scale := range s.scalesOf() {

@@ -72,9 +72,9 @@ func checkReplay(tb testing.TB, rt *rapid.T, read func() func(entry) (ledger.Con
 	return nil
 }
 
-// TestReplay_I3: a replay from the beginning, with other interruptions, gives the same outputs and
-// the same rows. Row of the failure matrix: replay from earliest.
-func TestReplay_I3(t *testing.T) {
+// TestReplayHasNoSecondEffect: a replay from the beginning, with other interruptions, gives the
+// same outputs and the same rows. Row of the failure matrix: replay from earliest. Requirement I3.
+func TestReplayHasNoSecondEffect(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		if err := checkReplay(t, rt, func() func(entry) (ledger.Contribution, error) { return contribution }); err != nil {
 			rt.Fatal(err)
@@ -103,9 +103,9 @@ func TestReplayFindsBrokenLedger(t *testing.T) {
 	}
 }
 
-// TestRedriven_G5: what was redriven counts once, if it was posted before, by its producer's retry
-// or another redrive.
-func TestRedriven_G5(t *testing.T) {
+// TestRedrivenRecordHasNoSecondEffect: what was redriven counts once, if it was posted before, by
+// its producer's retry or another redrive. Requirement G5.
+func TestRedrivenRecordHasNoSecondEffect(t *testing.T) {
 	d := newRouted(t)
 	const early, late = `{"id":"b","amounts":[5],"corrects":"a"}`, `{"id":"a","amounts":[7]}`
 	d.Pipe("entries", "k", early) // what it corrects is not there yet

@@ -18,9 +18,9 @@ import (
 
 // The tests of this file are named after what the specification asks of a ledger.
 
-// TestDerivedBalance_E1: the contributions are the state, by ledger and id, and the balance follows
-// from them.
-func TestDerivedBalance_E1(t *testing.T) {
+// TestDerivedBalance: the contributions are the state, by ledger and id, and the balance follows
+// from them. Requirement E1.
+func TestDerivedBalance(t *testing.T) {
 	var l ledger.Ledger[string, Entry]
 	d := processortest.New(t, func(b *topology.Builder) { l = routed(b) })
 	for _, key := range []string{"k", "l"} {
@@ -39,9 +39,9 @@ func TestDerivedBalance_E1(t *testing.T) {
 	}
 }
 
-// TestSameContribution_E2: twice counts once, and another amount is a conflict, also one that a
-// float64 could not tell apart.
-func TestSameContribution_E2(t *testing.T) {
+// TestSameContribution: twice counts once, and another amount is a conflict, also one that a
+// float64 could not tell apart. Requirement E2.
+func TestSameContribution(t *testing.T) {
 	d := newRouted(t)
 	d.Pipe("entries", "k", `{"id":"a","amounts":[9007199254740993]}`)
 	d.Pipe("entries", "k", `{"id":"a","amounts":[9007199254740993]}`)
@@ -50,8 +50,8 @@ func TestSameContribution_E2(t *testing.T) {
 	d.WantCounts("ledger.accepted=1 ledger.conflicts=1 ledger.duplicates=1")
 }
 
-// TestReversal_E3: a reversal names what it takes back and takes all of it back, once.
-func TestReversal_E3(t *testing.T) {
+// TestReversal: a reversal names what it takes back and takes all of it back, once. Requirement E3.
+func TestReversal(t *testing.T) {
 	d := newRouted(t, ledger.Columns("x", "y"))
 	pipe := func(value string) {
 		t.Helper()
@@ -145,9 +145,9 @@ func visits(b *topology.Builder, windows ledger.Windows, opts ...ledger.Option) 
 	return l
 }
 
-// TestWindowed_E4: a window counts facts and not deliveries: in any order and however often they
-// come, each event counts once in each window that its time is in.
-func TestWindowed_E4(t *testing.T) {
+// TestWindowed: a window counts facts and not deliveries: in any order and however often they come,
+// each event counts once in each window that its time is in. Requirement E4.
+func TestWindowed(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		hours := rapid.IntRange(1, 3).Draw(rt, "hours")
 		windows := ledger.Windows{Size: time.Duration(hours) * time.Hour, Advance: time.Hour}
@@ -223,9 +223,9 @@ func TestEventTime(t *testing.T) {
 	}
 }
 
-// TestOverlappingWindows_E4: a copy with a time that is in other windows is posted to none, whether
-// conflicts are emitted or fail; one that is in the same windows is a duplicate.
-func TestOverlappingWindows_E4(t *testing.T) {
+// TestOverlappingWindows: a copy with a time that is in other windows is posted to none, whether
+// conflicts are emitted or fail; one that is in the same windows is a duplicate. Requirement E4.
+func TestOverlappingWindows(t *testing.T) {
 	for name, emitted := range map[string]bool{"emitted": true, "not emitted": false} {
 		t.Run(name, func(t *testing.T) {
 			d := processortest.New(t, func(b *topology.Builder) {
@@ -284,9 +284,9 @@ type Price struct {
 	Amount ledger.Decimal `json:"amount"`
 }
 
-// TestDecimals_E5: money is exact: what fits into the scale counts to the last unit, and what does
-// not, or leaves the range, is an error that leaves no trace.
-func TestDecimals_E5(t *testing.T) {
+// TestDecimals: money is exact: what fits into the scale counts to the last unit, and what does
+// not, or leaves the range, is an error that leaves no trace. Requirement E5.
+func TestDecimals(t *testing.T) {
 	var l ledger.Ledger[string, Price]
 	d := processortest.New(t, func(b *topology.Builder) {
 		s := topology.From(b, topology.Topic("prices", schemas.String(), schemas.JSON[Price]()))

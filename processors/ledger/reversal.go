@@ -8,7 +8,7 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// reverse is what becomes of a contribution that takes another one back.
+// reverse processes a contribution that reverses another one.
 func (h *handler[K, V]) reverse(c *topology.Context, r *topology.Record[K, V], id string, posting Posting) error {
 	key := ContributionKey[K]{Ledger: r.Key, ID: id}
 	reversedKey := ContributionKey[K]{Ledger: r.Key, ID: posting.Reverses}

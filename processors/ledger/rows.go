@@ -20,7 +20,7 @@ const (
 	reversalHeaderBytes = 3
 )
 
-// What a contribution does to the one that it names, in a row of reversalFormat.
+// The effect of a contribution on the one that it names, in a row of reversalFormat.
 const (
 	correcting byte = 0
 	reversing  byte = 1

@@ -79,9 +79,9 @@ const errEventTime = schemas.Reason("the event time is negative")
 // where it must find what it names. The name is that of the ledger; the windows are chosen by a
 // node of their own, <name>-windows. [WindowCodec] is the codec of the keys that come out.
 //
-// Where windows overlap, a contribution that comes again with a time that is in other windows fails
-// (Conflict), also if Conflicts is connected: it would else be posted to those windows alone that
-// have not seen it.
+// If windows overlap, a contribution that comes again with a time in other windows fails
+// (Conflict), even if conflicts are emitted. Otherwise it would be posted only to the windows that
+// do not have it.
 //
 // Windows do not close, and their contributions stay: whatever comes late counts.
 func PostWindowed[K, V any](

@@ -37,9 +37,8 @@ func ClassOf(err error) topology.Class {
 	return topology.Poison
 }
 
-// Unavailable says whether an error of a database operation is one of the connection or the server,
-// and so says nothing of the record that was at work: the same work is worth trying until the
-// server is back.
+// Unavailable reports whether an error of a database operation comes from the connection or the
+// server, and not from the record at work: retry the same work until the server is back.
 func Unavailable(err error) bool {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return unavailableState(e.Code)

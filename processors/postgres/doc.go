@@ -41,11 +41,10 @@
 //
 // # Failure
 //
-// [ClassOf] says what kind of failure an error of PostgreSQL is, in the classes of package
-// topology. A COMMIT that was not answered is no failure and no success: whoever has sent it reads
-// the rows to learn which. pgsink does so; a caller of pginbox delivers the event again, and
-// TryMark answers that it is a duplicate if the COMMIT took effect. pgqueue.Store answers the same
-// to the copy.
+// [ClassOf] returns the class of an error of PostgreSQL, as in package topology. A COMMIT without
+// an answer is neither a failure nor a success: its sender reads the rows to learn which. pgsink
+// does so. A caller of pginbox delivers the event again, and TryMark answers that it is a duplicate
+// if the COMMIT took effect. pgqueue.Store gives the same answer to the copy.
 //
 // PostgreSQL 15 or newer is required. A server that loses a committed transaction breaks the
 // promise: that is synchronous_commit=off, and asynchronous replication where a standby is

@@ -94,9 +94,9 @@ func waitingGraph(tb testing.TB, n int) *topology.Graph {
 	return g
 }
 
-// TestAllocations holds what a record costs that is the next one of its key: with ParkGaps no more
-// than without, since the look whether one waits for it needs none, however many wait for other
-// keys.
+// TestAllocations checks the allocations for a record that is the next one of its key. With
+// ParkGaps there are no more than without: the check for a waiting record needs none, however many
+// records wait for other keys.
 func TestAllocations(t *testing.T) {
 	count := func(g *topology.Graph) float64 {
 		i := 0

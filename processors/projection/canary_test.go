@@ -12,9 +12,9 @@ import (
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
-// TestNoPayloadInFailures makes records whose key, value and headers hold the canary fail in every
-// way there is, and looks for it in the headers of the dead letter and in the error of a task that
-// stops.
+// TestNoPayloadInFailures makes records fail in every possible way. Their key, value and headers
+// hold a canary. The test looks for the canary in the headers of the dead letter and in the error
+// of a stopped task.
 func TestNoPayloadInFailures(t *testing.T) {
 	quote := errors.New(codectest.Canary)
 	badVersion := func(event) (int64, error) { return 0, quote }

@@ -122,9 +122,8 @@ func checkDefined[K, S any](defined []Defined[K, S]) error {
 	return errors.Join(errs...)
 }
 
-// Changes returns the stream of the rows of the active definition: those that it writes, and, in
-// the turn of a command that switches, those in which it differs from the definition that was
-// active before.
+// Changes returns the stream of the rows of the active definition: the rows that it writes, and,
+// when a command switches, the rows that differ from the definition that was active before.
 func (c Choice[K, S]) Changes() topology.Stream[K, Row[S]] { return c.changes }
 
 // Answers returns the stream of what has become of the commands, one for each and partition. The
@@ -333,7 +332,7 @@ func (s *switcher[K, S]) compare(from, to uint16) (c Comparison, err error) {
 	return c, err
 }
 
-// different reports whether those who have the row of from need that of to.
+// different reports whether consumers that have the row of from need that of to.
 func (s *switcher[K, S]) different(p pair[K, S]) (bool, error) {
 	if p.to == nil || p.from == nil {
 		return p.to != nil, nil

@@ -126,9 +126,9 @@ func wantAnswers(tb testing.TB, d *processortest.Driver, want string) {
 	}
 }
 
-// TestD5VerifySwitchRollBack: the rows of the next definition are kept beside those that are
-// served, are compared, are served after a switch, and no more after the roll back.
-func TestD5VerifySwitchRollBack(t *testing.T) {
+// TestVerifySwitchAndRollBack: the rows of the next definition are kept beside those that are
+// served, are compared, are served after a switch, and no more after the roll back. Requirement D5.
+func TestVerifySwitchAndRollBack(t *testing.T) {
 	d := newChoice(t, 1, 2)
 	put(d, "1:a=a@1", "1:b=b@1", "2:a=A@1", "1:c=-@3", "1:same=s@1", "2:same=s@1")
 	wantServed(t, d, "a=a@1 b=b@1 c=-@3 same=s@1")
@@ -160,8 +160,9 @@ func TestD5VerifySwitchRollBack(t *testing.T) {
 		"texts-1.held=1 texts-1.passed=5 texts-2.held=6 texts-2.passed=2")
 }
 
-// TestD5CommandOnce: a command that comes again is not obeyed again, also after a roll back.
-func TestD5CommandOnce(t *testing.T) {
+// TestCommandIsObeyedOnce: a command that comes again is not obeyed again, also after a roll back.
+// Requirement D5.
+func TestCommandIsObeyedOnce(t *testing.T) {
 	d := newChoice(t, 1, 2)
 	put(d, "1:a=a@1", "2:a=A@1")
 	there := projection.Command{ID: "there", Action: projection.Switch, From: 1, To: 2}
@@ -180,8 +181,9 @@ func TestD5CommandOnce(t *testing.T) {
 	d.WantDeadLetter("texts", topology.Conflict, "the id of the command was seen before with another command")
 }
 
-// TestD5Comparison: what is behind, and what contradicts, keeps a definition from following.
-func TestD5Comparison(t *testing.T) {
+// TestComparisonHoldsADefinitionBack: what is behind, and what contradicts, keeps a definition from
+// following. Requirement D5.
+func TestComparisonHoldsADefinitionBack(t *testing.T) {
 	d := newChoice(t, 1, 2, 3)
 	put(d, "1:behind=x@2", "2:behind=x@1", "1:gone=-@1", "2:gone=g@1", "1:ahead=x@1", "2:ahead=x@2",
 		"2:extra=e@1", "3:third=t@1", "1:equal=x@1", "2:equal=x@1", "3:equal=y@1")
@@ -400,9 +402,9 @@ func TestServedNeedsDifferences(t *testing.T) {
 	t.Error("a consumer that misses what a switch passes on is not found")
 }
 
-// TestClausesOfChoice_K3: the contract says what becomes of commands, and of the rows of each
-// definition.
-func TestClausesOfChoice_K3(t *testing.T) {
+// TestClausesOfChoice: the contract says what becomes of commands, and of the rows of each
+// definition. Requirement K3.
+func TestClausesOfChoice(t *testing.T) {
 	b := topology.NewBuilder("app", topology.DeadLetters("dead"))
 	choose(b, 1, 2)
 	topo, err := b.Build()

@@ -6,7 +6,7 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// clauses says what a projection promises to those who feed it.
+// clauses declares the contract of a projection for its producers.
 func clauses[K, V any](node *topology.Node[K, V], set *settings) {
 	key := "the version of the record within its key"
 	if set.incarnation != nil {
@@ -22,7 +22,7 @@ func clauses[K, V any](node *topology.Node[K, V], set *settings) {
 		Clause(topology.Retention, "rows are kept for ever, those of deleted aggregates included")
 }
 
-// commandClauses say what a choice promises to those who write its commands.
+// commandClauses declares the contract of a choice for the producers of its commands.
 func commandClauses(node *topology.Node[[]byte, Command]) {
 	node.
 		Clause(topology.KeyAssumption, "a command is written to every partition of its topic, each of which obeys for itself").
@@ -34,7 +34,7 @@ func commandClauses(node *topology.Node[[]byte, Command]) {
 		Clause(topology.Retention, "commands and answers are kept for ever")
 }
 
-// definedClauses say what becomes of the rows of one definition.
+// definedClauses declare the contract for the rows of one definition.
 func definedClauses[K, S any](node *topology.Node[K, Row[S]], definition uint16) {
 	node.
 		Clause(topology.KeyAssumption, "the key is the aggregate and is not null; its rows of all definitions are in the same partition").
@@ -44,7 +44,7 @@ func definedClauses[K, S any](node *topology.Node[K, Row[S]], definition uint16)
 		Clause(topology.Retention, "rows of all definitions are kept for ever")
 }
 
-// gapClause says what becomes of a record before which versions are missing.
+// gapClause declares the reaction to a record with missing versions before it.
 func (s *settings) gapClause() string {
 	switch {
 	case s.sparse:

@@ -155,10 +155,10 @@ func newLedgerOfAll(tb testing.TB, limits projection.Limits, m *moods) *ledgerOf
 	return &ledgerOfAll{d: d, store: store, ended: map[string]int{}}
 }
 
-// TestD3NothingIsLost: whatever refuses what a projection makes, for a while or for good, and
-// whatever is undone on the way, each record is at one place: it was applied, was skipped, is
-// abandoned, is a dead letter, or waits. When nothing is refused any more, nothing waits for good.
-func TestD3NothingIsLost(t *testing.T) {
+// TestNoRecordIsLost: outputs of a projection are refused for a while or for good, and work is
+// undone. Each record stays in exactly one place: it was applied, was skipped, is abandoned, is a
+// dead letter, or waits. Once all outputs are accepted, no record waits for good. Requirement D3.
+func TestNoRecordIsLost(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		limits := projection.Limits{
 			Records: rapid.IntRange(1, 4).Draw(rt, "records"), StreamTime: 8 * time.Second, WallClock: 16 * time.Second,

@@ -197,8 +197,8 @@ func ExampleRepairGaps() {
 	// parcel-7 4 Paris
 }
 
-// A source that begins with the versions anew when it makes an aggregate again says which life a
-// record belongs to.
+// A source starts versions again when it creates an aggregate again. It names the incarnation of
+// each record.
 func ExampleIncarnation() {
 	type Rented struct {
 		Life    int64  `json:"life"`

@@ -55,9 +55,9 @@ func (h *handler[K, V, S]) takeUp(c *topology.Context, key K, p parked[V], f fun
 	return takeUp(c, key, p, f)
 }
 
-// count counts p in the look at work. If the codec of its value refuses it, its bytes count for
-// nothing, and what becomes of it is decided where it goes to: that nobody can say how large it is
-// is no reason for a look to fail, unless the policy of that class stops the task or tries again.
+// count counts p in the look at work. If the codec of its value refuses it, its bytes do not count,
+// and its target decides about it. An unknown size is no reason to fail, unless the policy of that
+// class stops the task or tries again.
 func (h *handler[K, V, S]) count(c *topology.Context, p parked[V]) error {
 	look := h.parking.look
 	look.records++
@@ -69,9 +69,9 @@ func (h *handler[K, V, S]) count(c *topology.Context, p parked[V]) error {
 	return err
 }
 
-// expire gives up the waiting of the keys for which due says so, in their order, as many as one
-// look may. What is left is due at the next look too, because its queues are as they were: that
-// follows from the state alone, as a replay needs it.
+// expire ends the waiting of the keys for which due is true, in their order, as many as one look
+// may. The others are due at the next look too, because their queues do not change. That follows
+// from the state alone, as a replay needs it.
 func (h *handler[K, V, S]) expire(
 	c *topology.Context, reason Reason, due func(q *queue) (due, changed bool),
 ) error {

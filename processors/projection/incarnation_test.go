@@ -30,9 +30,9 @@ func sendLives(d *processortest.Driver, events ...string) {
 	}
 }
 
-// TestD6Incarnations: a higher incarnation begins anew, with or without the delete of the one
-// before.
-func TestD6Incarnations(t *testing.T) {
+// TestHigherIncarnationStartsAgain: a higher incarnation starts with a new state, with or without
+// the delete of the one before. Requirement D6.
+func TestHigherIncarnationStartsAgain(t *testing.T) {
 	d := newWaiting(t, wide, projection.Incarnation(life))
 	sendAt(d, 10, "1:a", "2:-")
 	sendAt(d, 11, "1:b")
@@ -42,7 +42,8 @@ func TestD6Incarnations(t *testing.T) {
 		`{"version":2,"incarnation":10,"deleted":true,"value":null}`, `{"version":1,"incarnation":11,"value":["b"]}`,
 		`{"version":2,"incarnation":11,"value":["b","c"]}`)
 	d.WantCounts("texts.applied=4 texts.stale=2")
-	// The next life reveals a gap in itself alone; what waits for an earlier one becomes stale.
+	// The next incarnation reveals a gap only in itself; records that wait for an earlier one
+	// become stale.
 	sendAt(d, 11, "4:z")
 	sendAt(d, 12, "2:e")
 	d.Want("repairs", `{"from":3,"to":3,"incarnation":11}`, `{"from":1,"to":1,"incarnation":12}`)
@@ -56,9 +57,9 @@ func TestD6Incarnations(t *testing.T) {
 	d.WantDeadLetter("texts", topology.Validation, "no life")
 }
 
-// TestD6IncarnationWithoutFirst: the first record of an incarnation is applied whatever its version
-// is.
-func TestD6IncarnationWithoutFirst(t *testing.T) {
+// TestIncarnationWithoutFirst: the first record of an incarnation is applied whatever its version
+// is. Requirement D6.
+func TestIncarnationWithoutFirst(t *testing.T) {
 	d := newRouted(t, false, projection.Incarnation(func(r event) (int64, error) { return -r.Timestamp, nil }))
 	at := func(ms int64) topologytest.PipeOption { return topologytest.At(time.UnixMilli(ms)) }
 	for i, ms := range []int64{3, 3, 2, 3} {
@@ -73,12 +74,12 @@ func TestD6IncarnationWithoutFirst(t *testing.T) {
 	}
 }
 
-// sizeOfLife reads the incarnation from the length of the text: three letters are life 0.
+// sizeOfLife reads the incarnation from the length of the text: three characters are incarnation 0.
 func sizeOfLife(r event) (int64, error) { return int64(len(r.Value.Or(""))) - 3, nil }
 
-// TestD6IncarnationsBelowZero: what has waited for a life before 0, without a row, is stale when
-// life 0 begins.
-func TestD6IncarnationsBelowZero(t *testing.T) {
+// TestIncarnationsBelowZero: what has waited for a life before 0, without a row, is stale when life
+// 0 begins. Requirement D6.
+func TestIncarnationsBelowZero(t *testing.T) {
 	d := newWaiting(t, limits(projection.AcceptLatest), projection.Incarnation(sizeOfLife))
 	sendAt(d, 10, "3:xx", "2:aaa", "1:aaa")
 	noneWaits(t, d)
@@ -87,8 +88,9 @@ func TestD6IncarnationsBelowZero(t *testing.T) {
 	d.WantCounts("texts.applied=2 texts.parked=2 texts.released=1 texts.repairs=2 texts.stale=1")
 }
 
-// TestD6PassedIsNotAccepted: a row does not go back to what an earlier build has left in the queue.
-func TestD6PassedIsNotAccepted(t *testing.T) {
+// TestPassedVersionIsNotAccepted: a row does not go back to what an earlier build has left in the
+// queue. Requirement D6.
+func TestPassedVersionIsNotAccepted(t *testing.T) {
 	for _, then := range []projection.GapPolicy{projection.FailFast, projection.AcceptLatest} {
 		d := newWaiting(t, limits(then), projection.Incarnation(sizeOfLife))
 		sendAt(d, 10, "3:xx")

@@ -41,7 +41,7 @@ type settings struct {
 	definition uint16
 	sparse     bool
 	onGap      GapPolicy
-	// gapsChosen counts the options that say what becomes of gaps.
+	// gapsChosen counts the options that decide about gaps.
 	gapsChosen int
 	// limits are those of waiting, nil if no record waits. repairs says that what is missing is
 	// asked for.
@@ -94,19 +94,19 @@ type Limits struct {
 	// first of them is accepted. It fails with that too if the first of them can be neither applied
 	// nor abandoned.
 	Records int
-	// StreamTime is how far the stream time of the task moves on while the row of the key does not,
-	// before the waiting is given up; 0 is no limit. Giving up takes up to an eighth longer, and a
-	// record that moves the stream time; where more is due at once than one look gives up, as much
-	// longer for each look. A replay gives up at the same records.
+	// StreamTime is how far the stream time of the task advances without a new row version of the
+	// key, before the waiting ends; 0 is no limit. The end comes up to an eighth of that later,
+	// with a record that moves the stream time. If more keys are due than one look handles, each
+	// further look delays it as much again. A replay ends the waiting at the same records.
 	StreamTime time.Duration
-	// WallClock is the same by the wall clock of the process; 0 is no limit. It is counted from the
-	// first look at the key, an eighth of it apart, and anew after a restart of the task at most an
-	// eighth later; one look notices 10,000 keys at most. What it does depends on when it was
-	// computed: a replay may give up elsewhere.
+	// WallClock is the same limit by the wall clock of the process; 0 is no limit. It counts from
+	// the first look at the key; looks are an eighth of it apart. After a restart of the task it
+	// counts again from the first look, at most an eighth later. One look notices 10,000 keys at
+	// most. The result depends on when it was computed: a replay may end the waiting elsewhere.
 	WallClock time.Duration
-	// Then is what follows when the waiting is given up: FailFast abandons the records of the key
-	// ([Projection.Abandoned]), and its row stays where it is; AcceptLatest accepts the gap before
-	// the first of them, and the others go on waiting if versions are missing before them too.
+	// Then is the policy when the waiting ends. FailFast abandons the records of the key
+	// ([Projection.Abandoned]), and its row stays as it is. AcceptLatest accepts the gap before the
+	// first of them; the others continue to wait if versions before them are missing too.
 	Then GapPolicy
 }
 
@@ -172,11 +172,11 @@ func FirstVersion(n int64) Option {
 	}
 }
 
-// Incarnation reads which life of the aggregate a record belongs to, for sources that begin with
-// the versions anew when an aggregate is made again after its delete. A higher incarnation comes
-// after every version of the lower ones, and begins without a state; what comes late of a lower one
-// is stale. The error of f is of class Validation unless it has a class. K and V must be the types
-// of the stream.
+// Incarnation reads the incarnation of the aggregate to which a record belongs. It is for sources
+// that start versions again when an aggregate is created again after its delete. A higher
+// incarnation comes after every version of the lower ones, and begins without a state; late records
+// of a lower one are stale. The error of f is of class Validation unless it has a class. K and V
+// must be the types of the stream.
 func Incarnation[K, V any](f func(r topology.Record[K, V]) (int64, error)) Option {
 	return func(s *settings) error {
 		if f == nil {

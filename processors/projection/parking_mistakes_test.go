@@ -56,9 +56,9 @@ func TestParkingMistakes(t *testing.T) {
 	}, "Gaps is used, but no gap is accepted; Limits.Then does it with AcceptLatest")
 }
 
-// TestD3AbandonedCannotDie: what is abandoned has no record at work that could become a dead letter
-// on purpose, however far behind.
-func TestD3AbandonedCannotDie(t *testing.T) {
+// TestAbandonedRecordsCannotDie: what is abandoned has no record at work that could become a dead
+// letter on purpose, however far behind. Requirement D3.
+func TestAbandonedRecordsCannotDie(t *testing.T) {
 	declare := func(b *topology.Builder) topology.Stream[string, projection.Abandoned[text]] {
 		return projection.Latest(topology.From(b, eventsTopic), "texts", version, appendText, listCodec,
 			projection.ParkGaps(textCodec, wide)).Abandoned()

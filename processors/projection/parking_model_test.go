@@ -322,9 +322,9 @@ func TestAnyOrderNeedsRoom(t *testing.T) {
 	}
 }
 
-// TestD1VersionsMoveForward: a row has the version that was applied last, and never an earlier
-// position than before, whatever the reaction to gaps is.
-func TestD1VersionsMoveForward(t *testing.T) {
+// TestVersionsMoveForward: a row has the version that was applied last, and never an earlier
+// position than before, whatever the reaction to gaps is. Requirement D1.
+func TestVersionsMoveForward(t *testing.T) {
 	few := limits(projection.AcceptLatest)
 	few.Records = 2
 	for name, declare := range map[string]func(b *topology.Builder) texts{
@@ -363,9 +363,9 @@ func TestD1VersionsMoveForward(t *testing.T) {
 	}
 }
 
-// TestI3Replay: the same records again, over the rows that they have led to, change nothing.
-// Row of the failure matrix: replay from earliest.
-func TestI3Replay(t *testing.T) {
+// TestReplayChangesNothing: the same records again, over the rows that they have led to, change
+// nothing. Row of the failure matrix: replay from earliest. Requirement I3.
+func TestReplayChangesNothing(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		order := rapid.Permutation(versions(rapid.IntRange(1, 10).Draw(rt, "n"))).Draw(rt, "order")
 		d := newWaiting(t, wide)

@@ -19,9 +19,9 @@ import (
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
-// TestD3Park: records wait for those before them, across a restart, and are released in their
-// order. Row of the failure matrix: gap.
-func TestD3Park(t *testing.T) {
+// TestGapParksRecords: records wait for those before them, across a restart, and are released in
+// their order. Row of the failure matrix: gap. Requirement D3.
+func TestGapParksRecords(t *testing.T) {
 	d := newWaiting(t, wide)
 	send(d, "1:a", "5:e", "3:c", "4:d")
 	d.Want("changes", `{"version":1,"value":["a"]}`)
@@ -38,9 +38,9 @@ func TestD3Park(t *testing.T) {
 	d.WantCounts("texts.applied=6 texts.parked=3 texts.released=3 texts.repairs=1")
 }
 
-// TestD3ParkFirst: with FirstVersion the first record of a key waits as well, and one below it is
-// refused.
-func TestD3ParkFirst(t *testing.T) {
+// TestFirstVersionParks: with FirstVersion the first record of a key waits as well, and one below
+// it is refused. Requirement D3.
+func TestFirstVersionParks(t *testing.T) {
 	d := newWaiting(t, wide)
 	send(d, "2:-", "3:c")
 	d.Want("changes")
@@ -53,8 +53,9 @@ func TestD3ParkFirst(t *testing.T) {
 	d.WantDeadLetter("texts", topology.Validation, "the version is lower than the first one of an aggregate")
 }
 
-// TestD3ParkDuplicates: a copy of a record that waits is a duplicate, and the first one stays.
-func TestD3ParkDuplicates(t *testing.T) {
+// TestCopyOfAParkedRecordIsADuplicate: a copy of a record that waits is a duplicate, and the first
+// one stays. Requirement D3.
+func TestCopyOfAParkedRecordIsADuplicate(t *testing.T) {
 	d := newWaiting(t, wide)
 	send(d, "3:c", "3:x")
 	d.Want("stale", `{"outcome":"duplicate","version":3,"applied":0,"value":"x"}`)
@@ -66,8 +67,9 @@ func TestD3ParkDuplicates(t *testing.T) {
 	}
 }
 
-// TestD3Repair: every missing version is asked for once, when it is first seen.
-func TestD3Repair(t *testing.T) {
+// TestRepairIsRequestedOnce: every missing version is asked for once, when it is first seen.
+// Requirement D3.
+func TestRepairIsRequestedOnce(t *testing.T) {
 	d := newWaiting(t, wide)
 	send(d, "3:c")
 	d.Want("repairs", `{"from":1,"to":2}`)
@@ -78,9 +80,9 @@ func TestD3Repair(t *testing.T) {
 	d.WantCounts("texts.applied=9 texts.parked=7 texts.released=6 texts.repairs=3 texts.stale=1")
 }
 
-// TestD3RepairOfEachIncarnation: what is missing in one incarnation is asked for although a higher
-// one waits, and once too.
-func TestD3RepairOfEachIncarnation(t *testing.T) {
+// TestRepairOfEachIncarnation: what is missing in one incarnation is asked for although a higher
+// one waits, and once too. Requirement D3.
+func TestRepairOfEachIncarnation(t *testing.T) {
 	d := newWaiting(t, wide, projection.Incarnation(life))
 	sendLives(d, "1.1:a", "2.3:C", "1.4:d")
 	d.Want("repairs", `{"from":1,"to":2,"incarnation":2}`, `{"from":2,"to":3,"incarnation":1}`)
@@ -88,9 +90,9 @@ func TestD3RepairOfEachIncarnation(t *testing.T) {
 	d.Want("repairs", `{"from":5,"to":6,"incarnation":1}`, `{"from":4,"to":4,"incarnation":2}`)
 }
 
-// TestD3LimitOfRecords: when as many records wait as may, the next one fails, or the gap is
-// accepted.
-func TestD3LimitOfRecords(t *testing.T) {
+// TestLimitOfRecords: when as many records wait as may, the next one fails, or the gap is accepted.
+// Requirement D3.
+func TestLimitOfRecords(t *testing.T) {
 	few := wide
 	few.Records = 2
 	d := newWaiting(t, few)
@@ -117,9 +119,9 @@ func TestD3LimitOfRecords(t *testing.T) {
 	noneWaits(t, d)
 }
 
-// TestD3LimitOfStreamTime: a key whose row has not moved for so long gives up, at a time that the
-// records say.
-func TestD3LimitOfStreamTime(t *testing.T) {
+// TestLimitOfStreamTime: a key whose row has not moved for so long gives up, at a time that the
+// records say. Requirement D3.
+func TestLimitOfStreamTime(t *testing.T) {
 	d := newWaiting(t, limits(projection.FailFast))
 	sendAt(d, 10, "1:a", "3:c")
 	sendAt(d, 15, "5:e")
@@ -138,7 +140,7 @@ func TestD3LimitOfStreamTime(t *testing.T) {
 	d.Want("repairs", `{"from":2,"to":5}`)
 	sendAt(d, 20, "2:b", "3:c")
 	d.Want("changes", `{"version":2,"value":["a","b"]}`, `{"version":3,"value":["a","b","c"]}`)
-	// The row has moved, so the wait begins anew.
+	// The row has moved, so the waiting time starts again.
 	tick(d, 27)
 	d.Want("abandoned")
 	tick(d, 28)
@@ -162,8 +164,8 @@ func TestD3LimitOfStreamTime(t *testing.T) {
 	noneWaits(t, d)
 }
 
-// TestD3LimitOfWallClock: where no record comes, the clock gives up.
-func TestD3LimitOfWallClock(t *testing.T) {
+// TestLimitOfWallClock: where no record comes, the clock gives up. Requirement D3.
+func TestLimitOfWallClock(t *testing.T) {
 	for _, then := range []projection.GapPolicy{projection.FailFast, projection.AcceptLatest} {
 		t.Run(then.String(), func(t *testing.T) {
 			d := newWaiting(t, projection.Limits{Records: 10, WallClock: 8 * time.Second, Then: then})
@@ -385,8 +387,9 @@ func TestPolicyBehindReleased(t *testing.T) {
 	}
 }
 
-// TestD4TimeDecidesNothing: the same versions give the same row whatever the timestamps say.
-func TestD4TimeDecidesNothing(t *testing.T) {
+// TestTimeDecidesNothing: the same versions give the same row whatever the timestamps say.
+// Requirement D4.
+func TestTimeDecidesNothing(t *testing.T) {
 	want := ""
 	for _, seconds := range [][]int{{1, 2, 3}, {3, 2, 1}, {2, 2, 2}} {
 		d := newWaiting(t, wide)

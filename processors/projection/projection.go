@@ -155,7 +155,7 @@ func (p Projection[K, V, S]) setUpParking(
 	h.schedule(t)
 }
 
-// checkUses has Build compare what becomes of gaps with the use of the streams.
+// checkUses makes Build compare the options for gaps with the use of the streams.
 func (p Projection[K, V, S]) checkUses() {
 	gaps, parked := declare.Use{Stream: "Gaps"}, declare.Use{Stream: "Parked"}
 	abandoned, repairs := declare.Use{Stream: "Abandoned"}, declare.Use{Stream: "Repairs"}
@@ -203,8 +203,8 @@ func (p Projection[K, V, S]) Parked() topology.Stream[K, Gap[V]] { return p.park
 // rows, and are kept nowhere else. One that is refused there waits on. A dead letter cannot be made
 // of it, so that deadletter.Send behind it is a mistake that Build reports.
 //
-// What is to have another chance is written to a topic from which it comes in front of the
-// projection, and not in front of an inbox before it, which takes it for a copy.
+// To process such a record again, write it to a topic that is read before the projection, but not
+// before an inbox, which would take it for a copy.
 func (p Projection[K, V, S]) Abandoned() topology.Stream[K, Abandoned[V]] {
 	return p.abandoned.Stream()
 }
@@ -213,9 +213,8 @@ func (p Projection[K, V, S]) Abandoned() topology.Stream[K, Abandoned[V]] {
 // it is first seen; which are asked for again is said with [RepairGaps], which it takes.
 func (p Projection[K, V, S]) Repairs() topology.Stream[K, Repair] { return p.repairs.Stream() }
 
-// Decisions returns the stream of what was decided about each record, for those who keep evidence:
-// that it was applied, was stale or a duplicate, waits, or is abandoned. Whether anything uses it
-// changes nothing else.
+// Decisions returns the stream of decisions about each record, as evidence: it was applied, was
+// stale or a duplicate, waits, or is abandoned. Using it changes nothing else.
 func (p Projection[K, V, S]) Decisions() topology.Stream[[]byte, decision.Decision] {
 	return p.decisions.Stream()
 }

@@ -17,9 +17,9 @@ import (
 
 const errGap = "versions are missing before the one of the record"
 
-// TestD2Outcomes, for requirement K1 too: stale records and duplicates are counted apart.
-// Row of the failure matrix: older version after newer.
-func TestD2Outcomes(t *testing.T) {
+// TestStaleAndDuplicatesAreCountedApart, for requirement K1 too: stale records and duplicates are
+// counted apart. Row of the failure matrix: older version after newer. Requirement D2.
+func TestStaleAndDuplicatesAreCountedApart(t *testing.T) {
 	d := newRouted(t, false)
 	send(d, "3:a", "4:b")
 	d.Want("changes", `{"version":3,"value":["a"]}`, `{"version":4,"value":["a","b"]}`)
@@ -32,9 +32,9 @@ func TestD2Outcomes(t *testing.T) {
 	d.WantCounts("texts.applied=2 texts.duplicates=1 texts.stale=2")
 }
 
-// TestD3FailFast: what comes behind a gap is a dead letter, and changes no row; once the gap is
-// closed it is applied. Row of the failure matrix: gap.
-func TestD3FailFast(t *testing.T) {
+// TestFailFast: what comes behind a gap is a dead letter, and changes no row; once the gap is
+// closed it is applied. Row of the failure matrix: gap. Requirement D3.
+func TestFailFast(t *testing.T) {
 	for name, opts := range map[string][]projection.Option{
 		"default": nil, "chosen": {projection.OnGap(projection.FailFast)},
 	} {
@@ -56,8 +56,8 @@ func TestD3FailFast(t *testing.T) {
 	}
 }
 
-// TestD3AcceptLatest, for requirement K1 too: gaps are counted.
-func TestD3AcceptLatest(t *testing.T) {
+// TestAcceptLatest, for requirement K1 too: gaps are counted. Requirement D3.
+func TestAcceptLatest(t *testing.T) {
 	d := newRouted(t, true, projection.OnGap(projection.AcceptLatest))
 	send(d, "1:a", "4:d", "5:e", "2:b")
 	d.Want("changes", `{"version":1,"value":["a"]}`, `{"version":4,"value":["a","d"]}`,
@@ -84,9 +84,9 @@ func TestExtremeVersions(t *testing.T) {
 	d.WantCounts("texts.applied=2 texts.duplicates=1 texts.gaps=1 texts.stale=1")
 }
 
-// TestD6Delete: a delete is a version, which keeps older ones away; a later one makes the aggregate
-// anew.
-func TestD6Delete(t *testing.T) {
+// TestDeleteIsAVersion: a delete is a version, so older versions are stale; a later version creates
+// the aggregate again. Requirement D6.
+func TestDeleteIsAVersion(t *testing.T) {
 	d := newRouted(t, false)
 	send(d, "1:a", "2:-")
 	d.Want("changes", `{"version":1,"value":["a"]}`, `{"version":2,"deleted":true,"value":null}`)
@@ -103,8 +103,9 @@ func TestD6Delete(t *testing.T) {
 	d.WantCounts("texts.applied=4 texts.dead-letter-validation=1 texts.duplicates=2 texts.stale=1")
 }
 
-// TestD6DeleteFirst: the delete of an aggregate that nobody has seen is remembered as well.
-func TestD6DeleteFirst(t *testing.T) {
+// TestDeleteOfAnUnknownAggregate: the delete of an unknown aggregate is stored as well. Requirement
+// D6.
+func TestDeleteOfAnUnknownAggregate(t *testing.T) {
 	d := newRouted(t, false)
 	send(d, "2:-", "1:a")
 	d.Want("changes", `{"version":2,"deleted":true,"value":null}`)
@@ -222,9 +223,9 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestD5OtherDefinition: rows of another definition are refused by the projection and by its store,
-// and the task stops instead of mixing them.
-func TestD5OtherDefinition(t *testing.T) {
+// TestRowsOfAnotherDefinitionAreRefused: rows of another definition are refused by the projection
+// and by its store, and the task stops instead of mixing them. Requirement D5.
+func TestRowsOfAnotherDefinitionAreRefused(t *testing.T) {
 	var p texts
 	definition := projection.DefinitionVersion(2)
 	d := processortest.New(t, func(b *topology.Builder) { p = routed(b, false, definition) })

@@ -50,10 +50,10 @@ func advance(tb testing.TB, d *processortest.Driver, seconds int) {
 	}
 }
 
-// TestD3RefusedTwice: a record that is refused when its turn comes, and by Abandoned or its
-// evidence too, is lost nowhere: it waits on, and the record that has released it is not to blame.
-// A copy of it that comes later takes its place.
-func TestD3RefusedTwice(t *testing.T) {
+// TestRefusedTwice: a record that is refused when its turn comes, and by Abandoned or its evidence
+// too, is lost nowhere: it waits on, and the record that has released it is not to blame. A copy of
+// it that comes later takes its place. Requirement D3.
+func TestRefusedTwice(t *testing.T) {
 	for name, refuse := range map[string]func(p texts, refuses *bool){
 		"Abandoned": func(p texts, refuses *bool) {
 			p.Abandoned().Peek("stubborn", refuseIf[projection.Abandoned[text]](refuses))
@@ -85,9 +85,9 @@ func TestD3RefusedTwice(t *testing.T) {
 	}
 }
 
-// TestD3RefusedAtLimit: where Abandoned does not take what a limit gives up, neither does the task
-// stop nor is anything lost: the key waits anew.
-func TestD3RefusedAtLimit(t *testing.T) {
+// TestRefusedAtLimit: if Abandoned does not accept the records that a limit abandons, the task does
+// not stop and no record is lost: the waiting time of the key starts again. Requirement D3.
+func TestRefusedAtLimit(t *testing.T) {
 	for name, l := range map[string]projection.Limits{
 		"stream-time": limits(projection.FailFast), "wall-clock": {Records: 10, WallClock: 8 * time.Second},
 	} {
@@ -156,9 +156,9 @@ func TestTurnAtLimit(t *testing.T) {
 	}
 }
 
-// TestD3NoRoomForStaying: where the first record stays, no gap can be accepted, and the record for
-// which there is no room fails.
-func TestD3NoRoomForStaying(t *testing.T) {
+// TestNoRoomForRecordsThatStay: where the first record stays, no gap can be accepted, and the
+// record for which there is no room fails. Requirement D3.
+func TestNoRoomForRecordsThatStay(t *testing.T) {
 	refuses, few := true, wide
 	few.Records, few.Then = 2, projection.AcceptLatest
 	d := processortest.New(t, func(b *topology.Builder) { stubborn(b, few, &refuses) })
@@ -173,8 +173,8 @@ func TestD3NoRoomForStaying(t *testing.T) {
 	wantWaiting(t, d, 1)
 }
 
-// TestPassedAndRefused: a record of an earlier life that neither Stale nor Abandoned takes holds
-// nothing of the new life up, and goes when they take it.
+// TestPassedAndRefused: a record of an earlier incarnation that neither Stale nor Abandoned accepts
+// does not delay the new incarnation, and leaves when they accept it.
 func TestPassedAndRefused(t *testing.T) {
 	refuses := true
 	d := processortest.New(t, func(b *topology.Builder) {
@@ -200,10 +200,10 @@ func TestPassedAndRefused(t *testing.T) {
 	}
 }
 
-// TestD3TwinInBusyKey: a record whose copy has come, and that neither Stale nor Abandoned takes,
-// goes in a later turn of its key, whether that ever reaches a limit or not; and what has been
-// applied meanwhile is not asked for.
-func TestD3TwinInBusyKey(t *testing.T) {
+// TestTwinInBusyKey: a record whose copy has come, and that neither Stale nor Abandoned accepts,
+// leaves with a later record of its key, whether the key reaches a limit or not. Versions that were
+// applied meanwhile are not requested. Requirement D3.
+func TestTwinInBusyKey(t *testing.T) {
 	for name, test := range map[string]struct {
 		opts                []projection.Option
 		stuck, behind, last []string
@@ -241,9 +241,10 @@ func TestD3TwinInBusyKey(t *testing.T) {
 	}
 }
 
-// TestD3ParkedBehindLimit: where what is behind the projection has a record parked or delayed, and
-// a limit has released the record, it waits on, and is not given up at the first failure.
-func TestD3ParkedBehindLimit(t *testing.T) {
+// TestParkedBehindLimit: where what is behind the projection has a record parked or delayed, and a
+// limit has released the record, it waits on, and is not given up at the first failure. Requirement
+// D3.
+func TestParkedBehindLimit(t *testing.T) {
 	for name, policy := range map[string]topology.Policy{
 		"park":  {Action: topology.Park, Backoff: time.Second, BackoffMax: time.Second},
 		"delay": {Action: topology.Delay, Attempts: 3, Then: topology.DeadLetter},
@@ -341,9 +342,9 @@ func TestFoldChangesInPlace(t *testing.T) {
 	}
 }
 
-// TestD3ExpiryInPortions: a look gives up no more than fits into a transaction, and the next one
-// goes on, at times that the records say, over a restart too.
-func TestD3ExpiryInPortions(t *testing.T) {
+// TestExpiryInPortions: a look gives up no more than fits into a transaction, and the next one goes
+// on, at times that the records say, over a restart too. Requirement D3.
+func TestExpiryInPortions(t *testing.T) {
 	const keys, first = 10_001, 10_000
 	fill := func(d *processortest.Driver, n int, text string) {
 		for i := range n {

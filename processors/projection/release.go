@@ -91,10 +91,10 @@ func (h *handler[K, V, S]) park(
 	return err
 }
 
-// askFrom returns the first version that is missing before key and was not asked for yet, where a
-// record of a higher incarnation waits: what was asked for before those of its own incarnation that
-// wait, the last one says, unless the row has passed it. The highest of all of them spares this
-// look to a key without such incarnations.
+// askFrom returns the first version that is missing before key and was not requested yet, if a
+// record of a higher incarnation waits. The last waiting record of its own incarnation before key
+// shows what was requested, unless the row has passed that record. The highest waiting incarnation
+// saves this look for keys without higher incarnations.
 func (h *handler[K, V, S]) askFrom(key parkedKey[K], expected int64) (int64, error) {
 	b, err := h.parking.records.EncodeKey(key)
 	if err != nil {
@@ -108,11 +108,11 @@ func (h *handler[K, V, S]) askFrom(key parkedKey[K], expected int64) (int64, err
 	return expected, nil
 }
 
-// settle does what the row, which a record has just moved there, has been waited for. What the row
-// has passed is looked for where a new life begins, and where nothing can be left that is ahead of
-// the row: then what waits is of that kind for certain. Rejected: to look in every turn. A scan
-// goes over the deletions of all that this key has had parked before, sorts what is not committed,
-// and empties the database's buffer.
+// settle handles the records that have waited for the row's new version. It looks for passed
+// records in two cases: a new incarnation begins, or no record ahead of the row can be left, so
+// that all waiting records are passed. Rejected: to look for each record. A scan goes over the
+// deletions of all earlier parked records of this key, sorts uncommitted rows, and drains the
+// database's buffer.
 func (h *handler[K, V, S]) settle(c *topology.Context, key K, old Row[S], has bool, row Row[S]) error {
 	q, waits, err := h.parking.queues.Get(key)
 	if err != nil || !waits {
@@ -140,7 +140,7 @@ func (h *handler[K, V, S]) settle(c *topology.Context, key K, old Row[S], has bo
 }
 
 // release applies the records that have waited for row, in the order of their versions, and stores
-// the queue, whose wait begins anew. It returns the row and the queue as they are then.
+// the queue, whose waiting time starts again. It returns the new row and queue.
 func (h *handler[K, V, S]) release(c *topology.Context, key K, row Row[S], q queue) (Row[S], queue, error) {
 	for q.Records > 0 && row.Version < math.MaxInt64 {
 		next := parkedKey[K]{Key: key, At: position{row.Incarnation, row.Version + 1}}
@@ -207,9 +207,9 @@ const (
 	stays
 )
 
-// applyParked takes a record out of the queue and applies it. One that is refused, by fold or
-// behind the projection, is abandoned, because the record at work is not to blame for it; the row
-// is then as it is stored, since fold may have changed old.
+// applyParked takes a record out of the queue and applies it. If fold or a node behind the
+// projection refuses it, it is abandoned, because the record at work did not cause the failure. The
+// row is then read again from the store, because fold may have changed old.
 func (h *handler[K, V, S]) applyParked(
 	c *topology.Context, key parkedKey[K], p parked[V], old Row[S], has bool,
 ) (row Row[S], f fate, err error) {
@@ -238,7 +238,7 @@ func (h *handler[K, V, S]) applyParked(
 	return row, f, err
 }
 
-// refused says what becomes of a record that was refused when its turn came.
+// refused decides about a record that was refused on its release.
 func (h *handler[K, V, S]) refused(
 	c *topology.Context, r topology.Record[K, V], row Row[S], has bool, key parkedKey[K], expected int64, why *topology.Failure,
 ) (fate, error) {
@@ -258,10 +258,10 @@ func (h *handler[K, V, S]) message(refused *topology.Failure) string {
 	return message
 }
 
-// dropPassed drops the records that have waited for row or for what comes before it: those of
-// earlier lives, and those that could neither be applied nor be abandoned, and of which a copy has
-// come since. It ends at the first one that stays, which is the first one of the next turn again:
-// each turn would else try as many as may wait, while what they go to is down.
+// dropPassed drops the records that have waited for row or for an earlier version. These are
+// records of earlier incarnations, and records that could be neither applied nor abandoned and of
+// which a copy has come since. It ends at the first record that stays, which is the first one of
+// the next run too. Otherwise each run would try all waiting records while their target is down.
 func (h *handler[K, V, S]) dropPassed(c *topology.Context, key K, row Row[S], q queue) (queue, error) {
 	passed, _, err := h.waitingOf(key, row, true)
 	if err != nil {

@@ -148,8 +148,8 @@ func (c rowCodec[S]) fail(op string, offset int, reason string) error {
 	return &schemas.Error{Codec: c.Name(), Op: op, Offset: int64(offset), Reason: reason}
 }
 
-// ownRowCodec is the codec for everybody but the projection itself: a row of another definition is
-// an error, and not a row without a state.
+// ownRowCodec is the codec for all readers except the projection itself: a row of another
+// definition is an error, and not a row without a state.
 type ownRowCodec[S any] struct{ rows rowCodec[S] }
 
 func (c ownRowCodec[S]) Name() string { return c.rows.Name() }

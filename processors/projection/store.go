@@ -7,7 +7,7 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// storesOf returns the store as the projection itself opens it, and as everybody else does.
+// storesOf returns the store for the projection itself, and for all other readers.
 func storesOf[K, S any](
 	name string, keys schemas.Codec[K], state schemas.Codec[S], definition uint16,
 ) (topology.Store[state.KeyValue[K, stored[S]]], topology.Store[state.KeyValue[K, Row[S]]]) {

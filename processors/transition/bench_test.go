@@ -42,7 +42,7 @@ func benchGraph(tb testing.TB, guard bool) *topology.Graph {
 // aggregates is how many doors there are.
 const aggregates = 64
 
-// kept keeps the compiler from leaving out a transition that nobody reads.
+// kept keeps the compiler from removing a transition that is never read.
 var kept transition.Transition[State]
 
 // benchInput returns transition i, which is new for every i and the next one of its door.

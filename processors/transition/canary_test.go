@@ -12,9 +12,9 @@ import (
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
-// TestNoPayloadInFailures makes records whose key, id, states and headers hold a canary fail in
-// every way there is, and looks for it in the headers of the dead letter and in the error of a task
-// that stops.
+// TestNoPayloadInFailures makes records fail in every possible way. Their key, id, states and
+// headers hold a canary. The test looks for the canary in the headers of the dead letter and in the
+// error of a stopped task.
 func TestNoPayloadInFailures(t *testing.T) {
 	const canary State = codectest.Canary
 	id := codectest.Canary

@@ -2,7 +2,7 @@ package transition
 
 import "github.com/onceward/onceward/topology"
 
-// clauses says what a guard promises to those who feed it.
+// clauses declares the contract of a guard for its producers.
 func clauses[K, V any](node *topology.Node[K, V], set *settings) {
 	order := "a transition that comes before its time is refused as out-of-order or missing-aggregate, and one that " +
 		"comes late as stale; " + set.fates()
@@ -15,7 +15,7 @@ func clauses[K, V any](node *topology.Node[K, V], set *settings) {
 		Clause(topology.OnDuplicate, "a transition that was accepted is counted and changes nothing; its id with other "+
 			"states or another version is refused as corruption").
 		Clause(topology.OutOfOrder, order).
-		Clause(topology.OnReplay, "what was accepted is a duplicate and has no second fact; what was refused is judged anew").
+		Clause(topology.OnReplay, "an accepted transition is a duplicate and has no second fact; a refused one is judged again").
 		Clause(topology.Retention, "accepted transitions are kept for ever")
 }
 

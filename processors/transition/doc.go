@@ -1,7 +1,7 @@
-// Package transition guards the state machines of aggregates: an order that is placed, paid and
-// shipped. The states and the transitions between them are declared, a transition is accepted only
-// where the aggregate is in the state that it leaves, and every other one is refused for a reason
-// that has a name.
+// Package transition guards the state machines of aggregates, such as an order that is placed, paid
+// and shipped. A program declares the states and the transitions between them. A transition is
+// accepted only if the aggregate is in the state that it leaves. Every other transition is refused
+// for a named reason.
 //
 //	machine := transition.Machine[State]{
 //		Initial: []State{Placed},
@@ -40,18 +40,20 @@
 //	corruption         it is the next one, and the aggregate is in another state    fails (Conflict)
 //	accepted           otherwise, and where it creates the aggregate
 //
-// The six refusals are never one. [EmitRefused] says which of them are emitted instead of failing,
-// and [Guarded.Refused] returns a stream for some or all of them; the message of a dead letter
-// names its refusal. Build reports a stream that is used for a refusal that fails, and a refusal
-// that is emitted and that no stream has. A refused transition changes nothing, so that it can come
-// again: one that was out of order is accepted once those before it have been. Three things stop
-// the task, because no record is to blame: rows that cannot be what was written (class Corruption),
-// an aggregate in a state that the machine has not, and a transition with a version where the guard
-// is not [Versioned] (both class Config).
+// The six refusals are always distinguished. [EmitRefused] says which of them are emitted instead
+// of failing, and [Guarded.Refused] returns a stream for some or all of them. The message of a dead
+// letter names its refusal. Build reports two mistakes: a stream for a refusal that fails, and an
+// emitted refusal without a stream. A refused transition changes nothing, so it can come again: one
+// that was out of order is accepted after those before it.
 //
-// A record with a null key, without a usable id (valid UTF-8 of 1 to 1024 bytes), without the state
-// that it enters, or without its version fails with class Validation, before all of that. What
-// fails becomes a dead letter, unless a policy says otherwise ([OnError]).
+// Three errors stop the task, because no record caused them:
+//   - rows that were not written by a guard (class Corruption)
+//   - an aggregate in a state that the machine does not have (class Config)
+//   - a transition with a version where the guard is not [Versioned] (class Config)
+//
+// These records fail with class Validation before all of that: records with a null key, without a
+// usable id (valid UTF-8 of 1 to 1024 bytes), without the state that they enter, or without their
+// version. A failed record becomes a dead letter, unless a policy says otherwise ([OnError]).
 //
 // # Facts
 //
@@ -68,9 +70,9 @@
 //
 // # Replay
 //
-// The same records over empty stores give the same rows, facts and refusals. Over stores that are
-// kept, what was accepted is a duplicate, and has no second fact; what was refused is judged anew,
-// so a transition that was out of order then may be accepted now, like any that comes again.
+// The same records over empty stores give the same rows, facts and refusals. Over existing stores,
+// an accepted transition is a duplicate, and has no second fact. A refused transition is judged
+// again: one that was out of order then may be accepted now, like any that comes again.
 //
 // # Changing a machine
 //
@@ -102,8 +104,8 @@
 //
 // # Growth
 //
-// There is no retention: transitions stay, since a duplicate of a forgotten one would look stale,
-// or be accepted again where the machine has a cycle.
+// There is no retention: transitions stay. A duplicate of an expired one would look stale, or would
+// be accepted again if the machine has a cycle.
 //
 // # Concurrency
 //

@@ -59,7 +59,7 @@ type route[K, V any, S ~string] struct {
 
 // Guard declares a guard: a node of that name, with two stores whose names begin with it. The
 // function read returns the transition that a record asks for; its error is of class Validation
-// unless it has a class. What is wrong with the machine is a mistake that Build reports.
+// unless it has a class. Build reports mistakes in the machine.
 func Guard[K, V any, S ~string](
 	s topology.Stream[K, V], name string, machine Machine[S],
 	read func(r topology.Record[K, V]) (Transition[S], error), opts ...Option,
@@ -172,8 +172,8 @@ func (g Guarded[K, V, S]) Refused(refusals ...Refusal) topology.Stream[K, Refuse
 	return outlet.Stream()
 }
 
-// Decisions returns the stream of what was decided about each transition, for those who keep
-// evidence. Whether anything uses it changes nothing else.
+// Decisions returns the stream of decisions about each transition, as evidence. Using it changes
+// nothing else.
 func (g Guarded[K, V, S]) Decisions() topology.Stream[[]byte, decision.Decision] {
 	return g.decisions.Stream()
 }

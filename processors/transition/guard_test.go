@@ -43,9 +43,9 @@ func rows(d *processortest.Driver) map[string]string {
 	return all
 }
 
-// TestF1Declared: a transition has an id, an aggregate and two states. Those that the machine
-// declares are accepted, for each aggregate on its own.
-func TestF1Declared(t *testing.T) {
+// TestDeclaredTransitions: a transition has an id, an aggregate and two states. Those that the
+// machine declares are accepted, for each aggregate on its own. Requirement F1.
+func TestDeclaredTransitions(t *testing.T) {
 	d := newRouted(t, orders)
 	send(d, place, pay, ship)
 	sendTo(d, "other", place)
@@ -132,9 +132,9 @@ var refusalsOf = map[string]struct {
 
 var versioned = []transition.Option{transition.Versioned()}
 
-// TestF2Refusals: the six refusals are told apart, are counted under their own names, and change
-// nothing.
-func TestF2Refusals(t *testing.T) {
+// TestRefusals: the six refusals are told apart, are counted under their own names, and change
+// nothing. Requirement F2.
+func TestRefusals(t *testing.T) {
 	for name, way := range refusalsOf {
 		t.Run(name, func(t *testing.T) {
 			d := newRouted(t, orders, way.opts...)
@@ -162,8 +162,9 @@ func TestF2Refusals(t *testing.T) {
 	}
 }
 
-// TestF2Unrouted: a refusal that is not emitted fails under its name, and a duplicate ends.
-func TestF2Unrouted(t *testing.T) {
+// TestUnroutedRefusalFails: a refusal that is not emitted fails under its name, and a duplicate
+// ends. Requirement F2.
+func TestUnroutedRefusalFails(t *testing.T) {
 	classes := map[string]topology.Class{
 		"stale": topology.Conflict, "illegal": topology.Validation, "missing-aggregate": topology.Validation,
 		"out-of-order": topology.Validation, "corruption": topology.Conflict,
@@ -195,9 +196,9 @@ func TestF2Unrouted(t *testing.T) {
 	}
 }
 
-// TestF2Cycle: in a machine with a cycle a state that is left is stale, and versions tell when it
-// is ahead.
-func TestF2Cycle(t *testing.T) {
+// TestCycle: in a machine with a cycle a state that is left is stale, and versions tell when it is
+// ahead. Requirement F2.
+func TestCycle(t *testing.T) {
 	d := newRouted(t, doors)
 	send(d, Ask{ID: "1", To: "open"}, Ask{ID: "2", From: "open", To: "open"}, Ask{ID: "3", From: "open", To: "shut"},
 		Ask{ID: "5", From: "open", To: "shut"}, Ask{ID: "6", From: "locked", To: "shut"},
@@ -214,9 +215,9 @@ func TestF2Cycle(t *testing.T) {
 	}
 }
 
-// TestF3RecordedOnce: however often a transition comes, also after a restart, there is one fact and
-// one row.
-func TestF3RecordedOnce(t *testing.T) {
+// TestFactIsRecordedOnce: however often a transition comes, also after a restart, there is one fact
+// and one row. Requirement F3.
+func TestFactIsRecordedOnce(t *testing.T) {
 	d := newRouted(t, orders)
 	at := topologytest.At(time.UnixMilli(946_684_800_123))
 	sendTo(d, "k", place, at, topologytest.Header("fail", ""))

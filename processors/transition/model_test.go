@@ -280,9 +280,9 @@ func TestModelFindsBrokenGuard(t *testing.T) {
 	}
 }
 
-// TestRedriveConverges is requirement G5: whatever the order in which the transitions of an
-// aggregate come, and however often, rows and facts are those of the clean sequence once what was
-// refused as early has come again.
+// TestRedriveConverges is requirement G5: transitions of an aggregate come in any order, any number
+// of times. Rows and facts equal those of the clean sequence once the transitions that were refused
+// as early have come again.
 func TestRedriveConverges(t *testing.T) {
 	path := []State{"", "shut", "open", "open", "shut", "locked", "shut"}
 	var clean []Ask
@@ -336,9 +336,10 @@ func values(records []topologytest.Raw) []string {
 	return all
 }
 
-// TestI3Replay: the same records over empty stores have the same outcomes, and over the rows that
-// they have led to no accepted one a second fact. Row of the failure matrix: replay from earliest.
-func TestI3Replay(t *testing.T) {
+// TestReplayChangesNothing: the same records over empty stores have the same outcomes, and over the
+// rows that they have led to no accepted one a second fact. Row of the failure matrix: replay from
+// earliest. Requirement I3.
+func TestReplayChangesNothing(t *testing.T) {
 	histories := deliveriesOf(doors, false)
 	rapid.Check(t, func(rt *rapid.T) {
 		history := histories.Draw(rt, "history")

@@ -87,8 +87,8 @@ const (
 )
 
 // FactRow returns the store and the key of an accepted transition, for tools that know a guard by
-// its evidence: aggregates is the store of its aggregates, and row the key of the aggregate in it.
-// ok is false if aggregates is the store of something else.
+// its evidence. aggregates is the store of its aggregates, and row the key of the aggregate in it.
+// ok is false if aggregates is not the store of a guard.
 func FactRow(aggregates string, row []byte, id string) (store string, key []byte, ok bool) {
 	name, ok := strings.CutSuffix(aggregates, aggregatesSuffix)
 	if !ok {

@@ -50,8 +50,8 @@ func TestMostStates(t *testing.T) {
 		Aggregate[string]{State: "x", Before: states(statesMax - 1)})
 }
 
-// TestEnter: an aggregate knows every other state that it was in, once.
-func TestEnter(t *testing.T) {
+// TestEnteredStatesAreKeptOnce: an aggregate knows every other state that it was in, once.
+func TestEnteredStatesAreKeptOnce(t *testing.T) {
 	var a Aggregate[string]
 	for i, s := range []string{"b", "b", "a", "c", "b"} {
 		a = a.enter(Fact[string]{To: s, Version: int64(3 + i), Timestamp: int64(i)})

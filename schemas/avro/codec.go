@@ -34,11 +34,10 @@ type codec[T any] struct {
 // describes. Its name is "avro:" and the schema's fingerprint as 16 hexadecimal
 // digits.
 //
-// toNative turns a value into the record that is written, fromNative a record that
-// was read into a value. A record is a map with every field of the schema by its
-// name and nothing else: defaults do not stand in for fields that are missing,
-// because they are meant for readers, and would hide a misspelt name. The Go types
-// are goavro's:
+// toNative turns a value into the record to write, fromNative a read record into a value. A record
+// is a map with every field of the schema by its name and nothing else. Defaults do not replace
+// missing fields: they are meant for readers, and would hide a misspelt name. The Go types are
+// those of goavro:
 //
 //	null      nil                  float, double  float32, float64
 //	boolean   bool                 bytes, fixed   []byte

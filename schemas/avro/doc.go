@@ -29,14 +29,13 @@
 // Values are built and taken apart by github.com/linkedin/goavro/v2. Three things
 // are done here instead, for reasons that were measured or read in its code:
 //
-//   - The schema's Parsing Canonical Form and fingerprint. For a recursive type in
-//     a namespace goavro's depends on the iteration order of a Go map and changes
-//     from process to process; for logical types and nested namespaces it is not
-//     the one that other implementations compute.
-//   - The check of the layout. goavro allocates by block counts as they stand in
-//     the input, up to 32 GiB, which kills the process, and recurses as deep as the
-//     input says, with an error text that grows at every level: a megabyte of
-//     nested unions takes minutes to refuse.
+//   - The schema's Parsing Canonical Form and fingerprint. For a recursive type in a namespace, the
+//     fingerprint of goavro depends on the iteration order of a Go map and changes from process to
+//     process. For logical types and nested namespaces it differs from that of other
+//     implementations.
+//   - The check of the layout. goavro allocates by block counts in the input, up to 32 GiB, which
+//     kills the process. It recurses as deep as the input says, with an error text that grows at
+//     every level: it takes minutes to refuse a megabyte of nested unions.
 //   - Errors. goavro's quote the values they are about.
 //
 // # What it is not

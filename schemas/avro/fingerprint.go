@@ -81,10 +81,9 @@ func fingerprint(canonical string) uint64 {
 	return sum
 }
 
-// A FingerprintError says that a value was written with another schema than the
-// codec's. It is for callers that know more schemas; get it with errors.As. Got is
-// the one thing in an error that is read from a value: eight bytes of its header, or
-// of whatever else follows the bytes C3 01 in a value that is not Avro at all.
+// A FingerprintError says that a value was written with another schema than the codec's. It is for
+// callers that know more schemas; get it with errors.As. Got is the only content of a value in an
+// error. It is eight bytes of its header, or of the bytes behind C3 01 in a value that is not Avro.
 type FingerprintError struct {
 	// Want is the CRC-64-AVRO fingerprint of the codec's schema.
 	Want uint64

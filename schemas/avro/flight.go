@@ -11,7 +11,7 @@ import (
 type Flight struct {
 	// Line is the line of the row in the source file.
 	Line int32
-	// Carrier is the two-letter code of the airline, and Number its flight number.
+	// Carrier is the two-character code of the airline, and Number its flight number.
 	Carrier string
 	Number  int32
 	// Tail is the tail number of the plane. It is empty if the plane is unknown, in

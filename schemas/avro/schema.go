@@ -69,15 +69,14 @@ type field struct {
 // A compiler reads one schema.
 type compiler struct {
 	named map[string]*shape // by full name
-	// What the schema contains somewhere.
+	// The types that the schema contains somewhere.
 	hasBytes, hasMaps bool
 }
 
-// compile reads a schema in Avro's JSON form. It returns the shape of the record
-// at its top and the same schema without default values, for the library to
-// encode by. Defaults are for readers of older values; were they applied when
-// writing, a field that a conversion function forgot or misspelt would be lost
-// without a word.
+// compile reads a schema in Avro's JSON form. It returns the shape of the record at its top, and
+// the same schema without default values, which the library uses to encode. Defaults are for
+// readers of older values. If they were applied when writing, a field that a conversion function
+// omits or misspells would be lost silently.
 func (c *compiler) compile(schema string) (root *shape, withoutDefaults string, err error) {
 	// HashJSON is the strictest reader at hand: a key that stands twice would
 	// let two readers see two schemas. It also bounds the depth of the recursion.
@@ -292,8 +291,8 @@ func qualify(name, namespace string) string {
 	return namespace + "." + name
 }
 
-// isName reports whether s is a name by Avro's rules: ASCII letters, digits and
-// underscores, no digit first.
+// isName reports whether s is a name by Avro's rules: A-Z, a-z, digits and underscores, no digit
+// first.
 func isName(s string) bool {
 	for i, b := range []byte(s) {
 		letter := 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z' || b == '_'

@@ -138,9 +138,8 @@ func decodeHostile[T any](codec schemas.Codec[T], input []byte) (problems []stri
 	return problems
 }
 
-// corruptions returns changed forms of b: cut short, with bytes behind it, and at
-// every index with extreme bytes in place of what is there and with the canaries
-// in between, bare and as JSON strings.
+// corruptions returns changed forms of b: cut short; with bytes behind it; with extreme bytes in
+// place of the byte at every index; and with the canaries inserted there, bare and as JSON strings.
 func corruptions(b []byte) (inputs [][]byte) {
 	words := []string{Canary, CanaryNumber, `"` + Canary + `"`, `"` + CanaryNumber + `"`, "-", "\x00", "\xff"}
 	for i := 0; i <= len(b); i++ {

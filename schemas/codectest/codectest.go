@@ -15,11 +15,13 @@ const Canary = "kanarienvogel"
 // so a codec that quotes numbers out of range gives itself away.
 const CanaryNumber = "31415926535897932384626433832795"
 
-// Run checks that codec keeps the contract of schemas.Codec for the given values,
-// of which there must be one or more: round trip, determinism, Append as append,
-// nothing retained, input untouched, no panic and no payload in errors for
-// truncated and corrupted input, typed errors, use from several goroutines. Values
-// are compared with reflect.DeepEqual, so NaN is not among them.
+// Run checks that codec keeps the contract of schemas.Codec for the given values, at least one:
+//   - round trip, determinism, and Append as append
+//   - nothing retained, and input unchanged
+//   - no panic, no payload in errors and typed errors, for truncated and corrupted input
+//   - use from several goroutines
+//
+// Values are compared with reflect.DeepEqual, so NaN is not allowed.
 //
 // The suite tries each encoding at each of its bytes in several ways; values whose
 // encodings are longer than a few hundred bytes make it slow.

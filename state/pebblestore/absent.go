@@ -7,18 +7,18 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// seekersShare is the part of the open files of the process that iterators may be which wait for
+// iteratorsShare is the part of the open files of the process that idle iterators may use, for
 // the next lookup. Each keeps a table of every level open, which the cache of files cannot close
 // then.
-const seekersShare = 16
+const iteratorsShare = 16
 
-// seekers are iterators for lookups of keys that are probably not there. Pebble's Get does not ask
-// the filters of the last level, where nearly everything is, because it takes for granted that what
-// is asked for exists: a key that does not costs it an index and a block, from the disk once the
-// state has outgrown the memory. An iterator can be told to ask them, and then most lookups end
-// there. Making one costs as much as that saves, so they are kept while Pebble does not change: an
-// iterator sees what there was when it was made.
-type seekers struct {
+// iteratorCache has iterators for lookups of keys that are probably absent. Pebble's Get does not
+// ask the filters of the last level, which has nearly all keys, because it assumes that the key
+// exists. So a lookup of an absent key reads an index and a block, from the disk if the state is
+// larger than the memory. An iterator can be told to ask these filters, and then most such lookups
+// end there. Making an iterator costs as much as that saves, so iterators are cached while Pebble
+// does not change: an iterator sees the state at its creation.
+type iteratorCache struct {
 	shared *Shared
 	mu     sync.Mutex
 	// idle was made since the last change. One is enough: a task has one reader, and a query comes
@@ -30,10 +30,10 @@ type seekers struct {
 	changing bool
 }
 
-// take returns an iterator that sees all of Pebble, and what give needs to know. It returns nil
-// while something is going into Pebble: there is no telling what a new iterator sees then, and the
-// next one could see less.
-func (s *seekers) take(db *pebble.DB) (it *pebble.Iterator, made uint64, err error) {
+// take returns an iterator that sees all of Pebble, and the argument for give. It returns nil while
+// a batch or load is being applied: it is unknown then what a new iterator sees, and the next one
+// could see less.
+func (s *iteratorCache) take(db *pebble.DB) (it *pebble.Iterator, made uint64, err error) {
 	s.mu.Lock()
 	if s.changing {
 		s.mu.Unlock()
@@ -51,7 +51,7 @@ func (s *seekers) take(db *pebble.DB) (it *pebble.Iterator, made uint64, err err
 }
 
 // give takes an iterator back.
-func (s *seekers) give(it *pebble.Iterator, made uint64) error {
+func (s *iteratorCache) give(it *pebble.Iterator, made uint64) error {
 	s.mu.Lock()
 	if s.changes == made && !s.changing && s.idle == nil && s.shared.keepSeeker() {
 		s.idle = it
@@ -63,7 +63,7 @@ func (s *seekers) give(it *pebble.Iterator, made uint64) error {
 }
 
 // renew makes the next lookup make an iterator.
-func (s *seekers) renew() {
+func (s *iteratorCache) renew() {
 	s.mu.Lock()
 	s.changes++
 	s.mu.Unlock()
@@ -71,22 +71,22 @@ func (s *seekers) renew() {
 }
 
 // begin is called before something goes into Pebble, end after it.
-func (s *seekers) begin() {
+func (s *iteratorCache) begin() {
 	s.mu.Lock()
 	s.changing = true
 	s.mu.Unlock()
 	s.renew()
 }
 
-func (s *seekers) end() {
+func (s *iteratorCache) end() {
 	s.mu.Lock()
 	s.changing = false
 	s.mu.Unlock()
 }
 
-// release closes those that wait. They keep memory and files that Pebble has replaced. What an
-// iterator could say was said by the lookup.
-func (s *seekers) release() {
+// release closes the cached iterators. They keep memory and files that Pebble has replaced. They
+// have no unread errors: each lookup has checked its own.
+func (s *iteratorCache) release() {
 	s.mu.Lock()
 	idle := s.idle
 	s.idle = nil
@@ -97,9 +97,9 @@ func (s *seekers) release() {
 	}
 }
 
-// renewSeekers lets go of what flushes and compactions have replaced, unless the database is
+// renewIterators lets go of what flushes and compactions have replaced, unless the database is
 // closed.
-func (d *database) renewSeekers() {
+func (d *database) renewIterators() {
 	d.life.RLock()
 	defer d.life.RUnlock()
 	if d.life.closed {
@@ -108,12 +108,12 @@ func (d *database) renewSeekers() {
 	// Pebble tells of the end of a compaction before iterators see its result, and holds a lock
 	// until they do, which this takes too.
 	_ = d.db.Metrics()
-	d.seekers.renew()
+	d.iterators.renew()
 }
 
-// seek looks a key up with one of the seekers.
+// seek looks a key up with a cached iterator.
 func (d *database) seek(key []byte) (value []byte, found bool, err error) {
-	it, made, err := d.seekers.take(d.db)
+	it, made, err := d.iterators.take(d.db)
 	if err != nil {
 		return nil, false, err
 	}
@@ -129,5 +129,5 @@ func (d *database) seek(key []byte) (value []byte, found bool, err error) {
 		_ = it.Close() // repeats the error
 		return nil, false, err
 	}
-	return value, found, d.seekers.give(it, made)
+	return value, found, d.iterators.give(it, made)
 }

@@ -159,13 +159,13 @@ func TestAbsentLookupsNeverGoBack(t *testing.T) {
 	}
 }
 
-// TestSeekersInUse: an iterator that was in use while something changed is not kept.
-func TestSeekersInUse(t *testing.T) {
+// TestIteratorCacheInUse: an iterator that was in use while something changed is not kept.
+func TestIteratorCacheInUse(t *testing.T) {
 	d := openForTest(t, Options{FS: vfs.NewMem()})
 	d.direct = 1
 	store := state.IDOf("s")
 	expectAbsent(t, d, store)
-	it, made, err := d.seekers.take(d.db)
+	it, made, err := d.iterators.take(d.db)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +173,7 @@ func TestSeekersInUse(t *testing.T) {
 	if err := d.Apply(at(0), at(1), slices.Values([]state.Write{write})); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.seekers.give(it, made); err != nil {
+	if err := d.iterators.give(it, made); err != nil {
 		t.Fatal(err)
 	}
 	if _, found, err := d.Get(store, write.Key); !found || err != nil {
@@ -184,9 +184,9 @@ func TestSeekersInUse(t *testing.T) {
 	}
 }
 
-// TestSeekersLetGo: an iterator that is kept holds the memtable that a flush has replaced, and the
-// tables that a compaction has.
-func TestSeekersLetGo(t *testing.T) {
+// TestIteratorCacheIsReleased: an iterator that is kept holds the memtable that a flush has
+// replaced, and the tables that a compaction has.
+func TestIteratorCacheIsReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := openForTest(t, Options{FS: vfs.NewMem()})
 		store := state.IDOf("s")
@@ -200,9 +200,9 @@ func TestSeekersLetGo(t *testing.T) {
 		synctest.Wait() // for what the flush lets go of
 		seekAbsent(t, d, store)
 		kept := func() int {
-			d.seekers.mu.Lock()
-			defer d.seekers.mu.Unlock()
-			if d.seekers.idle != nil {
+			d.iterators.mu.Lock()
+			defer d.iterators.mu.Unlock()
+			if d.iterators.idle != nil {
 				return 1
 			}
 			return 0
@@ -246,18 +246,18 @@ func TestHabit(t *testing.T) {
 	}
 }
 
-// TestSeekersAreFew: what is kept for the next lookup does not grow with the number of databases,
-// and each is given back.
-func TestSeekersAreFew(t *testing.T) {
+// TestIteratorCacheIsBounded: what is kept for the next lookup does not grow with the number of
+// databases, and each is given back.
+func TestIteratorCacheIsBounded(t *testing.T) {
 	shared := NewShared(1<<20, openFilesMin)
 	defer shared.Close()
 	store := state.IDOf("s")
 	var databases []*database
-	for n := range 2 * openFilesMin / seekersShare {
+	for n := range 2 * openFilesMin / iteratorsShare {
 		databases = append(databases, openForTest(t, Options{FS: vfs.NewMem(), Shared: shared}))
 		seekAbsent(t, databases[n], store)
 	}
-	if kept := shared.seekers.Load(); kept != openFilesMin/seekersShare {
+	if kept := shared.iterators.Load(); kept != openFilesMin/iteratorsShare {
 		t.Errorf("%d iterators are kept", kept)
 	}
 	for _, d := range databases {
@@ -265,7 +265,7 @@ func TestSeekersAreFew(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if kept := shared.seekers.Load(); kept != 0 {
+	if kept := shared.iterators.Load(); kept != 0 {
 		t.Errorf("%d iterators are kept after the end", kept)
 	}
 }

@@ -25,29 +25,32 @@ const (
 	reserveStep = 64 << 10
 )
 
-// Shared is what all databases of a process have in common: one budget of memory, and one cache of
-// open files, which bounds the file descriptors.
+// Shared is shared by all databases of a process: one budget of memory, and one cache of open
+// files, which bounds the file descriptors.
 //
-// The budget is the size of the block cache, and everything else is taken out of that: memtables,
-// the buffers above them, the tables that loads build, what is kept for lookups, and what callers
-// reserve. The cache gives up blocks for it, at once, so taking never waits, and nobody can wait
-// for somebody who waits for him.
+// The budget is the size of the block cache. All other memory is reserved in that cache: memtables,
+// the buffers above them, the tables that loads build, filters and rows for lookups, and
+// reservations of callers. The cache evicts blocks for a reservation at once. So a reservation
+// never waits, and no deadlock is possible.
 //
-// What bounds the taking is that databases are held back. The share of one is half of the budget
-// divided by their number, and it may always hold that much in writes that are not on the disk. It
-// may hold more while all of them together hold less than a quarter of the budget; above that,
-// Apply waits in it, for its own flush or for the room that a neighbour gives back, whichever comes
-// first. Sooner, at three quarters of the quarter, every database flushes that holds more than half
-// of its share, idle ones too. So all of them together hold three quarters of the budget at the
-// very most, and a round each. Nobody waits for a neighbour alone: one that has its share gets on
-// at least at the speed of its own disk, one that has not is never held back for memory.
+// Backpressure bounds the reservations:
+//   - The share of a database is half of the budget divided by the number of databases. It may
+//     always have that much in writes that are not on the disk.
+//   - It may have more while all databases together have less than a quarter of the budget. Above
+//     that, Apply waits in it, for its own flush or for memory that another database frees.
+//   - At three quarters of that quarter, every database flushes that has more than half of its
+//     share, idle ones too.
 //
-// Memtables are taken out of the cache whole, however little is in them, and Pebble gives a
-// database two that it keeps: one that takes rounds, and one that is being flushed or waits for its
-// turn. So their size is what bounds them, and a database gets it when it is opened, by the number
-// of databases (Expect): all of them fit into half of the budget. Otherwise nothing is left of the
-// cache where the budget is small or databases are many, and a lookup that comes to Pebble reads
-// the filter and the index of each table that it asks.
+// So all databases together have at most three quarters of the budget, and a round each. No
+// database waits for another one alone: one with more than its share continues at least at the
+// speed of its own disk, and one with less never waits for memory.
+//
+// Memtables are reserved in the cache at their full size, however full they are. Pebble keeps two
+// for each database: one takes rounds, one is being flushed or waits for its turn. So their size
+// must be bounded. It is set when the database is opened, by the number of databases (Expect), so
+// that all memtables fit into half of the budget. Otherwise a small budget or many databases would
+// leave no memory for the cache, and a lookup in Pebble would read the filter and the index of each
+// table from the disk.
 //
 // All methods may be called by any number of goroutines.
 type Shared struct {
@@ -64,9 +67,9 @@ type Shared struct {
 	// at a time, for the sake of the block cache.
 	filters, rows atomic.Int64
 	filling       atomic.Bool
-	// seekers are the iterators that databases keep, at most seekersMax.
-	seekers    atomic.Int64
-	seekersMax int64
+	// iterators is the number of iterators that databases cache, at most iteratorsMax.
+	iterators    atomic.Int64
+	iteratorsMax int64
 	// databases is len(mu.open), expected what Expect was told.
 	databases, expected atomic.Int64
 	// turns has a token for each flush that others wait for, see takeTurn.
@@ -76,7 +79,7 @@ type Shared struct {
 	mu struct {
 		sync.Mutex
 		open map[*database]struct{}
-		// held has the databases in which somebody waits because the budget is used up.
+		// held has the databases in which a caller waits because the budget is used up.
 		held map[*flusher]struct{}
 	}
 }
@@ -86,7 +89,7 @@ type Shared struct {
 // BudgetMin and 64 files are raised to these.
 func NewShared(budget int64, maxOpenFiles int) *Shared {
 	s := &Shared{budget: max(budget, BudgetMin), turns: make(chan struct{}, flushTurns())}
-	s.seekersMax = int64(max(maxOpenFiles, openFilesMin) / seekersShare)
+	s.iteratorsMax = int64(max(maxOpenFiles, openFilesMin) / iteratorsShare)
 	s.blocks = pebble.NewCache(s.budget)
 	s.files = pebble.NewFileCache(runtime.GOMAXPROCS(0), max(maxOpenFiles, openFilesMin))
 	s.mu.open = make(map[*database]struct{})
@@ -102,18 +105,18 @@ func (s *Shared) Close() {
 	s.blocks.Unref()
 }
 
-// held is about what is really taken of the budget. Memtables cannot be counted without asking
-// every database, so it is taken for granted that they are as much as the rest, which is too much
-// while there is little of both.
+// held is an estimate of the used part of the budget. Counting memtables would need a request to
+// every database. So it assumes that they use as much as the rest, which is too much while both are
+// small.
 func (s *Shared) held() int64 {
 	return min(2*(s.blocks.Metrics().Size+s.buffers.Load()+s.loads.Load()+s.kept()), s.budget)
 }
 
-// Expect says how many databases will be open at the same time. Those that are opened from then on
-// have memtables for so many, or for as many as are open by then, if those are more: without it the
-// first ones take what the last ones need. A database that is open keeps the size of its memtables,
-// so a process whose databases double has less left for the cache until they are opened again: a
-// quarter of the budget instead of half, and nothing where they come one at a time.
+// Expect sets how many databases will be open at the same time. Databases that are opened later
+// have memtables for that number, or for the number of open ones if that is larger. Without it the
+// first databases take the memory of the last ones. An open database keeps the size of its
+// memtables. So if the number of databases doubles, the cache has less until they are opened again:
+// a quarter of the budget instead of half, and nothing if they were opened one at a time.
 func (s *Shared) Expect(databases int) {
 	if s != nil {
 		s.expected.Store(int64(databases))
@@ -129,8 +132,8 @@ func (s *Shared) flushMax() int64 {
 	return max(s.budget/memTablesShare/memTablesOfOne/n, memTableBytesMin) / memTableFactor
 }
 
-// Reserve takes memory of a caller out of the budget until release is called, which is done once
-// and before Close: what a restore sorts, for instance, counts as a load. It does not wait.
+// Reserve takes memory of a caller out of the budget until release is called, once and before
+// Close. For example, the sort buffer of a restore counts as a load. It does not wait.
 func (s *Shared) Reserve(bytes int64) (release func()) { return s.reserve(&s.loads, bytes) }
 
 func (s *Shared) reserve(use *atomic.Int64, bytes int64) (release func()) {
@@ -226,7 +229,8 @@ func (s *Shared) full(backlog int64) bool {
 	return s != nil && s.unflushed.Load() >= s.holdAt() && backlog >= s.share()
 }
 
-// add counts what a database applied, or, negative, what it flushed. Whoever it concerns is woken.
+// add counts applied bytes of a database, or, if negative, flushed bytes. It wakes the databases
+// that wait.
 func (s *Shared) add(bytes int64) {
 	if s == nil {
 		return
@@ -254,7 +258,7 @@ func (s *Shared) wakeHeld() {
 	}
 }
 
-// hold says that somebody begins to wait for room, let that he has ended.
+// hold notes that a caller of f begins to wait for room, let that the wait has ended.
 func (s *Shared) hold(f *flusher) {
 	if s == nil {
 		return
@@ -279,24 +283,24 @@ func (s *Shared) keepSeeker() bool {
 	if s == nil {
 		return true
 	}
-	if s.seekers.Add(1) <= s.seekersMax {
+	if s.iterators.Add(1) <= s.iteratorsMax {
 		return true
 	}
-	s.seekers.Add(-1)
+	s.iterators.Add(-1)
 	return false
 }
 
 func (s *Shared) unkeepSeeker() {
 	if s != nil {
-		s.seekers.Add(-1)
+		s.iterators.Add(-1)
 	}
 }
 
 // kept is what is reserved for lookups.
 func (s *Shared) kept() int64 { return s.filters.Load() + s.rows.Load() }
 
-// filtersMayGrow reports whether a filter may take to bytes instead of from, with one of so many
-// parts of the memory of all filters for all. Two that ask at once may both get the last of it.
+// filtersMayGrow reports whether a filter may take to bytes instead of from, if all filters
+// together use 1/of of their memory. Two concurrent calls may both get the last part.
 func (s *Shared) filtersMayGrow(from, to, of int64) bool {
 	if s == nil {
 		return to <= filtersAlone/of
@@ -304,8 +308,8 @@ func (s *Shared) filtersMayGrow(from, to, of int64) bool {
 	return s.filters.Load()+to-from <= s.budget/filterShare/of
 }
 
-// rowsMax is what the rows of one database may take: all that filters leave of what both may, and
-// some of the budget in any case.
+// rowsMax is the memory that the rows of one database may take: the part that filters leave of the
+// common memory, and a minimum in any case.
 func (s *Shared) rowsMax() int64 {
 	if s == nil {
 		return rowsAlone

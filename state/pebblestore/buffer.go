@@ -14,17 +14,16 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// committed is the layer above Pebble: the writes of rounds that were applied and are not in Pebble
-// yet, the last one of each key. It exists for keys that are written again and again. In a memtable
-// every one of their versions costs an insertion, memory and a share of the next flush, and reading
-// one is a search through all of it; here a new version takes the place of the old one, and reading
-// is one look into a hash table.
+// committed is the layer above Pebble: the applied writes that are not in Pebble yet, only the last
+// one of each key. It exists for keys that are written again and again. In a memtable each of their
+// versions costs an insertion, memory and a share of the next flush, and a read searches all of it.
+// Here a new version replaces the old one, and a read is one lookup in a hash table.
 //
-// It is invisible to Pebble, so whatever looks at more than one key, or writes past it, drains it
-// first: all of it goes into Pebble as one batch with the positions of its last round. That keeps
-// Pebble's guarantee, batches are atomic and in order, the only one there is: after a crash the
-// database is at the end of some drained batch, hence of a round. Stores that are scanned all the
-// time would only pay for the detour; see directApplies.
+// Pebble does not see this layer. So operations on more than one key, and writes past the layer,
+// drain it first: all its writes go into Pebble as one batch with the positions of its last round.
+// That keeps the only guarantee of Pebble: batches are atomic and in order. After a crash the
+// database is at the end of a drained batch, and so of a round. Stores that are scanned all the
+// time would only pay for the layer; see directApplies.
 type committed struct {
 	shared *Shared
 	// down is held while something goes into Pebble, so that it goes in the order in which it was
@@ -45,9 +44,9 @@ type committed struct {
 	fruitless atomic.Int64
 }
 
-// directApplies is the number of rounds after a scan or view that go straight into Pebble: where
-// one scan was more follow, and each would drain a buffer that has not repaid its cost. Tests set
-// it to 0.
+// directApplies is the number of rounds after a scan or view that go straight into Pebble. More
+// scans usually follow a scan, and each would drain a buffer before it has saved anything. Tests
+// set it to 0.
 const directApplies = 16
 
 const (
@@ -119,12 +118,12 @@ func (c *committed) seal() *buffer {
 		return nil
 	}
 	c.draining = c.active
-	// The next one is about as large, or half: a burst is forgotten after a few drains.
+	// The next buffer has the same size or half: the memory of a burst is freed after a few drains.
 	c.active = c.newBuffer(len(c.draining.entries) / 2)
 	return c.draining
 }
 
-// drained forgets the sealed buffer, whose content Pebble has now. The caller holds down.
+// drained drops the sealed buffer, because Pebble has its content now. The caller holds down.
 func (c *committed) drained() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -176,9 +175,9 @@ func (d *database) drainLocked(op string) error {
 	return nil
 }
 
-// stuck returns the error of a drain, and sees to it that the database is closed or has stopped.
-// What is sealed was applied: whatever came next would go past it and take its place, and those
-// rounds would be lost to every reader.
+// stuck returns the error of a drain, and makes sure that the database is closed or has stopped.
+// The sealed buffer contains applied rounds. A later write to Pebble would skip them, and every
+// reader would lose them.
 func (d *database) stuck(op string, err error) error {
 	if errors.Is(err, state.ErrClosed) {
 		return err
@@ -229,16 +228,15 @@ func (d *database) put(op string, b *pebble.Batch, next *state.Positions) error 
 	return nil
 }
 
-// buffer is a hash table of writes by database key, made for being filled once and thrown away:
-// keys and values are in one block of memory without pointers, which costs the garbage collector
-// nothing.
+// buffer is a hash table of writes by database key, filled once and thrown away. Keys and values
+// are in one block of memory without pointers, which costs the garbage collector nothing.
 type buffer struct {
 	// slots are open addressed: the number of an entry plus one, or 0. There are always at least as
 	// many as twice the entries, and a power of two.
 	slots   []uint32
 	entries []bufferEntry
 	data    []byte
-	// writes counts all of them, those that were replaced too.
+	// writes counts all writes, replaced ones too.
 	writes int
 	memory reservation
 	// positions are those after the last round. used is set once there is one, even one without

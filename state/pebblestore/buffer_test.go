@@ -77,7 +77,7 @@ func TestRoundsWaitInTheBuffer(t *testing.T) {
 			if v, _ := inPebble(t, db, "a"); v != "2" {
 				t.Errorf("%q is in Pebble", v)
 			}
-			// What a batch of another kind says about positions holds for the data below it.
+			// A batch of another kind has the positions of the data below it.
 			if err := db.db.Flush(); err != nil {
 				t.Fatal(err)
 			}

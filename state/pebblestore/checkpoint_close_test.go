@@ -43,8 +43,8 @@ func (f copiedFile) Write(p []byte) (int, error) {
 	return f.File.Write(p)
 }
 
-// TestCloseEndsACheckpoint: a checkpoint that copies its tables does not hold up whoever closes the
-// database, a task that is taken away for instance. It fails, and leaves nothing.
+// TestCloseEndsACheckpoint: a checkpoint that copies its tables does not delay Close, for example
+// when the task is revoked. It fails, and leaves nothing.
 func TestCloseEndsACheckpoint(t *testing.T) {
 	disk := &copyingDisk{FS: vfs.NewMem(), begun: make(chan struct{})}
 	db := openForTest(t, Options{FS: disk})

@@ -43,10 +43,10 @@ func (r *crashRun) open(fs vfs.FS, rng *rand.Rand) (state.Database, error) {
 	return r.wrap(db), nil
 }
 
-// run applies the history round by round and crashes now and then: it clones the file system as a
-// crash at this moment would leave it, with 0 to 100 % of what was not synced, and expects of the
-// clone that it opens at one of the rounds and can be brought to the end. The life of the original
-// goes on meanwhile, so that flushes and compactions are under way at the moment of most crashes.
+// run applies the history round by round and sometimes crashes: it clones the file system as a
+// crash at this moment would leave it, with 0 to 100 % of the unsynced data. It checks that the
+// clone opens at one of the rounds and can be brought to the end. The original database continues
+// meanwhile, so that flushes and compactions are running at most crashes.
 func (r *crashRun) run() error {
 	rng := rand.New(rand.NewPCG(r.seed, 1))
 	r.history = statetest.NewHistory(rng, r.rounds, 60*max(r.heavy, 1), 1+rng.IntN(400))

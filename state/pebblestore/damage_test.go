@@ -42,11 +42,10 @@ var damages = []damage{
 	{"remove", func(_ *rand.Rand, data []byte) ([]byte, bool) { return nil, true }},
 }
 
-// TestDamageIsNeverServed damages every file of a database in many ways. The damage may go
-// unnoticed where nobody reads it, but what is read is right: the database is exactly at a round,
-// or there is an error. A MANIFEST that is damaged ends early for Pebble, and names tables that are
-// gone: where they are not, the round is an earlier one. Row of the failure matrix: corrupt state
-// directory.
+// TestDamageIsNeverServed damages every file of a database in many ways. Damage in unread parts may
+// stay undetected, but all data that is read is right: the database is exactly at a round, or there
+// is an error. A damaged MANIFEST ends early for Pebble, and may name removed tables; if those are
+// missing, the round is an earlier one. Row of the failure matrix: corrupt state directory.
 func TestDamageIsNeverServed(t *testing.T) {
 	each := 40
 	switch {
@@ -97,7 +96,7 @@ func TestDamageIsNeverServed(t *testing.T) {
 			if n[0] == 0 {
 				t.Errorf("there was no %s", kind)
 			}
-			// Nobody reads the log, what OPTIONS loses has a default, and an empty file cannot be
+			// The log is never read, lost OPTIONS have defaults, and an empty file cannot be
 			// changed.
 			if n[1] == 0 && (kind == "table" || kind == "MANIFEST" || kind == "marker" && d.name == "remove") {
 				t.Errorf("%s of a %s never made a difference", d.name, kind)

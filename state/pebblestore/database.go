@@ -17,9 +17,9 @@ import (
 // database implements state.Database.
 //
 // Locks, in the order in which they are taken: applying, committed.down, life, view.mu,
-// committed.mu, then rows.mu, names, open, seekers.mu, habits.mu, fillers.mu and that of each
-// keyFilter, which are leaves. Closing an iterator takes a lock of Pebble's: nothing that Pebble
-// calls may release the seekers. No lock is held while code of a caller runs, except applying,
+// committed.mu. Then come the leaves: rows.mu, names, open, iterators.mu, habits.mu, fillers.mu and
+// that of each keyFilter. Closing an iterator takes a lock of Pebble, so no function that Pebble
+// calls may release the iterators. No lock is held while code of a caller runs, except applying,
 // during which Apply and Load take the writes.
 type database struct {
 	path  string
@@ -65,10 +65,10 @@ type database struct {
 
 	flusher flusher
 
-	seekers seekers
-	habits  habits
-	fillers fillers
-	rows    rows
+	iterators iteratorCache
+	habits    habits
+	fillers   fillers
+	rows      rows
 }
 
 // batchBytesMin is the room for a round of a few records.
@@ -84,7 +84,7 @@ func newDatabase(path string, db *pebble.DB, lock *pebble.Lock, f *fault, o Opti
 	d.open.views = make(map[*view]struct{})
 	d.flusher = newFlusher(o)
 	d.batchBytes = batchBytesMin
-	d.seekers.shared = o.Shared
+	d.iterators.shared = o.Shared
 	d.fillers.stop = make(chan struct{})
 	d.rows = rows{shared: o.Shared, stores: make(map[state.StoreID]struct{})}
 	if o.Shared != nil {
@@ -128,9 +128,9 @@ func (d *database) Get(store state.StoreID, key []byte) ([]byte, bool, error) {
 	return value, found, nil
 }
 
-// inMemory looks a database key up in what is above Pebble; known is false when only Pebble can
-// tell. at is for rows.keep: it has to be from before the look into the buffer. What is applied in
-// between is not in Pebble, and what Pebble says then must not be kept.
+// inMemory looks a database key up in the layers above Pebble; known is false if only Pebble knows.
+// at is for rows.keep and must be read before the buffer. A key that is applied in between is not
+// in Pebble yet, and an old value from Pebble must not be kept.
 func (d *database) inMemory(hash uint64, key []byte) (value []byte, found, known bool, at uint64) {
 	if value, found, known, at = d.rows.get(hash, key); known {
 		return value, found, known, at
@@ -197,9 +197,9 @@ func (d *database) Apply(base, next state.Positions, writes iter.Seq[state.Write
 	return d.put("apply", b, &next)
 }
 
-// goesDirect reports whether a round goes past the buffer: because what is in it is scanned all the
-// time, because the round is a flush by itself, or because it is heavy and the last rounds had few
-// keys in common. The caller holds applying.
+// goesDirect reports whether a round bypasses the buffer. It does in three cases: its stores are
+// scanned all the time; the round alone is large enough for a flush; or it is large and the last
+// rounds had few keys in common. The caller holds applying.
 func (d *database) goesDirect(b *pebble.Batch) bool {
 	if d.committed.scans.Swap(0) > 0 {
 		d.direct = d.directApplies
@@ -289,9 +289,9 @@ func (d *database) commit(op string, b *pebble.Batch, at state.Positions) error 
 	if err := d.usableLocked(op); err != nil {
 		return err
 	}
-	d.seekers.begin()
+	d.iterators.begin()
 	err := b.Commit(pebble.NoSync)
-	d.seekers.end()
+	d.iterators.end()
 	// Pebble reports some failures of a commit through the fault alone, with no error here.
 	if stopped := d.fault.check(op); stopped != nil {
 		return stopped
@@ -334,8 +334,8 @@ func (d *database) close() error {
 	flushErr := d.flush("close")
 	closeErr := d.abandon()
 	if flushErr == nil && closeErr == nil {
-		// A compaction that was still running may have found a reason to stop. Nothing is lost, but
-		// nobody else says so.
+		// A running compaction may have found a reason to stop. No data is lost, but only this
+		// check reports it.
 		return d.fault.check("close")
 	}
 	return errors.Join(flushErr, closeErr)
@@ -350,7 +350,8 @@ func (d *database) abandon() error {
 	d.life.Lock()
 	defer d.life.Unlock()
 	d.life.closed = true
-	// Whoever adds to these sets holds life: they are complete, and nobody uses what is in them.
+	// Code that adds to these sets holds life. So the sets are complete here, and their elements
+	// are unused.
 	d.open.Lock()
 	iterators, views := d.open.iterators, d.open.views
 	d.open.iterators, d.open.views = nil, nil
@@ -359,7 +360,7 @@ func (d *database) abandon() error {
 	for it := range iterators {
 		errs = append(errs, it.Close())
 	}
-	d.seekers.release()
+	d.iterators.release()
 	for v := range views {
 		errs = append(errs, v.release())
 	}
@@ -367,7 +368,7 @@ func (d *database) abandon() error {
 	d.habits.end()
 	d.rows.clear()
 	errs = append(errs, d.db.Close(), d.fault.files.closeAll(), d.lock.Close())
-	// Nobody will flush what is left, if anything is.
+	// The rest will not be flushed any more.
 	d.flusher.reached(d.flusher.written.Load())
 	d.flusher.shared.leave(d)
 	if err := errors.Join(errs...); err != nil && d.fault.err.Load() == nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// Estimate is about how much a store holds, by the tables on the disk: what is in memory only is
-// not in it, and keys that were written again count more than once until they are compacted.
+// Estimate is the approximate size of a store, from the tables on the disk. Writes in memory do not
+// count, and keys that were written again count more than once until they are compacted.
 type Estimate struct {
 	Keys, DiskBytes int64
 }

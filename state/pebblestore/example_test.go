@@ -8,7 +8,7 @@ import (
 	"github.com/onceward/onceward/state/pebblestore"
 )
 
-// A task's database over two lives of a process.
+// A task's database in two incarnations of a process.
 func ExampleOpen() {
 	path, err := os.MkdirTemp("", "example")
 	if err != nil {

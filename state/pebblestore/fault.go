@@ -22,25 +22,25 @@ import (
 // system.
 //
 // Pebble ends the process when it does not know whether a change of its MANIFEST reached the disk,
-// because every further step could be wrong: it would, for instance, remove the table that the
-// change names. And it retries a failed flush at once and without end. Instead of ending the
-// process, fault freezes the directory as a kill at this moment would: from the first error on
+// because every further step could be wrong. For example, it would remove the table that the change
+// names. It also retries a failed flush at once and without end. Instead of ending the process,
+// fault freezes the directory as a kill at this moment would. From the first error on
 //
 //   - every operation that changes a file or the directory is refused, so that a reopening finds
 //     what a crash leaves;
 //   - the creation of a table, with which each retry of a flush or compaction begins, waits until
-//     Close, so that retries do not spin (during Open it does not, for there is nobody yet who
-//     could close, nor does a checkpoint, which nobody retries). That of a MANIFEST does not wait:
-//     Pebble holds a lock then that its metrics need;
-//   - reads go on below, but the database looks at the fault after each of them and returns it
-//     instead: what Pebble read after a call of Fatalf returned may be wrong.
+//     Close, so that retries do not spin. During Open it does not wait, because Close cannot be
+//     called yet. Nor does it in a checkpoint, which is not retried. The creation of a MANIFEST
+//     does not wait: Pebble holds a lock then that its metrics need;
+//   - reads continue below, but the database checks the fault after each of them and returns it
+//     instead: data that Pebble read after Fatalf has returned may be wrong.
 //
-// Pebble's own hook for refused operations, package errorfs, is made for tests; it is a thin
-// wrapper that suits this as well, and keeps the wrapping of twenty methods out of here.
+// Pebble's own package for refused operations, errorfs, is made for tests. It is a small wrapper
+// that works here as well, and saves wrapping twenty methods.
 type fault struct {
 	path string
 	log  *slog.Logger
-	// fs is asked how much space is left when the disk is full; nil is nobody to ask.
+	// fs returns the free space when the disk is full; it may be nil.
 	fs vfs.FS
 	// files are those that Pebble has open for writing.
 	files *files
@@ -93,8 +93,8 @@ func (f *fault) check(op string) error {
 	return nil
 }
 
-// read returns the error of a read that ended with err, and stops the database if it shows damage,
-// or a full disk: what such an error says holds for the whole database.
+// read returns the error of a read that ended with err. It stops the database if the error shows
+// damage or a full disk, because both affect the whole database.
 func (f *fault) read(op string, err error) error {
 	if err != nil && (pebble.IsCorruptionError(err) || state.IsFull(err)) {
 		f.stop(err)
@@ -116,10 +116,10 @@ type faultFS struct {
 	fault *fault
 }
 
-// Create implements vfs.FS. It makes the entries of a directory durable before a marker joins them.
-// Pebble creates a new MANIFEST, then the marker that names it, and syncs the directory once: a
+// Create implements vfs.FS. It makes the entries of a directory durable before it creates a marker.
+// Pebble creates a new MANIFEST, then the marker that names it, and syncs the directory once. A
 // file system that keeps the second entry without the first leaves a database that cannot be
-// opened. Journals keep the order, POSIX does not ask for it.
+// opened. Journaling file systems keep the order; POSIX does not require it.
 func (fs faultFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	if strings.HasPrefix(fs.PathBase(name), "marker.") {
 		dir, err := fs.OpenDir(fs.PathDir(name))
@@ -179,8 +179,8 @@ func (f *fault) MaybeError(op errorfs.Op) error {
 	return fmt.Errorf("refused: %w", state.ErrFailed)
 }
 
-// interrupted refuses to go on with a file of a checkpoint once Close was called: where tables
-// cannot be linked, a checkpoint copies as much as there is.
+// interrupted refuses to continue with a file of a checkpoint after Close was called: where tables
+// cannot be linked, a checkpoint copies the whole database.
 func (f *fault) interrupted(path string) error {
 	select {
 	case <-f.closing:
@@ -266,7 +266,7 @@ type storeError struct {
 	// class is state.ErrCorrupt, state.ErrFailed, state.ErrFull or nil.
 	class error
 	cause error
-	// note is what else helps whoever reads the text.
+	// note is an addition that helps the reader of the error.
 	note string
 }
 

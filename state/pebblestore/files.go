@@ -48,8 +48,8 @@ func (fs *files) track(f vfs.File, err error) (vfs.File, error) {
 	return tracked, nil
 }
 
-// closeAll closes what is still open. Pebble is closed by then, or was never opened: nobody uses
-// the files.
+// closeAll closes all open files. Pebble is closed by then, or was never opened, so the files are
+// unused.
 func (fs *files) closeAll() error {
 	fs.mu.Lock()
 	left := fs.open

@@ -13,15 +13,15 @@ const (
 	// filterBits is the size of a filter by key. With it about one lookup of five hundred goes on
 	// to Pebble for nothing, for each part.
 	filterBits = 14
-	// filterKeys is how many keys the first part of a filter is made for. Each further one is made
-	// for partFactor times as many as there are, within half of the memory of all filters, and for
-	// as many as there are from there on (grow).
+	// filterKeys is the number of keys that the first part of a filter is made for. While filters
+	// have half of their memory left, each further part is made for partFactor times the existing
+	// keys. After that it is made for as many as exist (grow).
 	filterKeys = 1 << 16
 	partFactor = 3
-	// filterShare is the part of the budget that all filters of a process may take, filtersAlone is
-	// what one without a budget may take. With an eighth the filters of a ledger were given up
-	// before its state was four times the budget; those of Pebble, which are asked instead, take as
-	// much of the block cache.
+	// filterShare is the part of the budget that all filters of a process may take; filtersAlone is
+	// the limit of a filter without a budget. With an eighth, the filters of a ledger were dropped
+	// before its state was four times the budget. Pebble's filters, which are then used instead,
+	// take as much of the block cache.
 	filterShare  = 4
 	filtersAlone = 4 << 20
 	// filterStep is the number of keys that are added in one step. While a filter is made, a Close
@@ -29,19 +29,18 @@ const (
 	filterStep = 1 << 10
 )
 
-// keyFilter knows of every key of a store that it may be there, and of most others that they are
-// not: a Bloom filter in blocks of one cache line (Putze, Sanders, Singler: Cache-, Hash- and
+// keyFilter reports every key of a store as possibly present, and most other keys as absent. It is
+// a Bloom filter in blocks of one cache line (Putze, Sanders, Singler: Cache-, Hash- and
 // Space-Efficient Bloom Filters, 2007), in parts that grow with the store.
 //
-// It is for stores whose lookups mostly find nothing, such as those of ids that were seen. Pebble
-// has such filters for each table, and needs a search for the table, its filter and its place in
-// the cache for each level: some microseconds altogether, where this takes a read of memory for
-// each part. It is made in memory when it is wanted, from what is in the store then, and thrown
-// away with the database.
+// It is for stores whose lookups mostly find nothing, such as those of ids. Pebble has such filters
+// for each table, but each level costs a search for the table, its filter and its place in the
+// cache: some microseconds altogether. Here each part costs one read of memory. The filter is made
+// in memory on demand, from the content of the store, and thrown away with the database.
 //
-// Keys are added before anybody can find them, and never taken out: what is removed costs lookups
-// that are in vain, and when the filter has outgrown its share of the memory it is made anew, or
-// not at all. Any number of goroutines may ask and add.
+// Keys are added before they become visible, and never removed: a removed key costs useless
+// lookups. A filter that has outgrown its share of the memory is rebuilt or dropped. All methods
+// are safe for concurrent use.
 type keyFilter struct {
 	// ready is set when all keys are in that were in the store before.
 	ready atomic.Bool
@@ -150,9 +149,9 @@ func (f *keyFilter) addLocked(hash uint64) bool {
 	return true
 }
 
-// last is the part that takes keys. The others are not asked before it does: that would be an
-// access to memory for each, and what it would save is the room of a key that is written again
-// after the filter has grown, once for each part.
+// last is the part that takes keys. An added key is not looked up in the other parts first, because
+// that would cost a memory access for each. It would save only the second entry of a key that is
+// written again after the filter has grown.
 func (f *keyFilter) last() *filterPart {
 	parts := f.parts.Load()
 	if parts == nil {
@@ -161,10 +160,10 @@ func (f *keyFilter) last() *filterPart {
 	return (*parts)[len(*parts)-1]
 }
 
-// grow adds a part, if there is memory for it: for three times as many keys as there are, so that
-// parts are few, while filters have half of their memory left, and for as many from there on.
-// Without that step those that grow first leave the others without any, though there is enough for
-// all: stores of one topology grow alike. The caller holds mu.
+// grow adds a part, if there is memory for it. While filters have half of their memory left, the
+// part is for three times the existing keys, so that parts are few; after that, for as many as
+// exist. Without the smaller step, the first filters to grow would leave no memory for others,
+// although there is enough for all: stores of one topology grow alike. The caller holds mu.
 func (f *keyFilter) grow() bool {
 	return f.growBy(max(partFactor*f.keys, filterKeys), 2) || f.growBy(max(f.keys, filterKeys), 1)
 }
@@ -188,16 +187,16 @@ func (f *keyFilter) growBy(keys, of int64) bool {
 	return true
 }
 
-// squeeze lets the last part take as many keys again as it was made for. With half of the bits for
-// each, one lookup of twenty goes on to Pebble for nothing, which is far better than all of them,
-// as without a filter. The caller holds mu.
+// squeeze lets the last part take twice the keys that it was made for. With half of the bits for
+// each key, one lookup in twenty goes on to Pebble in vain; without a filter all would. The caller
+// holds mu.
 func (f *keyFilter) squeeze() bool {
 	f.room, f.crowd = f.crowd, 0
 	return f.room > 0
 }
 
-// end gives the memory back, and returns how many keys there were. Who still has the filter may ask
-// it, and cannot add any more.
+// end frees the memory, and returns the number of keys. A goroutine that still has the filter may
+// query it, and cannot add keys.
 func (f *keyFilter) end() (keys int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -224,7 +223,7 @@ func (f *fillers) start(fill func()) bool {
 	return !f.stopped
 }
 
-// end ends all of them.
+// end ends all fillers.
 func (f *fillers) end() {
 	f.mu.Lock()
 	if !f.stopped {
@@ -235,8 +234,8 @@ func (f *fillers) end() {
 	f.running.Wait()
 }
 
-// fill makes the filter of a store. What goes wrong shows in every other use of the database: here
-// it only means that there is no filter.
+// fill makes the filter of a store. After an error there is no filter; every other use of the
+// database reports the error.
 func (d *database) fill(store state.StoreID, h *habit) {
 	f := &keyFilter{memory: reservation{shared: d.flusher.shared}}
 	if f.memory.shared != nil {
@@ -303,7 +302,7 @@ func (d *database) beginFilter(store state.StoreID, h *habit, f *keyFilter, s *s
 	f.mu.Lock()
 	grown := f.grow()
 	f.mu.Unlock()
-	// One that was made since somebody asked for this stays: it has the same keys.
+	// A filter that was made since this one was requested stays: it has the same keys.
 	if !grown || !h.filter.CompareAndSwap(nil, f) {
 		return false
 	}
@@ -359,7 +358,7 @@ func (w *filterWriter) add(write state.Write, key []byte) {
 	}
 }
 
-// flush has to be called before anybody can see the writes.
+// flush must be called before the writes become visible.
 func (w *filterWriter) flush() {
 	if len(w.hashes) == 0 {
 		return

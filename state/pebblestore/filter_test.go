@@ -304,8 +304,8 @@ func closeForTest(t *testing.T, d *database) {
 	}
 }
 
-// TestOneFilterForEachStore: one that is ready stays, whoever asked for another one before it was,
-// and all memory is given back.
+// TestOneFilterForEachStore: the first finished filter stays, even if several were requested, and
+// all memory is freed.
 func TestOneFilterForEachStore(t *testing.T) {
 	shared := NewShared(BudgetMin, 100)
 	defer shared.Close()

@@ -8,17 +8,17 @@ import (
 // backlogFactor times FlushBytes may wait for the disk before Apply waits too.
 const backlogFactor = 3
 
-// sublevelsMax is the number of overlapping tables in L0 above which no more is taken in until a
-// compaction has caught up: each of them costs every read that comes to Pebble.
+// sublevelsMax is the number of overlapping tables in L0 at which Apply waits for a compaction:
+// each of them slows down every read that reaches Pebble.
 const sublevelsMax = 32
 
 // levelsPoll is how long a wait for a compaction lasts at most before it looks whether there is
 // one.
 const levelsPoll = 50 * time.Millisecond
 
-// flusher bounds what is in memory only. It is one goroutine for each database, which starts a
-// flush when enough was applied or enough time has passed, and which lets Apply go on when the
-// flush is done.
+// flusher bounds the data that is only in memory. Each database has one goroutine for it. It starts
+// a flush when enough was applied or enough time has passed, and lets Apply continue when the flush
+// is done.
 type flusher struct {
 	// bytes is how much is flushed together, backlogMax how much may wait for that.
 	bytes, backlogMax int64
@@ -28,7 +28,7 @@ type flusher struct {
 	shared *Shared
 	// crowded is set while L0 has too many tables to take more in, or may have.
 	crowded atomic.Bool
-	// waits is about those who wait for room.
+	// waits counts the calls that wait for room.
 	waits waits
 
 	// written and flushed count bytes of batches since Open; the difference is in memory only.
@@ -114,7 +114,7 @@ func (d *database) runFlusher() {
 		case <-d.fault.failed:
 			return
 		case <-d.fault.replaced:
-			d.renewSeekers()
+			d.renewIterators()
 			continue
 		case <-timer.C:
 			due = true
@@ -150,7 +150,7 @@ func (d *database) flushInBackground() bool {
 	if !ok {
 		return false
 	}
-	// Before anybody hears that there is memory again: L0 may be what is short now.
+	// Set before waiting calls learn of the free memory: L0 may be the next limit.
 	d.flusher.crowded.Store(true)
 	d.flusher.reached(target)
 	return d.waitForLevels()
@@ -203,10 +203,9 @@ func (d *database) waitForLevels() bool {
 	return true
 }
 
-// deep reports whether L0 has too many overlapping tables and a compaction is on its way to have
-// fewer. Pebble counts those that overlap at one key, and the tables of loads can form a long chain
-// of which only neighbours overlap: no compaction comes for that, and waiting for it would never
-// end.
+// deep reports whether L0 has too many overlapping tables and a compaction will reduce them. Pebble
+// counts the tables that overlap at one key. Tables of loads can form a long chain in which only
+// neighbours overlap. No compaction starts for that, so waiting for one would never end.
 func (d *database) deep() bool {
 	d.life.RLock()
 	defer d.life.RUnlock()
@@ -231,7 +230,7 @@ func (d *database) waitForRoom(op string) error {
 		f.waits.end()
 	}()
 	for !f.roomFor(f.backlog()) {
-		token(f.work) // the share may have become smaller since somebody looked
+		token(f.work) // the share may have become smaller since the last check
 		select {
 		case <-f.room:
 		case <-d.fault.failed:

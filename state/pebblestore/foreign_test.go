@@ -65,8 +65,8 @@ func with(t *testing.T, files map[string][]byte) *vfs.MemFS {
 	return fs
 }
 
-// expectRightOrCorrupt opens what there is: it is a database at one of its rounds, or an error says
-// that it is damaged. It reports which.
+// expectRightOrCorrupt opens the database: it is at one of its rounds, or an error says that it is
+// damaged. It reports which.
 func expectRightOrCorrupt(t *testing.T, w *workload, fs vfs.FS, what string) (right bool) {
 	t.Helper()
 	n, err := tryRead(w, fs)
@@ -218,7 +218,8 @@ func sameFiles(a, b map[string][]byte) bool {
 	return true
 }
 
-// refuseWrites is a file system that is mounted read-only, or whose directory is somebody else's.
+// refuseWrites is a file system that is mounted read-only, or whose directory belongs to another
+// user.
 type refuseWrites struct{ errno syscall.Errno }
 
 func (r refuseWrites) String() string { return "read-only" }

@@ -8,8 +8,8 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// habit is what lookups of a store find: of the last few dozens of them, the share that found
-// nothing, from 0 to habitMax. Two lookups at once may lose one of their votes.
+// habit is the recent result of lookups in a store: the share of the last few dozen lookups that
+// found nothing, from 0 to habitMax. One of two concurrent lookups may not be counted.
 type habit struct {
 	absent atomic.Int32
 	// filter knows the keys of the store, or is nil.
@@ -50,10 +50,9 @@ func (h *habit) wantsFilter() bool {
 	return h.rest.Add(-1) < 0 && h.filling.CompareAndSwap(false, true)
 }
 
-// asks reports whether a lookup is worth asking the filter, which it is while lookups mostly find
-// nothing. A filter that was not asked for as many lookups as it has room for keys, which is what
-// the next one would cost to make, is given up: its memory is of more use elsewhere, and keys need
-// not be added to it.
+// asks reports whether a lookup should query the filter. It should while lookups mostly find
+// nothing. A filter that was unused for as many lookups as it has room for keys is dropped: making
+// a new one costs as much. Its memory is used elsewhere, and keys need not be added to it.
 func (h *habit) asks(f *keyFilter) bool {
 	if h.expectsAbsent() {
 		if h.unasked.Load() != 0 {
@@ -75,8 +74,8 @@ func (h *habit) drop(f *keyFilter) {
 	h.rest.Store(f.end() + filterKeys)
 }
 
-// habits has one for each store that is asked. Stores are few and are never forgotten: a reader
-// takes the map as it is.
+// habits has the habit of each store with lookups. Stores are few and never removed, so readers use
+// the map without a lock.
 type habits struct {
 	mu      sync.Mutex
 	byStore atomic.Pointer[map[state.StoreID]*habit]
@@ -101,7 +100,7 @@ func (h *habits) of(store state.StoreID) *habit {
 	return m[store]
 }
 
-// end gives up all filters, when nobody looks anything up any more.
+// end drops all filters, after the last lookup.
 func (h *habits) end() {
 	if m := h.byStore.Load(); m != nil {
 		for _, one := range *m {

@@ -24,7 +24,7 @@ var (
 )
 
 // formatMajor is the first byte of the value of formatKey. A database with another one is refused.
-// What follows is a newer minor version's, and is not judged.
+// Further bytes belong to a newer minor version and are ignored.
 const formatMajor = 1
 
 // putDataPrefix writes the prefix of a store's keys to the front of dst.

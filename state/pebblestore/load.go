@@ -16,8 +16,8 @@ import (
 )
 
 // loadDirectory has the table that a Load is writing. It is inside the database's directory, so
-// that linking the table into the database is no copy, and it is removed at open: what is in it
-// belongs to no database.
+// that linking the table into the database copies nothing. Open removes it: its files belong to no
+// database.
 const loadDirectory = "load"
 
 // loadCheckEvery is the number of writes between two looks at whether the work of a Load is still
@@ -38,18 +38,18 @@ func removeLoadDirectory(path string, o Options) error {
 }
 
 // Load implements state.Database. It writes a sorted table beside the database, and a small one
-// with the positions, and hands both to Pebble, which takes them in as they are, in one step: no
-// memtable, no second copy, no rewrite by a flush.
+// with the positions, and passes both to Pebble. Pebble ingests them as they are, in one step:
+// without a memtable, a second copy, or a rewrite by a flush.
 //
-// The order of what is durable. One of the tables contains the key of the positions, and so does
-// every batch: where something applied is still in memory only, Pebble sees the overlap, and puts
-// both behind it into the queue of what is to be flushed. A crash then leaves neither, the first,
-// or both; never a load alone. Where everything applied is in tables, the load is in the database,
-// durably, when Load returns.
+// The order of durability: one of the two tables contains the key of the positions, and so does
+// every batch. While applied batches are only in memory, Pebble sees the overlap and queues both
+// tables behind them. So a crash leaves nothing, the batches, or both; never the load alone. If all
+// applied batches are in tables, the load is durable when Load returns.
 //
-// The positions have a table of their own because every load has that key: in the table of the
-// writes it would make each overlap with all before it, so that none could go where it belongs at
-// once. Restores of disjoint stores spent a third of their processor time on compactions for it.
+// The positions have their own table because every load has that key. In the table of the writes,
+// the key would make each load overlap with all earlier ones, so that none could go directly to its
+// level. Restores of disjoint stores spent a third of their processor time on compactions because
+// of that.
 func (d *database) Load(base, next state.Positions, store state.StoreID, sorted iter.Seq[state.Write]) error {
 	d.applying.Lock()
 	defer d.applying.Unlock()
@@ -102,8 +102,8 @@ func (d *database) Load(base, next state.Positions, store state.StoreID, sorted 
 // writeTable writes a new table and makes it durable. After an error there is no table, and the
 // database has seen nothing.
 //
-// It writes past the fault: a table that is not part of the database may fail without harm to it,
-// and may not wait for the close as Pebble's own files do.
+// It bypasses the fault. A failed table that is not part of the database yet does no harm to it,
+// and its creation must not wait for Close as that of Pebble's own files does.
 func (d *database) writeTable(path string, fill func(*sstable.Writer) error) error {
 	file, err := d.fs.Create(path, "onceward-load")
 	if err != nil {
@@ -178,10 +178,9 @@ func (d *database) goOn(op string) error {
 // ingest hands tables to Pebble. After an error that leaves the database usable none of them is in
 // it.
 //
-// It runs on a goroutine of its own. A flush or compaction that failed may hold what Pebble's
-// Ingest needs, and not give it back before Close lets it go (type fault): whoever waits for the
-// ingest has to hear of the fault instead. The goroutine holds life, so that Close, which ends it,
-// also waits for it.
+// It runs on its own goroutine. A failed flush or compaction may hold a lock that Pebble's Ingest
+// needs, and release it only at Close (type fault). Then the caller has to get the fault instead of
+// waiting for the ingest. The goroutine holds life, so Close, which ends it, also waits for it.
 func (d *database) ingest(op string, tables ...string) error {
 	d.life.RLock()
 	if err := d.usableLocked(op); err != nil {
@@ -191,9 +190,9 @@ func (d *database) ingest(op string, tables ...string) error {
 	done := make(chan error, 1)
 	go func() {
 		defer d.life.RUnlock()
-		d.seekers.begin()
+		d.iterators.begin()
 		err := d.db.Ingest(context.Background(), tables)
-		d.seekers.end()
+		d.iterators.end()
 		done <- err
 	}()
 	select {

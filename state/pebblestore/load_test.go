@@ -324,8 +324,8 @@ func TestLoadsOfDifferentStoresDoNotOverlap(t *testing.T) {
 	}
 }
 
-// TestLoadsThatOverlapTheirNeighbours: tables of which each overlaps only the one before it are so
-// many levels of L0, and no compaction comes for them. Nobody waits for one.
+// TestLoadsThatOverlapTheirNeighbours: tables of which each overlaps only the one before it count
+// as many levels of L0, and no compaction starts for them. Apply does not wait for one.
 func TestLoadsThatOverlapTheirNeighbours(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := openForTest(t, Options{FS: vfs.NewMem()})

@@ -6,15 +6,13 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// manifestFS keeps errors of the MANIFEST from Pebble, as faultFS does with those of a directory:
-// the fault learns of them, which ends everything, and Pebble goes on in the belief that its change
-// is written.
+// manifestFS hides errors of the MANIFEST from Pebble, as faultFS hides those of a directory. The
+// fault gets the error and ends all work; Pebble continues as if its change were written.
 //
-// Pebble takes such an error for the end of the process. Where it has to live on with it, it does
-// not put back what it changed in memory for the version that is not there now, the places of
-// tables in L0, and the next compaction that fails indexes with them. With the belief its memory
-// stays consistent, the directory is frozen, and the reopening finds the MANIFEST as the last write
-// left it.
+// Pebble expects that such an error ends the process. If the process continues, Pebble does not
+// undo its change in memory for the missing version, the places of tables in L0, and the next
+// failing compaction uses wrong indexes. If the error is hidden, its memory stays consistent, the
+// directory is frozen, and the next Open finds the MANIFEST as the last write left it.
 type manifestFS struct {
 	vfs.FS
 	fault *fault

@@ -7,10 +7,12 @@ package pebblestore
 #include <stdlib.h>
 #include <string.h>
 
-// With cgo Pebble takes blocks and memtables from C's allocator, and glibc gives threads arenas of their own, up to eight for each processor.
-// Blocks are taken by one thread and given back by another, and what is free in one arena is of no use in the next: with a cache of 256 MiB
-// a process came to 903 MiB, with one arena to 355. The bound is for all C code of the process, and has to be set before the first thread has
-// an arena, hence before main. Whoever sets MALLOC_ARENA_MAX, or arena_max in GLIBC_TUNABLES, is not overruled.
+// With cgo Pebble takes blocks and memtables from C's allocator. glibc gives each thread its own
+// arena, up to eight for each processor. One thread allocates blocks and another frees them, and
+// free memory of one arena is useless for the next. With a cache of 256 MiB a process used 903 MiB,
+// with one arena 355. The bound applies to all C code of the process. It has to be set before the
+// first thread has an arena, and so before main. MALLOC_ARENA_MAX, and arena_max in GLIBC_TUNABLES,
+// override it.
 __attribute__((constructor)) static void onceward_one_arena(void) {
 #ifdef __GLIBC__
 	const char *tunables = getenv("GLIBC_TUNABLES");

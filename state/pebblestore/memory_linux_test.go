@@ -36,7 +36,7 @@ func TestMemoryStaysNearTheBudget(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestMemoryStaysNearTheBudget$", "-test.v")
-	// What the machine has set for others would be measured too.
+	// Settings of the machine for other programs would change the measurement.
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(set string) bool {
 		name, _, _ := strings.Cut(set, "=")
 		return slices.Contains([]string{"MALLOC_ARENA_MAX", "GLIBC_TUNABLES", "GOGC", "GOMEMLIMIT", "GODEBUG", "GOMAXPROCS"}, name)

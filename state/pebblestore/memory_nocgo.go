@@ -10,13 +10,12 @@ import (
 )
 
 // boundMemory keeps the memory of the process near its budget. Without cgo Pebble takes blocks and
-// memtables from Go's heap, which may grow to twice of what is live before it is collected: a cache
-// of 256 MiB costs 512. What is in the budget is no reason to wait with a collection, and it is
-// cheap to look at, since it is bytes without pointers. So the collector is told after each
-// collection to let the heap grow by what is live beside the budget, as it would if the cache were
-// C's.
+// memtables from Go's heap, which may grow to twice the live memory before a collection: a cache of
+// 256 MiB costs 512. The budgeted memory should not delay collections; it has no pointers, so
+// scanning it is cheap. So after each collection boundMemory sets GOGC: the heap may grow by the
+// live memory beside the budget, as if the cache were C memory.
 //
-// GOGC of the process is what it grows by, also if somebody changes it meanwhile; where that is off
+// The growth follows the GOGC of the process, also if other code changes it meanwhile. If it is off
 // it stays off.
 func boundMemory(held func() int64) (end func()) {
 	pacing.Lock()
@@ -54,8 +53,8 @@ type pacer struct {
 	armed bool
 	// base is GOGC of the process, set what it was made.
 	base, set int
-	// foreign is set once somebody else has changed GOGC, from paced, while the base was before.
-	// Who gives back what he found means the base.
+	// foreign is set once other code has changed GOGC, from paced, while the base was before. Code
+	// that restores the earlier value means the base.
 	foreign       bool
 	paced, before int
 }
@@ -89,7 +88,7 @@ func (p *pacer) arm() {
 	})
 }
 
-// adjust sets GOGC, and notices that somebody else did.
+// adjust sets GOGC, and detects changes by other code.
 func (p *pacer) adjust(percent int) {
 	if was := debug.SetGCPercent(percent); was != p.set {
 		if p.foreign && was == p.paced {

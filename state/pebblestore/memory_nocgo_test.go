@@ -37,8 +37,8 @@ func TestGCPercent(t *testing.T) {
 	}
 }
 
-// TestGCPercentIsGivenBack: GOGC is what it was once there is no budget, also if somebody has
-// changed it.
+// TestGCPercentIsGivenBack: GOGC has its earlier value once there is no budget, also if other code
+// has changed it.
 func TestGCPercentIsGivenBack(t *testing.T) {
 	was := debug.SetGCPercent(100)
 	defer debug.SetGCPercent(was)

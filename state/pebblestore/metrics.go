@@ -10,9 +10,9 @@ import (
 type Metrics struct {
 	// DiskBytes is the space of the directory's files, obsolete ones included.
 	DiskBytes uint64
-	// BufferBytes and MemTableBytes are the memory for what is not in a table yet: above Pebble,
-	// where each key is kept once, and in it, where it is memtables of a fixed size and one that is
-	// kept for later. UnflushedBytes is how much of what was applied is not on the disk.
+	// BufferBytes and MemTableBytes are the memory of writes that are not in a table yet. The
+	// buffer above Pebble has each key once. Memtables have a fixed size, and one is kept for
+	// later. UnflushedBytes is the size of applied writes that are not on the disk.
 	BufferBytes    int64
 	MemTableBytes  uint64
 	UnflushedBytes int64

@@ -24,10 +24,10 @@ const (
 
 	openFilesMin = 64
 
-	// compactionTables is how many overlapping tables L0 has before they are compacted. Where
-	// memory makes tables smaller than they are to be, it is as many as make compactionBytes, but
-	// not more than compactionTablesMax: a compaction rewrites the level below, however little
-	// comes. That has to stay below sublevelsMax, where Apply waits for a compaction.
+	// compactionTables is how many overlapping tables L0 has before they are compacted. If memory
+	// makes tables smaller than intended, it is the number that makes compactionBytes, but not more
+	// than compactionTablesMax: a compaction rewrites the level below, however little is added. The
+	// maximum has to stay below sublevelsMax, at which Apply waits for a compaction.
 	compactionTables    = 16
 	compactionBytes     = 16 << 20
 	compactionTablesMax = 24
@@ -48,11 +48,11 @@ type Options struct {
 	// Logger gets what Pebble has to say: its chatter at debug level, errors at error level, never
 	// keys or values. Nil discards it.
 	Logger *slog.Logger
-	// FlushBytes is how much may be applied before a flush is started in the background,
-	// DefaultFlushBytes by default; where others of Shared flush at that moment, it waits for its
-	// turn while not half as much again comes. When three times as much is waiting, Apply waits for
-	// the disk. It is lowered to a sixteenth of the budget of Shared, and a flush is started sooner
-	// where many databases have to share that (Shared.Expect).
+	// FlushBytes is how many bytes may be applied before a flush starts in the background,
+	// DefaultFlushBytes by default. While other databases of Shared are flushing, the flush waits
+	// for its turn until half as much again was applied. At three times FlushBytes, Apply waits for
+	// the disk. FlushBytes is lowered to a sixteenth of the budget of Shared. If many databases
+	// share the budget, a flush starts earlier (Shared.Expect).
 	FlushBytes int64
 	// FlushInterval is the longest time that something applied waits for a flush,
 	// DefaultFlushInterval by default. With less than four seconds a wait for the turn of others
@@ -104,17 +104,17 @@ func pebbleOptions(o Options, f *fault) *pebble.Options {
 		// batches.
 		DisableWAL: true,
 
-		// Named, and not pebble.FormatNewest: Pebble upgrades the directory at open, for good, and
-		// an older Pebble refuses it then. Whoever raises this makes a new major version
+		// A fixed version, and not pebble.FormatNewest: Pebble upgrades the directory at open, for
+		// good, and an older Pebble then refuses it. Raising it needs a new major version
 		// (FORMAT.md).
 		FormatMajorVersion: pebble.FormatValueSeparation,
 
-		// The flusher rotates the memtable at flushAt, or at half as much again where others flush,
-		// so twice as much leaves room for the batch that crosses the line. Rows of less than about
-		// 100 bytes, which take half as much more in a memtable as in a batch, do not fit then
-		// while they wait for the turn: Pebble rotates by itself. It begins with 256 KiB and
-		// doubles only under load: an idle task is small. A batch of more than half of this skips
-		// the memtable and goes down as a sorted table of its own.
+		// The flusher rotates the memtable at flushAt, or at half as much again while others flush.
+		// So twice flushAt leaves room for the batch that crosses the limit. Rows of less than
+		// about 100 bytes take half as much more in a memtable than in a batch. While they wait for
+		// the turn they do not fit, and Pebble rotates by itself. A memtable begins with 256 KiB
+		// and doubles only under load, so an idle task is small. A batch of more than half of this
+		// size bypasses the memtable and becomes a sorted table.
 		MemTableSize: uint64(max(memTableFactor*o.flushAt, memTableBytesMin)),
 
 		// Pebble's own write stalls cannot be interrupted: a writer that waits for a flush which
@@ -123,16 +123,16 @@ func pebbleOptions(o Options, f *fault) *pebble.Options {
 		MemTableStopWritesThreshold: 1 << 16,
 		L0StopWritesThreshold:       math.MaxInt32,
 
-		// Tables in L0 overlap, and each costs a look for a Get or a scan that comes to Pebble. But
-		// a compaction of L0 rewrites the whole level below it where keys are spread, as ids are.
-		// When it began with one table, compactions were two fifths of the processor time of a
-		// ledger; with four a quarter; with eight a fifth; with twelve a sixth. Filters and rows
-		// spare most Gets the looks: at 16 million rows, too, a record took less time with more
-		// tables, 12.8 us with twelve and 12.1 with twenty. With 64 databases, whose tables are of
-		// half a megabyte, it took 14.9 us with sixteen, 12.8 with 32 and 12.5 with 64. Pebble
-		// counts each table twice.
+		// Tables in L0 overlap, and each slows down a Get or a scan that reaches Pebble. But a
+		// compaction of L0 rewrites the whole level below it if keys are spread, as ids are. The
+		// share of compactions in the processor time of a ledger was two fifths when a compaction
+		// began with one table; with four tables a quarter; with eight a fifth; with twelve a
+		// sixth. Filters and rows answer most Gets. At 16 million rows, too, a record took less
+		// time with more tables: 12.8 us with twelve and 12.1 with twenty. With 64 databases, whose
+		// tables have half a megabyte, it took 14.9 us with sixteen, 12.8 with 32 and 12.5 with 64.
+		// Pebble counts each table twice.
 		L0CompactionThreshold: 2 * o.compactionTables,
-		// Level sizes for databases of gigabytes rather than megabytes: fewer levels, hence fewer
+		// Level sizes for databases of gigabytes rather than megabytes: fewer levels and so fewer
 		// rewrites.
 		LBaseMaxBytes: 64 << 20,
 		// The MANIFEST is read at open, and rewritten when it has grown to this.
@@ -145,7 +145,7 @@ func pebbleOptions(o Options, f *fault) *pebble.Options {
 	// Open fails late. This one is the same without it, whatever its name says. No compaction waits
 	// for ever: one waits only while another runs, whose end lets it go.
 	p.Experimental.CompactionScheduler = pebble.NewConcurrencyLimitSchedulerWithNoPeriodicGrantingForTest()
-	p.TargetFileSizes[0] = 8 << 20 // fewer files, hence fewer descriptors and fsyncs
+	p.TargetFileSizes[0] = 8 << 20 // fewer files and so fewer descriptors and fsyncs
 	if o.Shared != nil {
 		p.Cache = o.Shared.blocks
 		p.FileCache = o.Shared.files
@@ -153,8 +153,8 @@ func pebbleOptions(o Options, f *fault) *pebble.Options {
 	for i := range p.Levels {
 		// Blocks for point reads rather than scans.
 		p.Levels[i].BlockSize = 8 << 10
-		// 10 bits a key spare a lookup 99 % of the blocks of levels that do not have the key. In
-		// the last level only seekers ask them.
+		// 10 bits for each key save a lookup 99 % of the blocks of levels without the key. In the
+		// last level only cached iterators use them.
 		p.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}
 	p.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionFastest })

@@ -214,7 +214,7 @@ func TestOpenRefuses(t *testing.T) {
 		// As an older build sees a series.
 		"a store of a kind that came later": {func(b *pebble.Batch) error {
 			return b.Set([]byte("m/store/f60c4582"), []byte("s\x00another/1000"), nil)
-		}, state.ErrFormat, `"another/1000" is none that this build knows`},
+		}, state.ErrFormat, `this build does not know "another/1000"`},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

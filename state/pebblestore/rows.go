@@ -9,9 +9,8 @@ import (
 )
 
 const (
-	// keptOf is the part of the budget that filters and rows of all databases may take together,
-	// keptShare of keptOf parts, and rowsShare what rows may take in any case. rowsAlone is for
-	// those of a database without a budget.
+	// keptShare of keptOf parts of the budget are for filters and rows of all databases together;
+	// rowsShare is the minimum for rows. rowsAlone is for the rows of a database without a budget.
 	keptShare, keptOf = 3, 8
 	rowsShare         = 8
 	rowsAlone         = 1 << 20
@@ -19,9 +18,9 @@ const (
 	rowsMin = 4 * segmentBytes
 	// rowBytesMax is the size of the largest row that is taken in.
 	rowBytesMax = 4 << 10
-	// rowsWorth is for how many that are kept in all of the memory one has to be asked for again.
-	// With eight, five million accounts in four tasks had a fifth of the lookups from rows, and the
-	// others read twice as many blocks, for which there was little memory left.
+	// rowsWorth: the rows are worth all of the memory if one in that many kept rows is read again.
+	// With eight, five million accounts in four tasks had a fifth of the lookups from rows. The
+	// other lookups read twice as many blocks, for which there was little memory left.
 	rowsWorth = 2
 	// rowsTrial is the part of the memory that is left to them where they were in vain.
 	rowsTrial = 16
@@ -29,23 +28,23 @@ const (
 	rowsLook = 64
 )
 
-// rows are the last ones that were looked up in Pebble and found, with their values: for stores
-// that are asked for the same keys again and again, such as balances. A block cache saves the disk
-// in this case and not the search in each level, which takes microseconds.
+// rows are the last rows that lookups found in Pebble, for stores whose keys are read again and
+// again, such as balances. In this case a block cache saves the disk access but not the search in
+// each level, which takes microseconds.
 //
-// Where nearly all of them are forgotten before somebody asks again, the keys are too many, and
-// they get a small part of the memory, until they would be worth all of it.
+// If nearly all rows are evicted before they are read again, there are too many keys. Then rows get
+// a small part of the memory, until they would be worth all of it.
 //
-// What is in here is what Pebble has, or what the buffer above it has: every change passes here.
-// Any number of goroutines may call it.
+// A row here has the value of Pebble or of the buffer above it, because every change passes here.
+// All methods are safe for concurrent use.
 type rows struct {
 	mu     sync.Mutex
 	shared *Shared
 	table  rowTable
 	// stores are those of which rows were kept.
 	stores map[state.StoreID]struct{}
-	// changes goes up, and changing is set, while something else than this is about to have another
-	// value. What was read meanwhile may be either, and is not kept.
+	// changes goes up, and changing is set, while a value outside of rows is about to change. A
+	// value that was read meanwhile may be old or new, and is not kept.
 	changes  uint64
 	changing bool
 	// hits and kept count since the first segment was reclaimed, after which judge looks at them
@@ -113,9 +112,9 @@ func (r *rows) fit() {
 	r.account()
 }
 
-// judge says, once all of the memory was used, whether it was worth it. A part of the memory finds
-// so much less of keys that are all alike, so of it as much less is expected: few hot keys get all
-// of it back, and so do many that all of it has room for.
+// judge decides, once all of the memory was used, whether it was worth it. With a part of the
+// memory, keys that are all alike are found proportionally less often, so proportionally less is
+// expected. Few hot keys get all of the memory back. So do many keys that fit into all of it.
 func (r *rows) judge() {
 	if r.table.reclaimed < r.table.live {
 		return
@@ -150,8 +149,7 @@ func (r *rows) begin() {
 	r.mu.Unlock()
 }
 
-// update gives those rows that are here their new values, and forgets all where a batch has a
-// range.
+// update gives rows that are kept their new values, and drops all rows if a batch has a range.
 func (r *rows) update(b *pebble.Batch) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -192,7 +190,7 @@ func (r *rows) end() {
 	r.mu.Unlock()
 }
 
-// clear forgets all.
+// clear drops all rows.
 func (r *rows) clear() {
 	r.mu.Lock()
 	r.forget()

@@ -13,17 +13,20 @@ const (
 	slotsMin = 64
 )
 
-// rowTable is a hash table of rows, by database key, in a bounded amount of memory. Rows lie in
-// segments one behind the other, 8 bytes before each of them, without pointers, so the garbage
-// collector has nothing to do with them. When the memory is used up, the segment that was reclaimed
-// longest ago is reclaimed: those of its rows that somebody asked for since stay at its front,
-// three quarters of it at most, the others are forgotten, and what comes goes behind them. So all
-// of the memory is for rows, other than with two generations, of which each has what the other one
-// has too: how many rows there is room for decides what a lookup costs, a hash table or a search in
-// each level.
+// rowTable is a hash table of rows, by database key, in a bounded amount of memory. Rows lie one
+// behind the other in segments, with 8 bytes before each and without pointers, so the garbage
+// collector has no work.
 //
-// Segments come from where Pebble takes its blocks (newSegment), so that they have room where
-// blocks had to go for them, and have to be given back with clear.
+// When the memory is used up, the segment that was reclaimed longest ago is reclaimed. Its rows
+// that were read since then stay at its front, at most three quarters of it. The others are
+// evicted, and new rows go behind.
+//
+// So all of the memory holds different rows; with two generations, both would have the same rows.
+// The number of rows that fit decides the cost of a lookup: a hash table, or a search in each
+// level.
+//
+// Segments come from the allocator that Pebble uses for blocks (newSegment), so that evicted blocks
+// make room for them. They have to be freed with clear.
 //
 // The zero value is an empty table without memory. It is not safe for concurrent use.
 type rowTable struct {
@@ -44,8 +47,8 @@ type segment struct {
 	used int
 }
 
-// rowSlot says where a row is: at is its place in units of 8 bytes, counted through all segments,
-// plus one, and 0 in an empty slot. tag is half of the hash of its key.
+// rowSlot has the place of a row. at is its place in units of 8 bytes, counted through all
+// segments, plus one; it is 0 in an empty slot. tag is half of the hash of its key.
 type rowSlot struct{ tag, at uint32 }
 
 // Each row begins with the lengths of its key, of its value and of the room for its value, two
@@ -53,7 +56,7 @@ type rowSlot struct{ tag, at uint32 }
 const (
 	rowHeader = 8
 
-	rowAsked   = 1 // somebody has looked it up since its segment was reclaimed
+	rowAsked   = 1 // it was read since its segment was reclaimed
 	rowDeleted = 2 // it is known that there is no such row
 )
 
@@ -238,9 +241,9 @@ func (t *rowTable) nextSegment(limit int64) {
 	t.reclaimed++
 }
 
-// shrink gives a segment back with all of its rows if the table holds more than the limit, which
-// may have become less. It is a step, since others wait meanwhile: one of tens of microseconds, or
-// some milliseconds when there are slots for more than three times the rows.
+// shrink frees a segment with all of its rows if the table exceeds the limit, which may have become
+// smaller. It takes one small step, because other goroutines wait meanwhile: tens of microseconds,
+// or some milliseconds if there are slots for more than three times the rows.
 func (t *rowTable) shrink(limit int64) {
 	if t.held() <= limit || t.live <= 1 {
 		return

@@ -137,9 +137,8 @@ func TestRowTable(t *testing.T) {
 	}
 }
 
-// TestRowTableUsesItsMemory: as long as rows fit, with what each of them takes beside its bytes,
-// they all stay; when there are more, those that are asked for do, and of those that nobody prefers
-// as many as there is room for.
+// TestRowTableUsesItsMemory: rows stay as long as they fit, with their overhead. If there are more,
+// rows that are read stay, and as many of the others as fit.
 func TestRowTableUsesItsMemory(t *testing.T) {
 	if RaceDetector {
 		t.Skip("looks up hundreds of thousands of rows, in one goroutine")

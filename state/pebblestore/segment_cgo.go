@@ -7,8 +7,9 @@ import "C"
 
 import "unsafe"
 
-// newSegment returns memory for rows, with anything in it, until freeSegment is called. With cgo Pebble takes blocks from C's allocator, which
-// keeps most of what is given back: rows that were Go's would be beside that, and with them what Go's heap may grow by on their account.
+// newSegment returns memory for rows, with any content, until freeSegment is called. With cgo
+// Pebble takes blocks from C's allocator, which keeps most of the freed memory. Go memory for rows
+// would come in addition, and Go's heap would grow with it.
 func newSegment() []byte { return unsafe.Slice((*byte)(C.malloc(segmentBytes)), segmentBytes) }
 
 func freeSegment(data []byte) { C.free(unsafe.Pointer(unsafe.SliceData(data))) }

@@ -11,8 +11,8 @@ import (
 )
 
 // spaceFactor times Options.FlushBytes have to be free before a database that met a full disk is
-// worth another try: backlogFactor of them may be in memory and go down first, and one is left for
-// a compaction to begin.
+// opened again. backlogFactor of them may be in memory and are written first; one is left for a
+// compaction to begin.
 const spaceFactor = backlogFactor + 1
 
 // spaceFile is what CheckSpace writes. It is there for a moment; a kill leaves it, and the next
@@ -37,11 +37,11 @@ func freeBytes(fs vfs.FS, dir string) (bytes uint64, ok bool) {
 	return usage.AvailBytes, err == nil
 }
 
-// CheckSpace reports whether a database with these options is worth opening again in dir after
-// state.ErrFull: nil if there is room for what it may hold in memory and a small file can be
-// written, synced and removed. The file is for what the number does not tell, such as quotas and
-// inodes. While there is no space, the error wraps state.ErrFull and names the directory and what
-// is free. dir exists; one call at a time for each directory.
+// CheckSpace reports whether a database with these options can be opened again in dir after
+// state.ErrFull. It returns nil if there is space for the data that may be in memory, and a small
+// file can be written, synced and removed. The file detects quotas and missing inodes. While there
+// is no space, the error wraps state.ErrFull and names the directory and the free space. dir must
+// exist. Only one call at a time is allowed for each directory.
 func CheckSpace(dir string, o Options) error {
 	o.setDefaults()
 	free, known := freeBytes(o.FS, dir)

@@ -15,8 +15,8 @@ import (
 	"github.com/onceward/onceward/state/statetest"
 )
 
-// TestFullDisk: a full disk stops the database with an error that says so, wherever it is met; what
-// was durable before is there again when there is space, and the rest can be applied anew.
+// TestFullDisk: a full disk stops the database with an error that says so, in every operation. All
+// durable data is there again when there is space, and the rest can be applied again.
 func TestFullDisk(t *testing.T) {
 	w := newWorkload(5)
 	fs := vfs.NewMem()
@@ -26,7 +26,7 @@ func TestFullDisk(t *testing.T) {
 	if db, err := pebblestore.Open("task", options); !errors.Is(err, state.ErrFull) {
 		t.Fatalf("a new database on a full disk: %v, %v", db, err)
 	}
-	// Whatever number of bytes there is: what was done with them is whole rounds.
+	// For every number of free bytes, the applied data is whole rounds.
 	at := 0
 	for free := int64(1 << 10); at < len(w.history.Rounds); free += 1 << 10 {
 		disk.SetFree(free)

@@ -12,15 +12,15 @@ const flushTurnMax = 2 * time.Second
 // flushTurns is how many databases of a process flush at the same time when none of them is in a
 // hurry.
 //
-// Tasks that are alike come to FlushBytes at the same moment. With all their flushes at once every
-// processor is taken for as long as they last, and each step of a round waits for one: with four
-// tasks at 10,000 records/s on two processors the 99th percentile of the latency of a ledger was 44
-// to 110 ms and is 25 to 35 with one after the other. More of them one at a time, with a rest
-// between two, or fewer commits made no difference to that.
+// Similar tasks reach FlushBytes at the same moment. If all of them flush at once, all processors
+// are busy, and each step of a round waits for one. With four tasks at 10,000 records/s on two
+// processors the 99th percentile of the latency of a ledger was 44 to 110 ms. It is 25 to 35 ms
+// when they flush one after the other. Smaller flushes one at a time, a pause between two, or fewer
+// commits did not change that.
 func flushTurns() int { return max(runtime.GOMAXPROCS(0)/2, 1) }
 
-// hurried reports whether the flush cannot wait for others: enough has come meanwhile, the process
-// needs the memory, or somebody may wait for this goroutine to look at the levels.
+// hurried reports whether the flush cannot wait for others: enough was applied meanwhile, the
+// process needs the memory, or a call may wait for this goroutine to check the levels.
 func (f *flusher) hurried() bool {
 	return f.backlog() >= f.bytes+f.bytes/2 || f.shared.pressed() || f.crowded.Load()
 }
@@ -41,7 +41,7 @@ func (d *database) takeTurn() (giveBack func(), ok bool) {
 			return func() { <-f.shared.turns }, true
 		case <-f.work: // there is more, or less memory, or a load
 		case <-d.fault.replaced:
-			d.renewSeekers()
+			d.renewIterators()
 		case <-longest.C:
 			return giveBack, true
 		case <-d.fault.failed:

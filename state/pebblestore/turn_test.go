@@ -11,9 +11,9 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// TestFlushesTakeTurns: databases that have enough at the same moment flush one after the other,
-// unless they are in a hurry: when half as much again has come, when the process needs the memory,
-// or when they have waited for long.
+// TestFlushesTakeTurns: databases that reach the limit at the same moment flush one after the
+// other. A flush does not wait if half as much again was applied, if the process needs the memory,
+// or if it has waited for long.
 func TestFlushesTakeTurns(t *testing.T) {
 	const flushAt = 40 << 10
 	apply := func(t *testing.T, db *database, from int64, bytes int) int64 {
@@ -68,7 +68,7 @@ func TestFlushesTakeTurns(t *testing.T) {
 				c.then(t, second, disk, from)
 				time.Sleep(c.wait)
 				synctest.Wait()
-				// What comes while it flushes waits for the next one.
+				// Writes during a flush wait for the next one.
 				if n := second.flusher.backlog(); (n < flushAt) != c.flushes {
 					t.Errorf("%d bytes wait; flushed should be %t", n, c.flushes)
 				}
@@ -93,8 +93,8 @@ func TestFlushesTakeTurns(t *testing.T) {
 	}
 }
 
-// TestAWaitForATurnEnds with the close of the database, with a fault, and when somebody waits for
-// the levels to be looked at.
+// TestAWaitForATurnEnds with the close of the database, with a fault, and when a call waits for a
+// check of the levels.
 func TestAWaitForATurnEnds(t *testing.T) {
 	cases := map[string]struct {
 		end func(db *database) error
@@ -114,7 +114,7 @@ func TestAWaitForATurnEnds(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				shared := NewShared(16<<20, 0)
 				shared.turns = make(chan struct{}, 1)
-				shared.turns <- struct{}{} // of somebody who does not give it back
+				shared.turns <- struct{}{} // a turn that is never given back
 				db := openForTest(t, Options{FS: vfs.NewMem(), FlushBytes: 40 << 10, Shared: shared})
 				if err := applyBytes(db, 0, 50<<10); err != nil {
 					t.Fatal(err)

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// waits counts how often and how long somebody waited for room. There is one who waits at a time. A
-// wait counts while it lasts: that of a disk that has gone away lasts for as long as it is away.
+// waits counts the number and the time of waits for room. One call waits at a time. A wait counts
+// while it lasts: if a disk is gone, the time grows for as long as it is gone.
 type waits struct {
 	mu    sync.Mutex
 	count int64
 	total time.Duration
-	since time.Time // zero while nobody waits
+	since time.Time // zero while no call waits
 }
 
 func (w *waits) begin() {

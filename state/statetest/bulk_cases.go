@@ -54,7 +54,7 @@ func testRemove(t *testing.T, db state.Database) {
 	want.remove("windows", state.Range{})
 	step("balances", state.Range{}) // has nothing
 	mustHold(t, db, want)
-	// What comes later is not removed.
+	// Later writes are not removed.
 	mustApply(t, db, n, setTo("windows", "a", "again"))
 	n++
 	want.store("windows")["a"] = "again"

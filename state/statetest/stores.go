@@ -22,8 +22,8 @@ var StoreKinds = []state.Kind{
 }
 
 // RunStores checks the typed views over the databases that open makes: random programs against
-// plain maps, with savepoints, rounds that fail, rounds in flight, forgetting, views, reopening,
-// and restores from what is left of the changelog.
+// plain maps. They have savepoints, failing rounds, rounds in flight, removal of expired rows,
+// views, reopening, and restores from a compacted changelog.
 func RunStores(t *testing.T, open Opener) {
 	t.Helper()
 	for _, kind := range StoreKinds {
@@ -112,7 +112,7 @@ func (o StoreOp) String() string {
 // StoreProgram is a sequence of operations on one typed store of a task. As with Program, an
 // operation that makes no sense at its place does nothing.
 type StoreProgram struct {
-	// retention is that of the store, if its kind forgets.
+	// retention is the retention of the store, if its kind has one.
 	retention int64
 	ops       []StoreOp
 }

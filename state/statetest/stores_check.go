@@ -178,8 +178,8 @@ func (c *storeChecker) step(op StoreOp) error {
 	return c.compare()
 }
 
-// apply applies the oldest layer, after its records went to the changelog, and has the store
-// forget, which may be left out.
+// apply applies the oldest layer, after its records went to the changelog, and then calls Forget,
+// unless the program skips it.
 func (c *storeChecker) apply() error {
 	i := slices.IndexFunc(c.frozen, func(l storeLayer) bool { return !l.applied })
 	if i < 0 {
@@ -228,9 +228,9 @@ func (c *storeChecker) compareView() error {
 // begins.
 const minute = 60_000
 
-// restore makes the committed store anew: from the changelog as it was written, and from one that
-// was compacted to the last record of each key up to a cut, into an empty database and into one
-// that has stayed behind.
+// restore restores the committed store from the changelog as it was written, and from one that was
+// compacted to the last record of each key up to a cut. It restores into an empty database and into
+// one that is behind.
 func (c *storeChecker) restore(cut int) error {
 	if err := c.restored(nil, c.log, c.subject.compare); err != nil {
 		return fmt.Errorf("from the whole changelog: %w", err)

@@ -81,7 +81,7 @@ var (
 	merged = []state.Kind{state.WindowKind, state.SessionKind, state.SeriesKind}
 )
 
-// storeControls are made anew for each program.
+// storeControls are made for each program.
 var storeControls = []struct {
 	name  string
 	kinds []state.Kind

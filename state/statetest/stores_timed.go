@@ -12,8 +12,8 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// timedSubject is the window store and the session store. What can be seen of either goes by the
-// time at which a row ends, and for a window that is its start.
+// timedSubject is the window store and the session store. The end of a row decides whether it is
+// visible; for a window that is its start.
 type timedSubject struct {
 	// layout is the true one, whatever the view believes in.
 	layout state.Layout

@@ -78,7 +78,7 @@ const (
 // another key than its own. The value is the bytes of its own key, or null for the null key.
 const HeaderOwnKey = "onceward.inbox.key"
 
-// The limits of what a dead letter says of itself.
+// The limits of the headers of a dead letter.
 const (
 	// DeadLetterHeaderBytesMax bounds the keys and values of the headers that a dead letter has
 	// beside the record's own.

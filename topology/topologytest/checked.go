@@ -9,15 +9,15 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// TB is what a test has: *testing.T, *testing.B and *testing.F are one, and so are those of most
-// property testing packages.
+// TB is the part of *testing.T, *testing.B and *testing.F that a Test needs. Most property testing
+// packages have it too.
 type TB interface {
 	Helper()
 	Fatalf(format string, args ...any)
 }
 
-// Test is a [Driver] that belongs to a test: what goes wrong fails the test, so that its lines are
-// about records and nothing else. The methods of the Driver are there too, with their errors.
+// Test is a [Driver] that belongs to a test: an error fails the test, so that the lines of the test
+// are about records only. The methods of the Driver are there too, with their errors.
 type Test struct {
 	*Driver
 	tb TB
@@ -73,7 +73,7 @@ func (t *Test) Undo() {
 	}
 }
 
-// WantCount fails the test unless the node has counted the outcome so often.
+// WantCount fails the test unless the node has counted the outcome want times.
 func (t *Test) WantCount(node, outcomeName string, want int64) {
 	t.tb.Helper()
 	if got := t.Count(node, outcomeName); got != want {
@@ -82,9 +82,9 @@ func (t *Test) WantCount(node, outcomeName string, want int64) {
 	}
 }
 
-// WantDead fails the test unless the dead letters since the last time are of these nodes and
-// classes, in this order, written as "node: class". Without any it wants no dead letter. It returns
-// them.
+// WantDead fails the test unless the dead letters since the last call are of these nodes and
+// classes, in this order, written as "node: class". Without arguments it wants no dead letter. It
+// returns the dead letters.
 func (t *Test) WantDead(want ...string) []DeadLetter {
 	t.tb.Helper()
 	if t.topology.DeadLetterTopic() == "" && len(want) == 0 {
@@ -124,7 +124,7 @@ type Source[K, V any] struct {
 	topic topology.TopicOf[K, V]
 }
 
-// In returns the way into a source topic.
+// In returns the writer of a source topic.
 func In[K, V any](t *Test, topic topology.TopicOf[K, V]) Source[K, V] {
 	t.tb.Helper()
 	if err := t.readable(topic.Name()); err != nil {
@@ -142,8 +142,8 @@ func (s Source[K, V]) Pipe(key K, value V, opts ...PipeOption) {
 	}
 }
 
-// Stops writes a record that has to stop a task, and returns why it has stopped. The record stays
-// before the task.
+// Stops writes a record that has to stop a task, and returns the error that stopped it. The task
+// keeps the record to process it later.
 func (s Source[K, V]) Stops(key K, value V, opts ...PipeOption) error {
 	s.test.tb.Helper()
 	err := Pipe(s.test.Driver, s.topic, key, value, opts...)
@@ -159,7 +159,7 @@ type Sink[K, V any] struct {
 	topic topology.TopicOf[K, V]
 }
 
-// Out returns the way out of a topic, which may be a repartition topic by a TopicOf with its name
+// Out returns the reader of an output topic. For a repartition topic, pass a TopicOf with its name
 // on the cluster.
 func Out[K, V any](t *Test, topic topology.TopicOf[K, V]) Sink[K, V] {
 	t.tb.Helper()
@@ -169,8 +169,7 @@ func Out[K, V any](t *Test, topic topology.TopicOf[K, V]) Sink[K, V] {
 	return Sink[K, V]{t, topic}
 }
 
-// Read returns the records that were written since the last time, in the order in which they were
-// written.
+// Read returns the records that were written since the last call, in the order of writing.
 func (s Sink[K, V]) Read() []topology.Record[K, V] {
 	s.test.tb.Helper()
 	records, err := Output(s.test.Driver, s.topic)
@@ -189,8 +188,8 @@ type Pair[K, V any] struct {
 // KV returns a Pair.
 func KV[K, V any](key K, value V) Pair[K, V] { return Pair[K, V]{key, value} }
 
-// Want fails the test unless the keys and values that were written since the last time are these,
-// in this order. Without any it wants nothing to be written. It returns the records.
+// Want fails the test unless the keys and values that were written since the last call are these,
+// in this order. Without arguments it wants no record. It returns the records.
 func (s Sink[K, V]) Want(want ...Pair[K, V]) []topology.Record[K, V] {
 	s.test.tb.Helper()
 	records := s.Read()
@@ -209,10 +208,10 @@ func (s Sink[K, V]) Want(want ...Pair[K, V]) []topology.Record[K, V] {
 	return records
 }
 
-// open says what a failed check did not see.
+// open returns a note about uncommitted work, which a failed check did not see.
 func (t *Test) open() string {
 	if n := t.Uncommitted(); n > 0 {
-		return fmt.Sprintf("\n(%d units of work are not committed, and show nowhere)", n)
+		return fmt.Sprintf("\n(%d units of work are not committed and so not visible)", n)
 	}
 	return ""
 }

@@ -18,19 +18,19 @@ import (
 type Driver struct {
 	topology *topology.Topology
 	settings settings
-	// now is the clock. elapsed is how far it has moved by Advance and retries, and not by records.
+	// now is the clock. elapsed is how far Advance and retries have moved it; records do not count.
 	now     time.Time
 	elapsed time.Duration
 	topics  map[string]*topic
-	// tasks are sorted by subtopology and partition. Those in ready may have records before them;
-	// delayed are those that read delayed retry topics, and have more whenever the clock moves.
+	// tasks are sorted by subtopology and partition. Tasks in ready may have unread records. Tasks
+	// in delayed read delayed retry topics; they may have more records whenever the clock moves.
 	tasks   []*task
 	ready   ready
 	delayed []*task
 	counts  map[outcome]int64
 	// globals are the global tables, by their topics.
 	globals map[string]*globalTable
-	// round is what is not committed yet.
+	// round is the uncommitted work.
 	round round
 }
 
@@ -50,10 +50,10 @@ type settings struct {
 	mode            topology.Mode
 }
 
-// Partitions sets the number of partitions of all topics that are not internal. The default is 1.
+// Partitions sets the number of partitions of all topics except internal ones. The default is 1.
 func Partitions(n int32) Option { return func(s *settings) { s.partitions = n } }
 
-// TopicPartitions sets the number of partitions of one topic that is not internal.
+// TopicPartitions sets the number of partitions of one topic, not of an internal one.
 func TopicPartitions(topic string, n int32) Option {
 	return func(s *settings) { s.topicPartitions[topic] = n }
 }
@@ -67,10 +67,9 @@ func MaxMessageBytes(topic string, n int32) Option {
 // Compacted makes a topic, named as on the cluster, a compacted one, which refuses null keys.
 func Compacted(topic string) Option { return func(s *settings) { s.compacted[topic] = true } }
 
-// Clock sets the clock, which then moves with retries and [Driver.Advance] alone. Without this
-// option it starts on 2000-01-01, 00:00 UTC, and a record with a later timestamp moves it on, so
-// that no record is ahead of it; schedules of the wall clock do not take that for time that has
-// passed.
+// Clock sets the clock, which then moves with retries and [Driver.Advance] only. Without this
+// option it starts on 2000-01-01, 00:00 UTC, and a record with a later timestamp advances it to
+// that timestamp. Wall-clock schedules ignore advances by records.
 func Clock(t time.Time) Option { return func(s *settings) { s.start, s.ownClock = t, true } }
 
 // Mode runs the topology in a mode other than topology.Live.
@@ -160,10 +159,10 @@ func (d *Driver) addTasks(sub graph.Subtopology) error {
 	return nil
 }
 
-// Restart makes the graphs of all tasks anew, as a restart of the program does. Stores, topics and
-// positions stay, and so does stream time; what a handler keeps anywhere else is gone. A stopped
-// task runs again. Schedules of the wall clock begin anew. Nothing is lost: what is not committed
-// yet is committed, as by a program that is told to stop; see [Driver.Crash] for one that is not.
+// Restart makes new graphs of all tasks, as a restart of the program does. Stores, topics,
+// positions and stream time stay; handlers lose everything that they keep elsewhere. A stopped task
+// runs again. Wall-clock schedules start again. Restart first commits all work, as a program does
+// when it is told to stop. See [Driver.Crash] for a stop without a commit.
 func (d *Driver) Restart() error {
 	if err := d.commit(); err != nil {
 		return err
@@ -174,7 +173,7 @@ func (d *Driver) Restart() error {
 	return d.run()
 }
 
-// reopen makes the graphs anew.
+// reopen makes new graphs.
 func (d *Driver) reopen() error {
 	for _, tk := range d.tasks {
 		if err := tk.open(); err != nil {
@@ -188,10 +187,9 @@ func (d *Driver) reopen() error {
 // Now returns the driver's clock.
 func (d *Driver) Now() time.Time { return d.now }
 
-// Advance moves the clock on, and runs every punctuation by the wall clock at the time at which it
-// becomes due, with all that follows from it, as a runtime does that never stalls; so it does with
-// records that were parked or delayed. What retries have made due since the last time runs as well.
-// The error is that of [Pipe].
+// Advance moves the clock on. It runs every wall-clock punctuation at the time when it is due, with
+// all records that follow from it, as a runtime does that never stalls. It also runs parked and
+// delayed records, and the work that retries have made due. The error is that of [Pipe].
 func (d *Driver) Advance(by time.Duration) error {
 	end := d.elapsed + by
 	for {
@@ -219,7 +217,7 @@ func (d *Driver) pass(by time.Duration) {
 	d.wake()
 }
 
-// wake has the tasks looked at whose delayed records may be due by now.
+// wake marks the tasks as ready whose delayed records may be due.
 func (d *Driver) wake() {
 	for _, tk := range d.delayed {
 		d.ready.add(tk.index)
@@ -261,11 +259,11 @@ func (d *Driver) Counts() []graph.Tally {
 	return counts
 }
 
-// Store returns a store of the task of that partition, as it is now. Writing to it prepares a test.
-// [Driver.Crash] and [Driver.Abort] undo that too, unless it is committed.
+// Store returns a store of the task of that partition in its present state. A test may write to it
+// as preparation. [Driver.Crash] and [Driver.Abort] undo uncommitted writes.
 //
-// Of a global table partition 0 has all rows. Neither Crash nor Abort undoes them, because no
-// commit names them.
+// Partition 0 of a global table has all its rows. Neither Crash nor Abort undoes them, because no
+// commit contains them.
 func Store[S any](d *Driver, store topology.Store[S], partition int32) (opened S, err error) {
 	if rows := d.globalTable(store.Name()); rows != nil {
 		if partition != 0 {
@@ -289,11 +287,11 @@ func Store[S any](d *Driver, store topology.Store[S], partition int32) (opened S
 	return opened, fmt.Errorf("topologytest: the topology has no store %s", store.Name())
 }
 
-// stepsMax ends a topology that feeds itself for ever through a topic. It is far more than a test
-// means to do.
+// stepsMax ends a topology that feeds itself for ever through a topic. It is far above the needs of
+// a test.
 const stepsMax = 10_000_000
 
-// run lets all tasks work until nothing is left to do. A task that stops stays where it is, and the
+// run lets all tasks work until nothing is left to do. A stopped task keeps its position; the
 // others go on.
 func (d *Driver) run() error {
 	if err := d.work(); err != nil {
@@ -308,8 +306,8 @@ func (d *Driver) run() error {
 	return errors.Join(errs...)
 }
 
-// work does the work of run. It goes through the tasks in their order, each until it has nothing
-// before it, and again for as long as one of them has.
+// work does the work of run. It runs each task, in order, until the task has no unread records. It
+// repeats that while any task has some.
 func (d *Driver) work() error {
 	d.wake()
 	steps := 0
@@ -318,7 +316,7 @@ func (d *Driver) work() error {
 			tk := d.tasks[i]
 			for tk.step() {
 				if steps++; steps > stepsMax {
-					return fmt.Errorf("topologytest: task %s: %d records have followed from one, with no end",
+					return fmt.Errorf("topologytest: task %s: one record has led to %d records, and there is no end",
 						tk.id, stepsMax)
 				}
 			}
@@ -328,7 +326,7 @@ func (d *Driver) work() error {
 	return nil
 }
 
-// deliver does what a verdict says, or keeps it for the commit where that is made by hand.
+// deliver follows a verdict. With CommitByHand it keeps outputs and counts for the commit.
 func (d *Driver) deliver(v *graph.Verdict) {
 	if d.settings.byHand {
 		d.round.outputs = append(d.round.outputs, v.Outputs...)

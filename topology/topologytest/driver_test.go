@@ -44,8 +44,8 @@ func total(
 	return emit(c, topology.WithValue(r, sum+r.Value))
 }
 
-// shop reads orders by customer, sends them through a repartition topic by the last letter of the
-// key, and adds them up.
+// shop reads orders by customer, sends them through a repartition topic by the last character of
+// the key, and sums them.
 func shop(tb testing.TB, opts ...topologytest.Option) *topologytest.Driver {
 	tb.Helper()
 	b := topology.NewBuilder("shop", topology.DeadLetters("dead"))

@@ -21,11 +21,10 @@ func newGlobalTable(info graph.StoreInfo) *globalTable {
 	return &globalTable{store: info.Name, row: info.FromSource.Reader(), rows: map[string][]byte{}}
 }
 
-// skipped is what a global table counts for a record that makes no row, under the name of its
-// store.
+// skipped is the outcome of a record that makes no row, counted under the name of the store.
 const skipped = "skipped"
 
-// take makes the row of a record. One that makes none is counted.
+// take makes the row of a record. It counts a record that makes none.
 func (t *globalTable) take(d *Driver, r *Raw) {
 	switch w, ok, err := t.row(r.Key, r.Value, r.Timestamp); {
 	case err != nil || !ok:
@@ -47,10 +46,10 @@ func (d *Driver) globalTable(store string) state.Bytes {
 	return nil
 }
 
-// globalRows are the rows of a global table, to be read.
+// globalRows are the rows of a global table, read-only.
 type globalRows struct{ rows map[string][]byte }
 
-var errReadOnly = errors.New("a global table has what is written to its topic, and nothing else")
+var errReadOnly = errors.New("a global table is read-only: write to its topic")
 
 func (g globalRows) Get(key []byte) ([]byte, bool, error) {
 	value, ok := g.rows[string(key)]

@@ -26,8 +26,8 @@ func Header(key, value string) PipeOption {
 func ToPartition(n int32) PipeOption { return func(r *Raw) { r.Partition = n } }
 
 // Pipe writes a record to a source topic or the topic of a global table, and runs the topology
-// until nothing is left to do. The error says that the record could not be encoded, or which tasks
-// are stopped with records before them; then it wraps a [*topology.Failure].
+// until nothing is left to do. It returns an error if the record cannot be encoded. It also returns
+// one that names the stopped tasks with unread records; that error wraps a [*topology.Failure].
 func Pipe[K, V any](d *Driver, t topology.TopicOf[K, V], key K, value V, opts ...PipeOption) error {
 	k, v, err := t.Encode(key, value)
 	if err != nil {
@@ -36,8 +36,8 @@ func Pipe[K, V any](d *Driver, t topology.TopicOf[K, V], key K, value V, opts ..
 	return d.PipeRaw(t.Name(), k, v, opts...)
 }
 
-// PipeRaw is [Pipe] for a key and a value that are encoded already, or are not valid at all. A nil
-// one is null.
+// PipeRaw is [Pipe] for a key and a value that are already encoded, or not valid at all. A nil one
+// is null.
 func (d *Driver) PipeRaw(name string, key, value []byte, opts ...PipeOption) error {
 	if err := d.readable(name); err != nil {
 		return err
@@ -68,7 +68,7 @@ func (d *Driver) PipeRaw(name string, key, value []byte, opts ...PipeOption) err
 	return d.run()
 }
 
-// readable says what is wrong with a topic to pipe to.
+// readable returns why no record can be piped to a topic.
 func (d *Driver) readable(name string) error {
 	if t, ok := d.topics[name]; d.globals[name] == nil && (!ok || t.partitions[0].reader == nil) {
 		return fmt.Errorf("topologytest: pipe to %s: the topology does not read it; it reads %s", name,
@@ -91,8 +91,8 @@ func (d *Driver) sources() []string {
 	return names
 }
 
-// Output returns the records that were written to a topic since the last time, in the order in
-// which they were written. They have no [topology.Record.Source].
+// Output returns the records that were written to a topic since the last call, in the order of
+// writing. They have no [topology.Record.Source].
 func Output[K, V any](d *Driver, t topology.TopicOf[K, V]) ([]topology.Record[K, V], error) {
 	raw, err := d.OutputRaw(t.Name())
 	if err != nil {
@@ -118,13 +118,13 @@ func (d *Driver) OutputRaw(name string) ([]Raw, error) {
 	return t.drain(), nil
 }
 
-// DeadLetter is a dead letter with what its headers say.
+// DeadLetter is a dead letter with its parsed headers.
 type DeadLetter struct {
 	Raw
 	Info graph.DeadLetterInfo
 }
 
-// DeadLetters returns the dead letters that were written since the last time.
+// DeadLetters returns the dead letters that were written since the last call.
 func (d *Driver) DeadLetters() ([]DeadLetter, error) {
 	name := d.topology.DeadLetterTopic()
 	if name == "" {

@@ -45,8 +45,8 @@ func ticking(
 			return store.Put("orders", n+1)
 		}, nil
 	})
-	// What is emitted goes through another subtopology, so that a punctuation sets more than its
-	// own task to work.
+	// The output goes through another subtopology, so that a punctuation makes work for another
+	// task.
 	topology.RepartitionWith(out.Stream(), "on", schemas.String(), schemas.Int64()).Into(totals)
 	built, err := b.Build()
 	if err != nil {
@@ -121,7 +121,7 @@ func TestWallClockFiresWithAdvance(t *testing.T) {
 	if err := d.Restart(); err != nil {
 		t.Fatal(err)
 	}
-	advance(t, d, 9*time.Second) // a restart begins anew
+	advance(t, d, 9*time.Second) // a restart starts the interval again
 	wantOutput(t, d, "")
 	advance(t, d, time.Second)
 	wantOutput(t, d, "ten 12:00:55=1")

@@ -8,37 +8,35 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// CommitByHand leaves it to the test when the transactions end: nothing is committed but by
-// [Driver.Commit] and [Driver.Restart], and [Driver.Crash] and [Driver.Abort] undo what was done
-// since. What is not committed shows nowhere but in the stores: not in outputs, dead letters and
-// counts, and not in the topics between subtopologies, whose tasks go on behind the commit, so that
-// a record takes one commit for each subtopology that it goes through.
+// CommitByHand lets the test end the transactions. Only [Driver.Commit] and [Driver.Restart]
+// commit; [Driver.Crash] and [Driver.Abort] undo the work since the last commit.
 //
-// A unit of work that is tried again in place commits what was done before it, whatever the test
-// says. A runtime does not wait inside a transaction, and keeps in the commit how often the record
-// was tried.
+// Uncommitted work is visible only in stores, and not in outputs, dead letters and counts. It is
+// not visible in the topics between subtopologies either. So a record needs one commit for each
+// subtopology that it goes through.
+//
+// A unit of work that is tried again in place commits the work before it. A runtime does the same:
+// it does not wait inside a transaction, and it commits the number of attempts.
 //
 // Without this option each unit of work is committed at once.
 func CommitByHand() Option { return func(s *settings) { s.byHand = true } }
 
-// round is what was done since the last commit, where that is made by hand, as far as it is not in
-// tasks.
+// round is the work since the last commit that is not in tasks, with CommitByHand.
 type round struct {
-	// units are in the order in which they were done.
+	// units are in the order of processing.
 	units   []unit
 	outputs []graph.Output
 	counts  []graph.Tally
 }
 
-// unit is a piece of work that was done: the record of an input that came next, or a punctuation if
-// input is nil.
+// unit is a processed unit of work: the next record of an input, or a punctuation if input is nil.
 type unit struct {
 	task        *task
 	input       *partition
 	punctuation topology.Punctuation
 }
 
-// retry says of a record how often it was tried, and since when it fails. Its input is nil for a
+// retry is how often a record was tried, and since when it fails. Its input is nil for a
 // punctuation.
 type retry struct {
 	input        *partition
@@ -47,17 +45,17 @@ type retry struct {
 	firstFailure time.Time
 }
 
-// kept is what of a task a crash does not touch.
+// kept is the part of a task that a crash does not undo.
 type kept struct {
 	streamTime int64
 	retry      retry
 	parked     []graph.Parked
 }
 
-// Commit ends the transaction of [CommitByHand] and begins the next one: all that was done since
-// the last commit is readable now, and no crash undoes it. It is one transaction for all tasks.
-// Then tasks process what they could not read before, which is a part of the next one; the error is
-// that of [Pipe]. To commit all that follows from what was piped:
+// Commit ends the transaction of [CommitByHand] and begins the next one: all work since the last
+// commit becomes readable, and no crash undoes it. It is one transaction for all tasks. Then tasks
+// process the records that they could not read before, as a part of the next transaction. The error
+// is that of [Pipe]. To commit everything that follows from a record:
 //
 //	for d.Uncommitted() > 0 {
 //		if err := d.Commit(); err != nil {
@@ -74,25 +72,23 @@ func (d *Driver) Commit() error {
 	return d.run()
 }
 
-// Uncommitted returns how many units of work were done since the last commit: records, and
-// punctuations by the wall clock that have left something. It is 0 without [CommitByHand].
+// Uncommitted returns the number of units of work since the last commit: records, and wall-clock
+// punctuations that have changed or written something. It is 0 without [CommitByHand].
 func (d *Driver) Uncommitted() int { return len(d.round.units) }
 
-// Crash ends the program without a warning and starts it again. All that was done since the last
-// commit is gone: what was written to stores, outputs, dead letters and counts, the positions in
-// the topics and the stream time. New graphs are made, as by [Driver.Restart], so that a stopped
-// task runs again and schedules of the wall clock begin anew: their firings that are undone do not
-// come again. What was piped is still there.
+// Crash ends the program without a warning and starts it again. It undoes all work since the last
+// commit: store writes, outputs, dead letters, counts, positions in topics and stream time. It
+// makes new graphs, as [Driver.Restart] does. So a stopped task runs again and wall-clock schedules
+// start again; firings that were undone are not repeated. Piped records stay in their topics.
 //
-// The records that were processed since the last commit are processed again before the call
-// returns, all of them in the order in which they were, so that the outputs come again as they
-// were; a runtime keeps that order for each topic and partition. Then come records that are parked
-// or delayed and due. A record that had failed before the last commit goes on counting attempts
-// there.
+// Before the call returns, the records since the last commit are processed again in the same order,
+// so that they have the same outputs. (A runtime keeps that order for each topic and partition.)
+// Then parked and delayed records come that are due. A record that had failed before the last
+// commit continues with its number of attempts.
 //
-// The clock does not go back. Nor do Go variables outside of what the graphs have made, which shows
-// a handler that keeps an effect in one. The error is that of [Pipe]. Without [CommitByHand] it is
-// one that says that nothing can be undone.
+// The clock does not go back. Nor do Go variables outside of the graphs, which reveals a handler
+// that keeps an effect in one. The error is that of [Pipe]. Without [CommitByHand] Crash returns an
+// error, because nothing can be undone.
 func (d *Driver) Crash() error {
 	if err := d.mustBeByHand("Crash"); err != nil {
 		return err
@@ -112,15 +108,14 @@ func (d *Driver) Crash() error {
 	return d.Advance(0)
 }
 
-// Abort undoes what was done since the last commit, as Crash does, in a program that goes on: the
-// cluster has not taken its transaction. The graphs stay, and with them what their handlers keep in
-// Go variables, which shows one that keeps an effect there. All that was undone is done again
-// before the call returns, in the same order, punctuations by the wall clock included, which get
-// the time that they got before. A stopped task stays stopped. A record that has failed on the way
-// begins to count attempts anew.
+// Abort undoes the work since the last commit, as Crash does, and the program goes on: the cluster
+// has aborted its transaction. The graphs stay, with the Go variables of their handlers. That
+// reveals a handler that keeps an effect in one. Before the call returns, all undone work is done
+// again in the same order. Wall-clock punctuations get the same times again. A stopped task stays
+// stopped. A record that failed since the last commit counts its attempts from the beginning.
 //
-// The error is that of [Pipe]. Without [CommitByHand] it is one that says that nothing can be
-// undone.
+// The error is that of [Pipe]. Without [CommitByHand] Abort returns an error, because nothing can
+// be undone.
 func (d *Driver) Abort() error {
 	if err := d.mustBeByHand("Abort"); err != nil {
 		return err
@@ -142,7 +137,7 @@ func (d *Driver) mustBeByHand(what string) error {
 	return fmt.Errorf("topologytest: %s: each unit of work is committed at once without the option CommitByHand", what)
 }
 
-// commit makes what was done a part of what a crash leaves.
+// commit makes the work so far permanent: no crash undoes it.
 func (d *Driver) commit() error {
 	for _, tk := range d.tasks {
 		if err := tk.commit(); err != nil {
@@ -158,7 +153,7 @@ func (d *Driver) commit() error {
 	return nil
 }
 
-// undo takes everything back to the last commit, and returns what was done since.
+// undo reverts everything to the last commit, and returns the units since then.
 func (d *Driver) undo() (done []unit) {
 	done = d.round.units
 	d.round = round{}
@@ -169,8 +164,8 @@ func (d *Driver) undo() (done []unit) {
 	return done
 }
 
-// again does the unit again, unless its task is stopped. The record is the first one of its input,
-// because what came before it is done.
+// again processes the unit again, unless its task is stopped. The record is the first one of its
+// input, because all records before it are processed.
 func (u *unit) again() {
 	switch {
 	case u.task.stopped != nil:
@@ -181,15 +176,15 @@ func (u *unit) again() {
 	}
 }
 
-// keep notes where the task is at a commit.
+// keep notes the state of the task at a commit.
 func (t *task) keep() {
 	for _, in := range t.inputs {
-		in.forget()
+		in.drop()
 	}
 	t.kept = kept{streamTime: t.streamTime, retry: t.retry, parked: t.graph.Parked()}
 }
 
-// undo takes the task back to the last commit.
+// undo reverts the task to the last commit.
 func (t *task) undo() {
 	t.state.Drop()
 	for _, in := range t.inputs {
@@ -198,8 +193,7 @@ func (t *task) undo() {
 	t.streamTime = t.kept.streamTime
 }
 
-// triedBefore says how often the first record of an input was tried before, as far as that is
-// known.
+// triedBefore returns the known number of earlier attempts of the first record of an input.
 func (t *task) triedBefore(p *partition) retry {
 	if t.retry.input == p && t.retry.offset == p.position {
 		return t.retry
@@ -207,7 +201,7 @@ func (t *task) triedBefore(p *partition) retry {
 	return retry{input: p, offset: p.position}
 }
 
-// keepAttempts commits, where that is made by hand, before the pause after a failed attempt.
+// keepAttempts commits before the pause after a failed attempt, with CommitByHand.
 func (t *task) keepAttempts(r retry) error {
 	if !t.driver.settings.byHand {
 		return nil

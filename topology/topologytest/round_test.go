@@ -32,8 +32,8 @@ func commitAll(tb testing.TB, d *topologytest.Driver) {
 	}
 }
 
-// letters describes the dead letters since the last time, sorted.
-func letters(tb testing.TB, d *topologytest.Driver) string {
+// describeDead describes the dead letters since the last call, sorted.
+func describeDead(tb testing.TB, d *topologytest.Driver) string {
 	tb.Helper()
 	all, err := d.DeadLetters()
 	if err != nil {
@@ -64,11 +64,11 @@ func TestCommitByHand(t *testing.T) {
 	if raw, err := d.OutputRaw("shop-letters-repartition"); err != nil || len(raw) != 0 {
 		t.Errorf("the repartition topic has %v, %v", raw, err)
 	}
-	if got := letters(t, d) + fmt.Sprint(d.Counts()); got != "[]" {
+	if got := describeDead(t, d) + fmt.Sprint(d.Counts()); got != "[]" {
 		t.Errorf("before the commit there is %s", got)
 	}
 	must(t, d.Commit)
-	if got := letters(t, d) + fmt.Sprint(d.Counts()); got != "orders[0]@1 by-letter: validation after 1"+
+	if got := describeDead(t, d) + fmt.Sprint(d.Counts()); got != "orders[0]@1 by-letter: validation after 1"+
 		"[{by-letter dead-letter-validation 1}]" {
 		t.Errorf("behind the commit there is %s", got)
 	}
@@ -118,7 +118,7 @@ func TestUndone(t *testing.T) {
 			must(t, func() error { return store.Put("x", 1) })
 			for range 3 {
 				must(t, func() error { return undo(d) })
-				if got := letters(t, d) + fmt.Sprint(d.Counts(), d.Uncommitted()); got != "[] 3" {
+				if got := describeDead(t, d) + fmt.Sprint(d.Counts(), d.Uncommitted()); got != "[] 3" {
 					t.Fatalf("not committed is %s", got)
 				}
 				if sum, _, err := store.Get("a"); sum != 3 || err != nil {
@@ -131,14 +131,14 @@ func TestUndone(t *testing.T) {
 			wantOutput(t, d, "")
 			commitAll(t, d)
 			wantOutput(t, d, "a=3 b=4")
-			if got := letters(t, d) + fmt.Sprint(d.Counts()); got != "orders[0]@3 by-letter: validation after 1"+
+			if got := describeDead(t, d) + fmt.Sprint(d.Counts()); got != "orders[0]@3 by-letter: validation after 1"+
 				"[{by-letter dead-letter-validation 1}]" {
 				t.Errorf("there is %s", got)
 			}
 			must(t, func() error { return undo(d) })
 			commitAll(t, d)
 			wantOutput(t, d, "")
-			if got := fmt.Sprint(letters(t, d), d.Count("by-letter", "dead-letter-validation")); got != "1" {
+			if got := fmt.Sprint(describeDead(t, d), d.Count("by-letter", "dead-letter-validation")); got != "1" {
 				t.Errorf("what was committed comes again: %s", got)
 			}
 		})
@@ -170,8 +170,8 @@ func TestUndoneStreamTime(t *testing.T) {
 	}
 }
 
-// TestCrashSchedules: those of the wall clock begin anew, and a firing that is undone does not come
-// again.
+// TestCrashSchedules: a crash starts wall-clock schedules again, and an undone firing is not
+// repeated.
 func TestCrashSchedules(t *testing.T) {
 	d := ticking(t, quiet, topologytest.Clock(noon), topologytest.CommitByHand())
 	pipe(t, d, "a", 1)
@@ -233,8 +233,8 @@ func trying(t *testing.T, tried *[]int, opts ...topologytest.Option) *topologyte
 	return d
 }
 
-// TestUndoneAttempts: a retry in place commits what was done before, and how often the record was
-// tried; a crash goes on from there. An abort does not: the record was done, and begins anew.
+// TestUndoneAttempts: a retry in place commits the work before it and the number of attempts; a
+// crash continues from there. After an abort the attempts of an undone record start again.
 func TestUndoneAttempts(t *testing.T) {
 	var tried []int
 	d := trying(t, &tried, topologytest.CommitByHand(), topologytest.Clock(noon))
@@ -391,8 +391,8 @@ func TestUndoneAnywhere(t *testing.T) {
 				}
 			}
 			commitAll(t, d)
-			got := []string{output(t, d), letters(t, d), fmt.Sprint(d.Counts())}
-			want := []string{output(t, clean), letters(t, clean), fmt.Sprint(clean.Counts())}
+			got := []string{output(t, d), describeDead(t, d), fmt.Sprint(d.Counts())}
+			want := []string{output(t, clean), describeDead(t, clean), fmt.Sprint(clean.Counts())}
 			if !slices.Equal(got, want) {
 				t.Fatalf("%s, seed %d:\n%s\nwant:\n%s", name, seed, strings.Join(got, "\n"), strings.Join(want, "\n"))
 			}
@@ -434,8 +434,8 @@ func firsts(t *testing.T, outside, inGraph bool) *topologytest.Driver {
 }
 
 // TestKeptEffects is the negative control: a handler that keeps an effect in a Go variable loses
-// the record, with a crash if the variable is outside of what the graph has made, and with an abort
-// in any case. A restart in their place finds neither.
+// the record. A crash shows that if the variable is outside of the graph, an abort in any case. A
+// restart shows neither.
 func TestKeptEffects(t *testing.T) {
 	const whole, lost = "a=1 b=2", "b=2"
 	for name, c := range map[string]struct {

@@ -27,19 +27,18 @@ type task struct {
 	// uncommitted counts the units of work since the last commit, rounds the commits.
 	uncommitted int
 	rounds      int64
-	// opened is the driver's clock, and openedAt what the driver's elapsed was, when the graph was
-	// made.
+	// opened is the driver's clock when the graph was made, openedAt the driver's elapsed then.
 	opened   time.Time
 	openedAt time.Duration
 	stopped  error
-	// undone says that it was a punctuation that stopped the task.
+	// undone says that a punctuation stopped the task.
 	undone bool
 
-	// What follows is of use where commits are made by hand.
+	// The following fields are used with CommitByHand.
 
-	// retry is the record that is tried again, while it is.
+	// retry is the record that is being tried again.
 	retry retry
-	// kept is what of the task, beside its state and its inputs, is as it was at the last commit.
+	// kept is the part of the task at the last commit that is not in its state and its inputs.
 	kept kept
 }
 
@@ -69,13 +68,13 @@ func (t *task) open() error {
 	return nil
 }
 
-// roundUnits is how many units of work are committed to the database together: enough that the
-// commit costs little, and few enough that deleted rows, which scans pass by until then, do not
-// pile up.
+// roundUnits is how many units of work are committed to the database together. It is large enough
+// that the commit costs little. It is small enough that deleted rows do not pile up; scans have to
+// skip them until the commit.
 const roundUnits = 1024
 
-// commit makes what was written a part of the database, as a runtime does with a round, and lets
-// stores forget what they need no more. No read depends on when that is.
+// commit writes the overlay to the database, as a runtime does with a round, and lets stores expire
+// rows. The time of a commit changes no read.
 func (t *task) commit() error {
 	t.uncommitted = 0
 	if len(t.stores) == 0 {
@@ -105,8 +104,8 @@ func (t *task) commit() error {
 	return nil
 }
 
-// pending reports whether there is work: a record, a punctuation that is due, or one that stopped
-// the task.
+// pending reports whether there is work: a record, a punctuation that is due, or the punctuation
+// that stopped the task.
 func (t *task) pending() bool {
 	due, ok := t.nextDue()
 	return t.next() != nil || t.undone || ok && due <= t.driver.elapsed
@@ -129,7 +128,7 @@ func (t *task) next() *partition {
 	return oldest
 }
 
-// turn returns the time by which the first record of an input takes its turn among several inputs.
+// turn returns the time that orders the first record of an input among several inputs.
 func (t *task) turn(p *partition) int64 {
 	if p.turnOf != p.position {
 		p.turn, p.turnOf = t.graph.EventTime(t.input(p)), p.position
@@ -180,8 +179,8 @@ func (t *task) process(p *partition) bool {
 	return t.did(unit{task: t, input: p})
 }
 
-// did notes a unit of work that was done, and commits if it is time to. It returns false if that
-// has failed, which stops the task.
+// did notes a unit of work, and commits if it is time. It returns false if the commit has failed,
+// which stops the task.
 func (t *task) did(u unit) bool {
 	if t.driver.settings.byHand {
 		t.driver.round.units = append(t.driver.round.units, u)
@@ -194,15 +193,14 @@ func (t *task) did(u unit) bool {
 	return t.stopped == nil
 }
 
-// nextDue returns when the next punctuation by the wall clock is due, in the measure of the
-// driver's elapsed.
+// nextDue returns when the next wall-clock punctuation is due, as a value of the driver's elapsed.
 func (t *task) nextDue() (at time.Duration, ok bool) {
 	next, ok := t.graph.NextDue()
 	return t.openedAt + next.Sub(t.opened), ok
 }
 
-// nextAgain returns when the next record that was parked or delayed is due, in the measure of the
-// driver's elapsed.
+// nextAgain returns when the next parked or delayed record is due, as a value of the driver's
+// elapsed.
 func (t *task) nextAgain() (at time.Duration, ok bool) {
 	next, ok := t.graph.NextRelease()
 	for _, in := range t.inputs {
@@ -225,7 +223,7 @@ func (t *task) release() {
 
 // punctuate runs the punctuation that is due, if one is.
 func (t *task) punctuate() {
-	// What records have added to the clock is left out, so that a leap of theirs fires nothing.
+	// Advances of the clock by records do not count: a jump of a record's time must fire nothing.
 	p, ok := t.graph.Due(t.opened.Add(t.driver.elapsed - t.openedAt))
 	if !ok {
 		return
@@ -248,15 +246,15 @@ func (t *task) fire(p topology.Punctuation) bool {
 	case t.undone:
 		return false
 	case v.Action == graph.Accept && !v.Wrote && len(v.Outputs) == 0 && len(v.Counts) == 0:
-		return true // it has left nothing
+		return true // it has changed nothing
 	case v.Action == graph.Accept && v.Released != "":
 		t.streamTime = max(t.streamTime, v.EventTime)
 	}
 	return t.did(unit{task: t, punctuation: again})
 }
 
-// act runs a unit of work until its verdict is not Retry, does what the verdict says, and returns
-// it. What it holds is done with. How often the unit was tried before is in r.
+// act runs a unit of work until its verdict is not Retry, follows the verdict, and returns it. The
+// data of the returned verdict has been used. r has the number of earlier attempts.
 func (t *task) act(r retry, try func(attempt int, firstFailure time.Time) graph.Verdict) graph.Verdict {
 	v := try(r.attempts+1, r.firstFailure)
 	for v.Action == topology.Retry {

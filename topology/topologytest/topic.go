@@ -6,16 +6,15 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// Raw is a record as it stands in a topic: its partition, timestamp, key, value and headers, not
-// decoded.
+// Raw is an undecoded record of a topic: partition, timestamp, key, value and headers.
 type Raw = graph.Output
 
 // topic is a topic in memory.
 type topic struct {
 	name       string
 	partitions []partition
-	// produced is what was written and not drained, in the order of writing, whatever the
-	// partition.
+	// produced has the written records that were not drained, in the order of writing, of all
+	// partitions.
 	produced []Raw
 }
 
@@ -35,7 +34,7 @@ func (t *topic) append(r Raw) {
 	t.partitions[r.Partition].append(r)
 }
 
-// drain returns what was produced since the last time.
+// drain returns the records that were produced since the last call.
 func (t *topic) drain() []Raw {
 	produced := t.produced
 	t.produced = nil
@@ -46,20 +45,20 @@ func (t *topic) drain() []Raw {
 type partition struct {
 	topic  string
 	number int32
-	// reader is the task that reads it. Where there is none, nothing is queued.
+	// reader is the task that reads it. Without a reader nothing is queued.
 	reader *task
 	// delay is how long records wait after their timestamps, 0 for all but delayed retry topics.
 	delay time.Duration
-	// queue[head:] is what the task has not read. Before it is what it has read since the last
-	// commit, where it keeps that.
+	// queue[head:] is unread. With keeps, the records before head were read since the last commit.
 	queue []Raw
 	head  int
 	// position is the offset of the first record that the task has not read.
 	position int64
-	// keeps says that what was read stays until it is committed: it may have to be read again.
+	// keeps says that read records stay until they are committed, because they may have to be read
+	// again.
 	keeps bool
-	// turn is the time by which that record takes its turn, once it was asked for: turnOf is its
-	// offset then, -1 before.
+	// turn is the time that orders the first unread record, once it was asked for. turnOf is the
+	// offset of that record, -1 before.
 	turn, turnOf int64
 }
 
@@ -87,20 +86,20 @@ func (p *partition) advance() {
 	}
 }
 
-// forget drops what was read.
-func (p *partition) forget() {
+// drop removes the records that were read.
+func (p *partition) drop() {
 	unread := copy(p.queue, p.queue[p.head:])
 	clear(p.queue[unread:])
 	p.queue, p.head = p.queue[:unread], 0
 }
 
-// rewind moves back to the first record that was read since forget.
+// rewind moves back to the first record that was read since the last drop.
 func (p *partition) rewind() {
 	p.position -= int64(p.head)
 	p.head, p.turnOf = 0, -1
 }
 
-// dueAt is when the first record may be read, the zero time if it need not wait.
+// dueAt is when the first record may be read, the zero time if at once.
 func (p *partition) dueAt() time.Time {
 	if p.delay == 0 {
 		return time.Time{}

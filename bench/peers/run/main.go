@@ -2,9 +2,9 @@
 //
 //	go run ./bench/peers/run -brokers 127.0.0.1:9092 -out bench
 //
-// Package peers says how. It creates topics and groups of its own, and deletes them. With -parts it
-// measures these anew, and keeps the others of the report that is there. With -sweep it looks for
-// the settings of Kafka Streams instead, and writes them to a file.
+// See package peers. The command creates its own topics and groups, and deletes them. With -parts
+// it measures the named parts again, and keeps the others of the existing report. With -sweep it
+// searches settings of Kafka Streams instead, and writes them to a file.
 package main
 
 import (
@@ -83,13 +83,13 @@ func run(ctx context.Context) (err error) {
 	return err
 }
 
-// parse reads the flags. What is not said is as in the whole measurement.
+// parse reads the flags. Without flags it measures everything.
 func parse() (cfg peers.Config, o options, err error) {
 	cfg = peers.Thorough()
 	brokers := flag.String("brokers", "", "host:port,... of a running cluster (required)")
 	flag.IntVar(&cfg.BrokerPID, "broker-pid", 0, "process of the only broker, on this machine, for its processor time")
-	parts := flag.String("parts", "", "which of the workloads pass, count, ledger, repartition and flights, of latency, recovery, restore and scaling "+
-		"(default: all, the flights with -flights); the report keeps the others of the one that is there; a sweep is of workloads")
+	parts := flag.String("parts", "", "parts to measure: the workloads pass, count, ledger, repartition and flights; latency, recovery, restore and scaling. "+
+		"The default is all, the flights with -flights. The report keeps the other parts. A sweep is of workloads")
 	flag.StringVar(&cfg.Revision, "revision", "", "which Onceward this is, for the report, such as a commit")
 	only := flag.String("only", "", "candidates, such as \"onceward,streams tuned\" (default: all)")
 	flag.Int64Var(&cfg.Records, "records", cfg.Records, "records of each input; a sweep takes a quarter of them")

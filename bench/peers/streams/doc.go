@@ -7,9 +7,9 @@
 //   - StreamsRestore has two key-value stores and restores them (package bench/restore).
 //   - StreamsWorkload runs one of the workloads of package bench/workload (package bench/peers).
 //
-// Each writes a line of JSON to its output once it is running, and ends in order when its input
-// does, as package bench/measure has it. What it is told of Kafka Streams is a file of properties,
-// so that every setting has the name that its documentation uses.
+// Each writes a line of JSON to its output once it is running, and ends cleanly when its input
+// does, as package bench/measure requires. Its settings for Kafka Streams are a file of properties,
+// so that every setting has the name of its documentation.
 //
 // # Concurrency
 //

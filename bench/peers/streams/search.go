@@ -46,14 +46,14 @@ type Search struct {
 	Tunings []Tuning
 	// Heaps are in descending order. Tunings are compared with the first one.
 	Heaps []string
-	// Runs is how often each setting is tried, and HeapRuns how often each heap, the first one for
-	// the fastest setting again: the rate that has won is the luckiest of all, and no measure of
-	// what a heap costs. 0 is Runs.
+	// Runs is how often each setting is tried. HeapRuns is how often each heap is tried, including
+	// the first one for the fastest setting again: the winning rate is the luckiest of all, and no
+	// measure of the cost of a heap. 0 is Runs.
 	Runs, HeapRuns int
 	// Run tries a setting and returns records per second.
 	Run func(ctx context.Context, tuning Tuning, heap string) (rate float64, err error)
-	// Dir is where Run has its files. What is kept of a failure is for others too, and has a dot in
-	// its place.
+	// Dir is the directory of Run's files. The kept part of a failure is shown to others, and has a
+	// dot in its place.
 	Dir string
 	// Failed is told of a setting that did not get through, which is no failure of the search.
 	Failed func(err error)

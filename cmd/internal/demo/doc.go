@@ -1,6 +1,6 @@
-// Package demo is the payment capture drill: it generates events with everything that goes wrong in
-// life, runs a pipeline over them in a process of its own, kills that process again and again while
-// its transactions are open, and compares what came out with a recomputation from the generated
+// Package demo is the payment capture drill. It generates events with all kinds of faults, and runs
+// a pipeline over them in another process. It kills that process again and again while its
+// transactions are open. Then it compares the output with a recomputation from the generated
 // events.
 //
 // The recomputation ([recount]) shares no code with the pipeline: it knows the events as the

@@ -110,14 +110,14 @@ func (d *drill) strike(ctx context.Context) (string, error) {
 	return open[0], nil
 }
 
-// beside is how many times a kill is to fall into a restore while other tasks have a transaction
-// open, before one into a restore alone will do: how long a restore goes on beside running tasks is
-// up to the machine.
+// beside is how many kills shall fall into a restore while other tasks have a transaction open.
+// After that many tries a kill during a restore alone is enough: the machine decides how long a
+// restore runs beside working tasks.
 const beside = 3
 
-// killRestore stops the pipeline in order, takes the state of one task away, as a lost disk does,
-// starts it again, and kills it while that task is being restored in full, if it can be while
-// others already have a transaction open.
+// killRestore stops the pipeline cleanly, deletes the state of one task, as a lost disk does, and
+// starts the pipeline again. It kills the pipeline during the full restore of that task, if
+// possible while other tasks have a transaction open.
 func (d *drill) killRestore(ctx context.Context) error {
 	for try := range 20 {
 		if err := d.start(ctx); err != nil {
@@ -175,9 +175,9 @@ func (d *drill) stop(ctx context.Context) error {
 	return d.pipeline.stop(ctx)
 }
 
-// waitRestore waits until a task is being restored, as the pipeline itself says, and, if that is
-// asked for, a transaction of this life is open at the same time: producers are initialised before
-// any task is restored, so no older one is left. It returns no task when all of them run.
+// waitRestore waits until the pipeline reports that a task is being restored. With withOpen, a
+// transaction of this incarnation is open at the same time; producers are initialised before any
+// restore, so no older one is left. It returns no task when all tasks run.
 func (d *drill) waitRestore(ctx context.Context, withOpen bool) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, stepDeadline)
 	defer cancel()

@@ -6,10 +6,10 @@ import (
 	"github.com/onceward/onceward/bench/load"
 )
 
-// feed writes the events while the pipeline runs, and never far ahead of where the next kill is to
-// fall. With all of them in the topic from the start, every life of the pipeline commits what a
-// machine processes in a commit interval, a tenth of the input on a fast one, and the tries for a
-// kill that counts use the input up.
+// feed writes the events while the pipeline runs, and never far ahead of the next kill. If all
+// events were in the topic from the start, every incarnation of the pipeline would commit a large
+// part of the input, a tenth on a fast machine, in one commit interval. Tries for a kill that
+// counts would use up the input.
 type feed struct {
 	writer  *load.Writer
 	facts   []fact

@@ -32,7 +32,7 @@ func TestUnreadable(t *testing.T) {
 		if got := mistakes(f); got != c.want {
 			t.Errorf("%s: got %s\nwant %s", c.name, got, c.want)
 		}
-		// What was not read is missing, and reading it is no further mistake.
+		// A part that was not read is missing, and reading it is no further mistake.
 		root := f.Root().Mapping("a")
 		_ = root.Required("a").Text()
 		if got := mistakes(f); got != c.want {

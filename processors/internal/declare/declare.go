@@ -32,7 +32,7 @@ func (c *Common) SetKeys(codec any) error {
 	return nil
 }
 
-// OnError sets the reaction to errors of class. What is wrong with it is found by the topology.
+// OnError sets the reaction to errors of class. The topology checks it.
 func (c *Common) OnError(class topology.Class, policy topology.Policy) error {
 	c.reactions = append(c.reactions, reaction{class, policy})
 	return nil
@@ -106,8 +106,8 @@ func Readable[K, V any](rows state.KeyValue[K, V]) error {
 	return nil
 }
 
-// Use is what an option or its absence says of the use of a stream of a processor, for Build to
-// compare with the topology.
+// Use is what an option or its absence requires for the use of a stream of a processor, for Build
+// to compare with the topology.
 type Use struct {
 	// Stream is the name of the method that returns the stream.
 	Stream string

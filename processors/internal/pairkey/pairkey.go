@@ -1,5 +1,5 @@
-// Package pairkey makes one key of a store out of two parts, so that no key is the beginning of
-// another one, and keys are in the order of the first part and then of the second.
+// Package pairkey makes one key of a store from two parts. No key is a prefix of another one, and
+// keys are ordered by the first part and then by the second.
 //
 // The first part may be any bytes. Each byte 00 in it is written as 00 FF, and 00 01 ends it; the
 // second part follows as it is.
@@ -15,8 +15,8 @@ const (
 	end     = 0x01 // after zero: the end of the first part
 )
 
-// Seal makes b[from:] the first part of a key, in place as far as the room behind b goes. What the
-// caller appends to the result is the second part.
+// Seal makes b[from:] the first part of a key, in place if b has enough capacity. The caller
+// appends the second part to the result.
 func Seal(b []byte, from int) []byte {
 	if n := bytes.Count(b[from:], []byte{zero}); n > 0 {
 		read := len(b) - 1

@@ -195,9 +195,9 @@ func Above() int {
 	return line - 1
 }
 
-// WantSilence fails the test if the failure of a record quotes it: if the canary is in err, or in a
-// header of the dead letters other than that of the record itself, whose key is own. It also fails
-// unless there is a failure.
+// WantSilence fails the test if the failure of a record quotes it: if err contains the canary, or a
+// header of the dead letters does, except the record's own header with the key own. It also fails
+// if there is no failure.
 func WantSilence(tb testing.TB, err error, letters []topologytest.Raw, own, canary string) {
 	tb.Helper()
 	if err == nil && len(letters) == 0 {

@@ -1,13 +1,13 @@
-// Package pgapply has the effects that a handler has most often on tables, with an answer that says
-// what became of each: a row that follows the versions of its source, a contribution that counts
-// once, a state that moves as a machine allows.
+// Package pgapply has the most frequent effects of handlers on tables, each with an outcome: a row
+// that follows the versions of its source, a contribution that counts once, a state that changes as
+// a machine allows.
 //
 //	accounts, err := pgapply.NewVersions(pgapply.Table{Name: "accounts", Key: []string{"id"}, Columns: []string{"owner"}}, "version")
 //	...
 //	outcome, err := accounts.Put(ctx, tx, event.Version, event.Account, event.Owner)
 //
-// They are for the transaction of pgsink or pginbox, which sees to it that a record is handled
-// once. What they add is an order: the source can send a fact twice, late or not at all.
+// Use them in the transaction of pgsink or pginbox, which ensures that a record is handled once.
+// They add an order: the source can send a fact twice, late or not at all.
 //
 // # Contract
 //

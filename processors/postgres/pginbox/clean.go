@@ -27,10 +27,10 @@ const (
 ) SELECT count(*) FROM archived`
 )
 
-// Clean forgets marks whose retention is over, the oldest first and at most limit of them, in
-// transactions of at most 1000. It returns how many it has forgotten, also with an error; fewer
-// than limit says that nothing is left to do. Call it every now and then, from as many instances as
-// you like: none waits for another, or holds up a mark.
+// Clean deletes marks whose retention is over, the oldest first and at most limit marks, in
+// transactions of at most 1000. It returns the number of deleted marks, also with an error; a
+// number below limit means that no such mark is left. Call it from time to time, from any number of
+// instances: they do not wait for each other, and do not delay marks.
 func (b *Inbox) Clean(ctx context.Context, limit int) (forgotten int, err error) {
 	if limit < 1 {
 		return 0, fmt.Errorf("pginbox: %s: clean: %w", b.service, errors.New("the limit is 1 or more"))

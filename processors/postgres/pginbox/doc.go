@@ -41,7 +41,7 @@
 //   - Of any number of transactions that mark one id at the same time, one claims it. The others
 //     wait for its end: if it commits, they find a duplicate, and if it does not, one of them
 //     claims the id.
-//   - What was decided about an id stays, until the retention is over.
+//   - A decision about an id stays, until the retention is over.
 //
 // # The id, the payload and the business key
 //
@@ -59,14 +59,14 @@
 //
 // # Retention
 //
-// A mark is remembered for 180 days ([Retention]) from the start of its transaction, by the clock
-// of the server. [Inbox.Clean] forgets what is older, and with [Archive] moves it to
-// onceward.inbox_archive. Nothing is forgotten unless Clean is called.
+// A mark is kept for 180 days ([Retention]) from the start of its transaction, by the clock of the
+// server. [Inbox.Clean] deletes older marks; with [Archive] it moves them to
+// onceward.inbox_archive. Without Clean all marks stay.
 //
 // The retention has to be longer than the time after which a copy can still come: the retention of
-// the topic, and how old a dead letter or a backup can be that is sent again. [ReplayHorizon]
-// states that time, and New refuses a shorter retention. An event with a time ([Event.Time]) that
-// is older than the retention, and that is not known, is late and never claimed.
+// the topic, and the age of a dead letter or a backup that is sent again. [ReplayHorizon] states
+// that time, and New refuses a shorter retention. An event with a time ([Event.Time]) that is older
+// than the retention, and without a mark, is late and never claimed.
 //
 // # Failure
 //

@@ -48,8 +48,8 @@ func mark(t testing.TB, pool *pgxpool.Pool, b *pginbox.Inbox, e pginbox.Event) p
 	return outcome
 }
 
-// TestTryMark_M1: an id is claimed once by each service, and Exists knows it.
-func TestTryMark_M1(t *testing.T) {
+// TestTryMark: an id is claimed once by each service, and Exists knows it. Requirement M1.
+func TestTryMark(t *testing.T) {
 	db := pgtest.New(t)
 	billing := newInbox(t, db.Pool)
 	shipping, err := pginbox.New(db.Pool, "shipping")
@@ -77,8 +77,8 @@ func TestTryMark_M1(t *testing.T) {
 	}
 }
 
-// TestRollbackTakesTheMark_M1: a transaction that does not commit has marked nothing.
-func TestRollbackTakesTheMark_M1(t *testing.T) {
+// TestRollbackTakesTheMark: a transaction that does not commit has marked nothing. Requirement M1.
+func TestRollbackTakesTheMark(t *testing.T) {
 	db := pgtest.New(t)
 	b := newInbox(t, db.Pool)
 	failed := errors.New("the effect failed")
@@ -99,9 +99,9 @@ func TestRollbackTakesTheMark_M1(t *testing.T) {
 	}
 }
 
-// TestOutcomes_M1: payload hash and business key tell duplicates from conflicts, and what was
-// decided about an id stays.
-func TestOutcomes_M1(t *testing.T) {
+// TestOutcomes: payload hash and business key tell duplicates from conflicts, and what was decided
+// about an id stays. Requirement M1.
+func TestOutcomes(t *testing.T) {
 	db := pgtest.New(t)
 	registry := prometheus.NewRegistry()
 	b := newInbox(t, db.Pool, pginbox.Metrics(registry))
@@ -309,9 +309,9 @@ func TestLate(t *testing.T) {
 	}
 }
 
-// TestClean_M1: marks go when their retention is over, the oldest first, in bounded numbers, those
-// of one service only.
-func TestClean_M1(t *testing.T) {
+// TestClean: marks go when their retention is over, the oldest first, in bounded numbers, those of
+// one service only. Requirement M1.
+func TestClean(t *testing.T) {
 	for _, archive := range []bool{false, true} {
 		t.Run(fmt.Sprint("archive ", archive), func(t *testing.T) {
 			db := pgtest.New(t)

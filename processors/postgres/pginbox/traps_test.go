@@ -181,9 +181,9 @@ func TestTrapDedupeInMemory(t *testing.T) {
 	s.expect("inbox", 10)
 }
 
-// TestTrapRetentionBelowHorizon: an event that comes again after its mark was forgotten has its
-// effect again. An inbox that is told the horizon refuses the retention, and one that is told the
-// time of the event calls it late.
+// TestTrapRetentionBelowHorizon: an event that comes again after its mark was deleted has its
+// effect again. An inbox with a ReplayHorizon refuses such a retention, and one that knows the time
+// of the event calls it late.
 func TestTrapRetentionBelowHorizon(t *testing.T) {
 	const retention, horizon = time.Hour, 24 * time.Hour
 	s := newScene(t, pginbox.Retention(retention))

@@ -36,9 +36,9 @@ func once(o *Outbox, point string, f func() error) {
 	})
 }
 
-// TestAppendAndPublish_M4: what a committed transaction has appended becomes one record, and what a
-// rolled back one has becomes none.
-func TestAppendAndPublish_M4(t *testing.T) {
+// TestAppendAndPublish: what a committed transaction has appended becomes one record, and what a
+// rolled back one has becomes none. Requirement M4.
+func TestAppendAndPublish(t *testing.T) {
 	onStage(t, func(s *stage) {
 		o := s.outbox("relay", nil)
 		stop := s.start(o)
@@ -122,9 +122,9 @@ func TestOrderOfAggregates(t *testing.T) {
 	})
 }
 
-// TestOthersDoNotPass: a relay publishes no event behind one that another relay has not published
-// yet. The negative control does. Row of the failure matrix: out-of-order completion.
-func TestOthersDoNotPass(t *testing.T) {
+// TestRelayWaitsForEarlierEvents: a relay publishes no event behind one that another relay has not
+// published yet. The negative control does. Row of the failure matrix: out-of-order completion.
+func TestRelayWaitsForEarlierEvents(t *testing.T) {
 	for _, broken := range []bool{false, true} {
 		t.Run(fmt.Sprint("others pass ", broken), func(t *testing.T) {
 			onStage(t, func(s *stage) {

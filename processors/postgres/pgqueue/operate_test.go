@@ -25,9 +25,9 @@ func (s *stage) find(id string) Entry {
 	return all[0]
 }
 
-// TestOperators_M3: people list, show, requeue, quarantine and ignore entries, and what they do is
-// evidence.
-func TestOperators_M3(t *testing.T) {
+// TestOperators: people list, show, requeue, quarantine and ignore entries, and what they do is
+// evidence. Requirement M3.
+func TestOperators(t *testing.T) {
 	s := newStage(t)
 	q := s.queue("operator", nil)
 	ctx := t.Context()

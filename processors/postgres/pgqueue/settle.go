@@ -149,7 +149,7 @@ func (f failed) counts(try int) bool {
 	return !f.fatal && (f.blame == ofEntry || f.blame == ofConnection && try == 1)
 }
 
-// status returns what becomes of the entry.
+// status returns the new status of the entry.
 func (q *Queue) status(e *Entry, f failed, counts bool) Status {
 	lasting := f.class != topology.Transient && f.class != topology.Overload
 	if counts && (lasting || e.Attempts >= q.config.Attempts) {

@@ -15,10 +15,10 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// TestStore_M3: what arrives is received once, copies are duplicates, and another payload under the
-// id is a conflict in quarantine. Rows of the failure matrix: duplicate delivery; replay from
-// earliest.
-func TestStore_M3(t *testing.T) {
+// TestStore: what arrives is received once, copies are duplicates, and another payload under the id
+// is a conflict in quarantine. Rows of the failure matrix: duplicate delivery; replay from
+// earliest. Requirement M3.
+func TestStore(t *testing.T) {
 	s := newStage(t)
 	first := Event{ID: "a", Type: "paid", Subject: "order 1", Source: "payments 0 17", Payload: []byte("10"), Headers: []topology.Header{{Key: "k", Value: []byte("v")}}}
 	disputed := Event{ID: "a", Payload: []byte("11")}

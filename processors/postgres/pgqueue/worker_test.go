@@ -20,9 +20,9 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// TestDecisions_M3: what a handler decides and how it fails is the status of the entry, with
-// evidence. Row of the failure matrix: older version after newer.
-func TestDecisions_M3(t *testing.T) {
+// TestDecisions: what a handler decides and how it fails is the status of the entry, with evidence.
+// Row of the failure matrix: older version after newer. Requirement M3.
+func TestDecisions(t *testing.T) {
 	s := newStage(t)
 	q := s.queue("worker", func(c *Config) {
 		c.Attempts = 3

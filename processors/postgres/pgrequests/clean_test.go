@@ -21,9 +21,9 @@ func clean(t *testing.T, s *pgrequests.Store, want int) {
 	}
 }
 
-// TestRetention_M2: an answer is replayed during its time to live. Then a copy is refused, with or
-// without a clean-up, until the audit retention is over.
-func TestRetention_M2(t *testing.T) {
+// TestRetention: an answer is replayed during its time to live. Then a copy is refused, with or
+// without a clean-up, until the audit retention is over. Requirement M2.
+func TestRetention(t *testing.T) {
 	db := pgtest.New(t)
 	s := newStore(t, db.Pool, pgrequests.TimeToLive(ttl), pgrequests.AuditRetention(audit))
 	completed, failed, retried := request("completed", "10"), request("failed", "10"), request("retried", "10")
@@ -56,9 +56,9 @@ func TestRetention_M2(t *testing.T) {
 	}
 }
 
-// TestCleanKeeps_M2: what has no end stays: attempts at work, those that are unknown, and a retry
-// of a request that was new long ago.
-func TestCleanKeeps_M2(t *testing.T) {
+// TestCleanKeeps: what has no end stays: attempts at work, those that are unknown, and a retry of a
+// request that was new long ago. Requirement M2.
+func TestCleanKeeps(t *testing.T) {
 	db := pgtest.New(t)
 	s := newStore(t, db.Pool, pgrequests.TimeToLive(ttl), pgrequests.AuditRetention(audit))
 	external, abandoned, retried := request("external", "10"), request("abandoned", "10"), request("retried", "10")
@@ -83,9 +83,9 @@ func TestCleanKeeps_M2(t *testing.T) {
 	clean(t, s, 2) // the answer, and then the row
 }
 
-// TestCleanIsBounded_M2: Clean stops at its limit, skips rows that others are changing, and leaves
-// other services alone.
-func TestCleanIsBounded_M2(t *testing.T) {
+// TestCleanIsBounded: Clean stops at its limit, skips rows that others are changing, and leaves
+// other services alone. Requirement M2.
+func TestCleanIsBounded(t *testing.T) {
 	db := pgtest.New(t)
 	s := newStore(t, impatient(t, db), pgrequests.TimeToLive(ttl), pgrequests.AuditRetention(audit))
 	other, err := pgrequests.New(db.Pool, "refunds")

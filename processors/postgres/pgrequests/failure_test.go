@@ -79,13 +79,13 @@ func traced(t testing.TB, db *pgtest.Database, p *points, refuse func() bool) *p
 	})
 }
 
-// TestFaultAtEveryPoint_M2: whatever happens before or after any statement between a request and
-// its answer, the client that retries until it is answered has one effect and one answer. A crash
-// ends all connections of the process, which dials no more; another process gets the retry. The
-// process survives a terminated session, which the server has ended. Rows of the failure matrix:
-// crash before processing; crash after the apply; duplicate delivery. Row of the failure matrix:
-// crash after processing before flush.
-func TestFaultAtEveryPoint_M2(t *testing.T) {
+// TestFaultAtEveryPoint: whatever happens before or after any statement between a request and its
+// answer, the client that retries until it is answered has one effect and one answer. A crash ends
+// all connections of the process, which dials no more; another process gets the retry. The process
+// survives a terminated session, which the server has ended. Rows of the failure matrix: crash
+// before processing; crash after the apply; duplicate delivery. Row of the failure matrix: crash
+// after processing before flush. Requirement M2.
+func TestFaultAtEveryPoint(t *testing.T) {
 	db := pgtest.New(t)
 	n := 0
 	for _, crash := range []bool{true, false} {
@@ -139,10 +139,10 @@ func TestFaultAtEveryPoint_M2(t *testing.T) {
 	}
 }
 
-// TestUnansweredCommit_M2: a COMMIT without an answer may have taken effect or not. The handler
-// finds out, and the client sees one answer. Row of the failure matrix: crash after end before the
-// local apply.
-func TestUnansweredCommit_M2(t *testing.T) {
+// TestUnansweredCommit: a COMMIT without an answer may have taken effect or not. The handler finds
+// out, and the client sees one answer. Row of the failure matrix: crash after end before the local
+// apply. Requirement M2.
+func TestUnansweredCommit(t *testing.T) {
 	for fault, calls := range map[pgtest.CommitFault]int{pgtest.CommitLost: 2, pgtest.CommitUnanswered: 1} {
 		t.Run(fmt.Sprint("calls ", calls), func(t *testing.T) {
 			db, cut, registry := pgtest.New(t), &pgtest.Cutter{}, prometheus.NewRegistry()
@@ -238,10 +238,10 @@ func TestCommitComesAMomentLater(t *testing.T) {
 	s.effects(1)
 }
 
-// TestFrozenInTransaction_M2: a process that freezes in its transaction holds up its copies until
-// the server ends the transaction. Then a retry starts, and the frozen process cannot commit. Row
-// of the failure matrix: worker frozen past its session and back.
-func TestFrozenInTransaction_M2(t *testing.T) {
+// TestFrozenInTransaction: a process that freezes in its transaction holds up its copies until the
+// server ends the transaction. Then a retry starts, and the frozen process cannot commit. Row of
+// the failure matrix: worker frozen past its session and back. Requirement M2.
+func TestFrozenInTransaction(t *testing.T) {
 	db := pgtest.New(t)
 	s := newService(t, db, nil, pgrequests.HTTP{}, pgrequests.Lock(200*time.Millisecond))
 	other := newService(t, db, nil, pgrequests.HTTP{})
@@ -365,9 +365,9 @@ func twoTransactions(ctx context.Context, pool *pgxpool.Pool, s *pgrequests.Stor
 
 var errCrash = errors.New("crash")
 
-// TestTwoTransactionsFaultAtEveryStage_M2: the same with two transactions. A start that the crash
-// leaves behind is in progress until its lock has expired.
-func TestTwoTransactionsFaultAtEveryStage_M2(t *testing.T) {
+// TestTwoTransactionsFaultAtEveryStage: the same with two transactions. A start that the crash
+// leaves behind is in progress until its lock has expired. Requirement M2.
+func TestTwoTransactionsFaultAtEveryStage(t *testing.T) {
 	db := pgtest.New(t)
 	db.Exec(t, "CREATE TABLE effects (id text)")
 	pool := db.NewPool(t, named)

@@ -130,9 +130,9 @@ func isProblem(t testing.TB, what string, w *httptest.ResponseRecorder, status i
 	}
 }
 
-// TestReplayed_M2: a retry has the first answer, with its headers, and no second effect.
-// Row of the failure matrix: replay from earliest.
-func TestReplayed_M2(t *testing.T) {
+// TestReplayed: a retry has the first answer, with its headers, and no second effect. Row of the
+// failure matrix: replay from earliest. Requirement M2.
+func TestReplayed(t *testing.T) {
 	s := newService(t, pgtest.New(t), nil, pgrequests.HTTP{})
 	first := s.post("a", "10")
 	is(t, "the first", first, 201, "payment 1")
@@ -155,8 +155,8 @@ func TestReplayed_M2(t *testing.T) {
 	}
 }
 
-// TestKeys_M2: the key is a string of a structured field.
-func TestKeys_M2(t *testing.T) {
+// TestKeys: the key is a string of a structured field. Requirement M2.
+func TestKeys(t *testing.T) {
 	db := pgtest.New(t)
 	strict := newService(t, db, nil, pgrequests.HTTP{})
 	lax := newService(t, db, nil, pgrequests.HTTP{Unquoted: true})
@@ -188,9 +188,9 @@ func TestKeys_M2(t *testing.T) {
 	}
 }
 
-// TestSameRequest_M2: what does not change the meaning of a request does not make it another one,
-// and everything else does.
-func TestSameRequest_M2(t *testing.T) {
+// TestSameRequest: what does not change the meaning of a request does not make it another one, and
+// everything else does. Requirement M2.
+func TestSameRequest(t *testing.T) {
 	s := newService(t, pgtest.New(t), nil, pgrequests.HTTP{})
 	at := func(target, media string) func(r *http.Request) {
 		return func(r *http.Request) {
@@ -228,9 +228,9 @@ func TestSameRequest_M2(t *testing.T) {
 	isProblem(t, "no JSON, other white space", s.post("c", `{"a":1, "a":2}`, at("/payments", "application/json")), 409, pgrequests.KeyReused)
 }
 
-// TestErrors_M2: which answers are stored and replayed, and that those of 400 and above, errors and
-// panics have no effect.
-func TestErrors_M2(t *testing.T) {
+// TestErrors: which answers are stored and replayed, and that those of 400 and above, errors and
+// panics have no effect. Requirement M2.
+func TestErrors(t *testing.T) {
 	s := newService(t, pgtest.New(t), nil, pgrequests.HTTP{Retryable: nil})
 	var effects int64
 	for status, replayed := range map[int]bool{
@@ -293,10 +293,10 @@ func (l *logged) Write(b []byte) (int, error) {
 	return l.Buffer.Write(b)
 }
 
-// TestUnhandled_M2: what a Func cannot handle is answered with a problem, is left to a retry, and
-// is logged without a byte of the request. Rows of the failure matrix: poison payload; failing
-// dependency.
-func TestUnhandled_M2(t *testing.T) {
+// TestUnhandled: what a Func cannot handle is answered with a problem, is left to a retry, and is
+// logged without a byte of the request. Rows of the failure matrix: poison payload; failing
+// dependency. Requirement M2.
+func TestUnhandled(t *testing.T) {
 	var log logged
 	s := newService(t, pgtest.New(t), nil, pgrequests.HTTP{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	s.db.Exec(t, "CREATE TABLE refused (word text CHECK (word <> 'secret'), once text UNIQUE DEFERRABLE INITIALLY DEFERRED); INSERT INTO refused VALUES ('', 'x')")
@@ -456,8 +456,9 @@ type brokenReader struct{}
 
 func (brokenReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// TestInProgress_M2: while a request is at work, its copies are told so, as the service chooses.
-func TestInProgress_M2(t *testing.T) {
+// TestInProgress: while a request is at work, its copies are told so, as the service chooses.
+// Requirement M2.
+func TestInProgress(t *testing.T) {
 	db := pgtest.New(t)
 	at, goOn := make(chan struct{}), make(chan struct{})
 	s := newService(t, db, nil, pgrequests.HTTP{RetryAfter: 1500 * time.Millisecond})
@@ -486,9 +487,9 @@ func TestInProgress_M2(t *testing.T) {
 	s.effects(1)
 }
 
-// TestExpiredAndUnknown_M2: an answer that is not stored any more, and an outcome that is not
-// known, are problems.
-func TestExpiredAndUnknown_M2(t *testing.T) {
+// TestExpiredAndUnknown: an answer that is not stored any more, and an outcome that is not known,
+// are problems. Requirement M2.
+func TestExpiredAndUnknown(t *testing.T) {
 	s := newService(t, pgtest.New(t), nil, pgrequests.HTTP{})
 	is(t, "the first", s.post("a", "10"), 201, "payment 1")
 	s.db.Exec(t, "UPDATE onceward.requests SET expires_at = now() - interval '1 second'")
@@ -520,10 +521,10 @@ func TestHandlerNamesAllMistakes(t *testing.T) {
 	isProblem(t, "a tenant that is too long", s.post("a", ""), 500, pgrequests.Failed)
 }
 
-// TestConcurrentRequests_M2: 20 copies of a request on two instances have one effect, and every
-// answer that is not in progress is the same. Rows of the failure matrix: concurrent duplicate on
-// two instances.
-func TestConcurrentRequests_M2(t *testing.T) {
+// TestConcurrentRequests: 20 copies of a request on two instances have one effect, and every answer
+// that is not in progress is the same. Rows of the failure matrix: concurrent duplicate on two
+// instances. Requirement M2.
+func TestConcurrentRequests(t *testing.T) {
 	db := pgtest.New(t)
 	instances := []*service{newService(t, db, nil, pgrequests.HTTP{}), newService(t, db, nil, pgrequests.HTTP{})}
 	const rounds, copies = 10, 20
@@ -562,9 +563,9 @@ func TestConcurrentRequests_M2(t *testing.T) {
 	}
 }
 
-// TestContention_M2: serialization failures and deadlocks are tried again, in new transactions,
-// without the client noticing. One that does not end is left to a retry.
-func TestContention_M2(t *testing.T) {
+// TestContention: serialization failures and deadlocks are tried again, in new transactions,
+// without the client noticing. One that does not end is left to a retry. Requirement M2.
+func TestContention(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	s := newService(t, pgtest.New(t), nil, pgrequests.HTTP{Isolation: pgx.Serializable}, pgrequests.Metrics(registry))
 	s.db.Exec(t, "CREATE TABLE account (id int, balance int); INSERT INTO account VALUES (1, 0), (2, 0)")

@@ -21,7 +21,7 @@ type Claim struct {
 	Attempt int64
 }
 
-// Start is what [Store.StartOrReplay] says of a request.
+// Start is the result of [Store.StartOrReplay] for a request.
 type Start struct {
 	Outcome Outcome
 	// Claim ends the request, if it is started.

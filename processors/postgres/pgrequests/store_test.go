@@ -99,9 +99,9 @@ var receipt = pgrequests.Response{
 	Body:   []byte("receipt \x00\xff"),
 }
 
-// TestOutcomes_M2: a request is started once, its copies are in progress and then replayed, and
-// another request under its key is a conflict.
-func TestOutcomes_M2(t *testing.T) {
+// TestOutcomes: a request is started once, its copies are in progress and then replayed, and
+// another request under its key is a conflict. Requirement M2.
+func TestOutcomes(t *testing.T) {
 	db := pgtest.New(t)
 	registry := prometheus.NewRegistry()
 	s := newStore(t, db.Pool, pgrequests.Metrics(registry))
@@ -185,8 +185,8 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 }
 
-// TestScope_M2: each part of a scope, and the service, tells requests apart.
-func TestScope_M2(t *testing.T) {
+// TestScope: each part of a scope, and the service, tells requests apart. Requirement M2.
+func TestScope(t *testing.T) {
 	db := pgtest.New(t)
 	s := newStore(t, db.Pool)
 	other, err := pgrequests.New(db.Pool, "refunds")
@@ -209,9 +209,9 @@ func TestScope_M2(t *testing.T) {
 	}
 }
 
-// TestRollbackTakesTheStart_M2: a transaction that does not commit has started nothing, and ended
-// nothing.
-func TestRollbackTakesTheStart_M2(t *testing.T) {
+// TestRollbackTakesTheStart: a transaction that does not commit has started nothing, and ended
+// nothing. Requirement M2.
+func TestRollbackTakesTheStart(t *testing.T) {
 	db := pgtest.New(t)
 	s := newStore(t, db.Pool)
 	failed := errors.New("the effect failed")
@@ -285,10 +285,10 @@ func TestPlainInsertWaits(t *testing.T) {
 	must(t, <-copied)
 }
 
-// TestConcurrentCopies_M2: 20 transactions with one request, again and again until each has an
-// answer, have one effect and one answer. Rows of the failure matrix: concurrent duplicate on two
-// instances.
-func TestConcurrentCopies_M2(t *testing.T) {
+// TestConcurrentCopies: 20 transactions with one request, again and again until each has an answer,
+// have one effect and one answer. Rows of the failure matrix: concurrent duplicate on two
+// instances. Requirement M2.
+func TestConcurrentCopies(t *testing.T) {
 	db := pgtest.New(t)
 	db.Exec(t, "CREATE TABLE effects (id text)")
 	stores := []*pgrequests.Store{newStore(t, db.Pool), newStore(t, db.NewPool(t, nil))}

@@ -83,9 +83,9 @@ func TestKilledAtEveryPoint(t *testing.T) {
 	})
 }
 
-// TestOffsetsApart is the negative control: a consumer that commits its offsets to Kafka after the
-// transaction applies a batch twice when it is killed in between.
-func TestOffsetsApart(t *testing.T) {
+// TestOffsetsInKafkaApplyTwice is the negative control: a consumer that commits its offsets to
+// Kafka after the transaction applies a batch twice when it is killed in between.
+func TestOffsetsInKafkaApplyTwice(t *testing.T) {
 	onStage(t, 1, func(s *stage) {
 		s.produce(1, 10)
 		s.count = 10

@@ -17,10 +17,10 @@
 //
 // # Contract
 //
-// Committed records (read_committed) of a partition are handed to Apply in batches, in the order of
-// the partition. What Apply does in the transaction that it is given, and the offset behind the
-// batch, commit together. So a record has its effect once, and Apply needs no inbox of its own: a
-// batch that was handed out before is one whose transaction has not committed.
+// The sink passes committed records (read_committed) of a partition to Apply in batches, in the
+// order of the partition. The work of Apply in the given transaction, and the offset behind the
+// batch, commit together. So a record has its effect once, and Apply needs no inbox: if a batch
+// comes again, its first transaction has not committed.
 //
 // Apply must do all of its work in that transaction, and must not end it. It may be called again
 // with the same records, or with fewer of them at a time. Partitions are applied in parallel,
@@ -33,10 +33,10 @@
 //
 //   - The row in onceward.sink_offsets decides where to read next. Offsets that Kafka has for the
 //     group are not read, and none are written.
-//   - An offset moves only under the generation that its owner was given, and only from where that
-//     owner has read on. Every assignment of a partition takes a new generation, so that an owner
-//     from before (a frozen process, one that lost its connection to Kafka) is fenced: its
-//     transaction finds another generation, and rolls back with all that Apply has done in it.
+//   - An offset moves only under the generation that its owner was given, and only from the offset
+//     at which that owner reads on. Every assignment of a partition takes a new generation. So an
+//     earlier owner (a frozen process, or one without a connection to Kafka) is fenced. Its
+//     transaction finds another generation, and rolls back with all work of Apply.
 //   - A batch is handed out when the one before it in the partition has committed.
 //   - A COMMIT without an answer is resolved by reading the row, under a lock that waits for the
 //     transaction in doubt. The batch is applied again only where the row says that it has not
@@ -52,7 +52,7 @@
 //
 // # Failure
 //
-// What an error means is said by postgres.ClassOf. The transaction is rolled back, and then
+// postgres.ClassOf returns the class of an error. The transaction is rolled back, and then
 //
 //	what fails                               what follows
 //	begin, the move of the offset, COMMIT    the batch is tried again until it succeeds, with pauses of up to 30 s. No record is to blame. Run
@@ -92,8 +92,8 @@
 // # Frozen owners
 //
 // A process that freezes in its transaction holds the locks of the rows that it has changed, and
-// those who want them wait. The server ends such a transaction after [Config.IdleInTransaction]. It
-// is a limit for Apply as well: of the time between two statements.
+// other transactions wait for them. The server ends such a transaction after
+// [Config.IdleInTransaction]. This limits the time between two statements of Apply as well.
 //
 // # Concurrency
 //

@@ -11,7 +11,7 @@ func (s *Sink) setAt(f func(ctx context.Context, point string, partition int32) 
 	s.at = func(ctx context.Context, point string, w *worker) error { return f(ctx, point, w.n) }
 }
 
-// breakFence has the sink move offsets whoever owns them.
+// breakFence makes the sink move offsets without checking the owner.
 func (s *Sink) breakFence() {
 	s.moveSQL = `UPDATE onceward.sink_offsets SET next_offset = $6::bigint, leader_epoch = $7::int, moved_at = now()
 		WHERE sink = $1 AND topic = $2 AND partition = $3 AND ($4::bigint, $5::bigint) IS NOT NULL`

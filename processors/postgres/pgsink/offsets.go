@@ -28,7 +28,7 @@ type position struct {
 
 const knownPartitions = `SELECT partition FROM onceward.sink_offsets WHERE sink = $1 AND topic = $2`
 
-// introduceOffset stores where a partition begins, before anybody owns it.
+// introduceOffset stores where a partition begins, before it has an owner.
 const introduceOffset = `
 INSERT INTO onceward.sink_offsets (sink, topic, partition, topic_id, next_offset, generation, owner)
 VALUES ($1, $2, $3, $4, $5, 0, '') ON CONFLICT DO NOTHING`

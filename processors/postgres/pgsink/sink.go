@@ -21,7 +21,7 @@ type Sink struct {
 	contendedCounts int
 	restMax         time.Duration
 
-	// What tests replace: see export_test.go.
+	// Tests replace these functions: see export_test.go.
 	at      func(ctx context.Context, point string, w *worker) error
 	moveSQL string
 	resolve func(w *worker, ctx context.Context, next int64, commitErr error) error

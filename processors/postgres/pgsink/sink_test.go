@@ -429,9 +429,9 @@ func TestDeadLetters(t *testing.T) {
 	})
 }
 
-// TestOthersGoOn: while a record of one partition is tried again, the other partition goes on; then
-// the record succeeds. Row of the failure matrix: failing dependency.
-func TestOthersGoOn(t *testing.T) {
+// TestRetryDelaysOnePartition: while a record of one partition is tried again, the other partition
+// goes on; then the record succeeds. Row of the failure matrix: failing dependency.
+func TestRetryDelaysOnePartition(t *testing.T) {
 	onStage(t, 2, func(s *stage) {
 		var up atomic.Bool
 		s.start(s.sink("a", func(c *Config) {
@@ -634,7 +634,7 @@ func TestStart(t *testing.T) {
 		stop := s.start(s.sink("a", latest))
 		pgtest.Await(s.t, "the partition is claimed", func() bool { return s.generation() == 1 })
 		stop()
-		s.produce(1, 5) // while nobody runs
+		s.produce(1, 5) // while no sink runs
 		s.start(s.sink("a", latest))
 		s.awaitEnd()
 		if n := s.effects(); n != 5 {

@@ -161,7 +161,7 @@ func (w *worker) take() (b batch) {
 	return b
 }
 
-// run applies batches until it is stopped. What it cannot go on from ends the session.
+// run applies batches until it is stopped. An error from which it cannot continue ends the session.
 func (w *worker) run() {
 	defer close(w.done)
 	defer w.cancel()

@@ -9,7 +9,7 @@ import (
 )
 
 // Register registers a collector and returns it, or the one that is registered already under the
-// same names. A nil registerer registers nothing: the collector counts for nobody.
+// same names. A nil registerer registers nothing: the values of the collector are not exported.
 func Register[C prometheus.Collector](registerer prometheus.Registerer, c C) (C, error) {
 	if registerer == nil {
 		return c, nil

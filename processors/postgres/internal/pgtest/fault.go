@@ -92,7 +92,7 @@ func (c *Cutter) take() (f CommitFault) {
 	return f
 }
 
-// errCut is what the system says of a connection that the other side has reset.
+// errCut is the error of a connection that the other side has reset.
 var errCut = &net.OpError{Op: "write", Net: "test", Err: syscall.ECONNRESET}
 
 // commitMessage is pgx's simple query of a COMMIT.

@@ -6,9 +6,9 @@
 //
 //   - ONCEWARD_POSTGRES_URL names one, with a role that can create databases; none says that there
 //     is none;
-//   - otherwise an installed one is started (Debian package postgresql), once for the process. It
-//     has its data in a temporary directory, listens on a Unix socket there and nowhere else, and
-//     runs as the user postgres or nobody where the process is root's.
+//   - otherwise an installed server is started (Debian package postgresql), once for the process.
+//     Its data is in a temporary directory, and it listens only on a Unix socket there. If the
+//     process runs as root, the server runs as the user postgres or nobody.
 //
 // Without either, the tests are skipped, and one line per package on standard error says so.
 // ONCEWARD_REQUIRE_POSTGRES=1 makes that a failure. A server that is there and does not start is

@@ -41,9 +41,9 @@ func TestReason(t *testing.T) {
 	}
 }
 
-// TestOwn: an error that a caller's function returns is not one of the package that calls it, also
-// if it comes from this module.
-func TestOwn(t *testing.T) {
+// TestErrorOfTheCallerIsKept: an error that a caller's function returns is not one of the package
+// that calls it, also if it comes from this module.
+func TestErrorOfTheCallerIsKept(t *testing.T) {
 	failed := Failed("begin", io.EOF)
 	if !Own(fmt.Errorf("run: %w", failed)) || Own(io.EOF) || Own(nil) {
 		t.Error("the statements of a package are its own, and nothing else")
