@@ -156,7 +156,7 @@ onceward_input_queue_bytes{partition="4",task="in_4",topic="in"} 0
 # HELP onceward_memory_budget_bytes Memory that all databases share.
 # TYPE onceward_memory_budget_bytes gauge
 onceward_memory_budget_bytes 21
-# HELP onceward_memory_bytes What the budget is spent on.
+# HELP onceward_memory_bytes Memory of the budget by use.
 # TYPE onceward_memory_bytes gauge
 onceward_memory_bytes{use="blocks"} 22
 onceward_memory_bytes{use="buffers"} 24
@@ -172,7 +172,7 @@ onceward_memory_unflushed_bytes 26
 # HELP onceward_memory_unflushed_limit_bytes From here on databases with their share of it hold back.
 # TYPE onceward_memory_unflushed_limit_bytes gauge
 onceward_memory_unflushed_limit_bytes 27
-# HELP onceward_node_value What a node shows, in the unit that the gauge's name says.
+# HELP onceward_node_value Value that a node shows, in the unit that the gauge's name says.
 # TYPE onceward_node_value gauge
 onceward_node_value{gauge="overdue-milliseconds",node="capture",task="in_3"} 32
 # HELP onceward_parked_keys Keys that are parked, by the last commit.
