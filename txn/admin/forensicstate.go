@@ -34,7 +34,7 @@ type ForensicDifference struct {
 
 // errForensicRunning and errForensicFrom are about what cannot be compared.
 var (
-	errForensicRunning = errors.New("an instance runs on that state, and what it does meanwhile would be a difference; " +
+	errForensicRunning = errors.New("an instance runs on that state, and its writes meanwhile would be differences; " +
 		"stop it first")
 	errForensicFrom = errors.New("state is compared with what all of the inputs make, so they are read from their start")
 )
@@ -130,7 +130,7 @@ func (f *forensic) compareStore(ctx context.Context, t *forensicTask, d state.De
 	return found, nil
 }
 
-// outOfSight reports whether nobody can read a row any more: either side may have it or not.
+// outOfSight reports whether a row has expired: either side may have it or not.
 func outOfSight(l state.Layout, row state.Entry, streamTime int64) bool {
 	if !l.Segmented() {
 		return false

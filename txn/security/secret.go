@@ -25,7 +25,7 @@ func NewSecret(text string) Secret {
 // IsSet says whether there is a text.
 func (s Secret) IsSet() bool { return s.text != nil }
 
-// Reveal returns the text, for whoever proves its knowledge to a broker.
+// Reveal returns the text, for code that proves its knowledge to a broker.
 func (s Secret) Reveal() string {
 	if s.text == nil {
 		return ""

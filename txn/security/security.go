@@ -28,7 +28,7 @@ type TLS struct {
 	// ServerName is the name that the brokers' certificates must have, instead of the host of each
 	// broker's address.
 	ServerName string
-	// InsecureSkipVerify accepts every certificate: whoever is in between can read and change
+	// InsecureSkipVerify accepts every certificate: an attacker in between can read and change
 	// everything.
 	InsecureSkipVerify bool
 }
@@ -44,7 +44,7 @@ const (
 	Plain       Mechanism = "PLAIN"
 	ScramSHA256 Mechanism = "SCRAM-SHA-256"
 	ScramSHA512 Mechanism = "SCRAM-SHA-512"
-	OAuthBearer Mechanism = "OAUTHBEARER" // KIP-255; the token is fetched by somebody else
+	OAuthBearer Mechanism = "OAUTHBEARER" // KIP-255; another process fetches the token
 )
 
 // SASL is the authentication of the client. It is on as soon as Mechanism is set.
@@ -56,7 +56,8 @@ type SASL struct {
 	Password     Secret
 	PasswordFile string
 	// Token or TokenFile is for OAUTHBEARER: a function that returns a token which is valid now,
-	// called for each authentication from any goroutine, or a file that somebody else keeps fresh.
+	// called for each authentication from any goroutine, or a file that another process keeps
+	// fresh.
 	Token     func(context.Context) (Secret, error)
 	TokenFile string
 	// InsecureWithoutTLS allows PLAIN and OAUTHBEARER on connections that are not encrypted.

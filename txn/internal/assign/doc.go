@@ -1,13 +1,13 @@
-// Package assign says who has which task: the plan that the group's leader makes, and what this
-// process has of it. It does no I/O and knows no Kafka client. A task is one partition number of a
-// subtopology: the partitions of that number of all its source topics, repartition topics included.
-// They are assigned, moved and given up together.
+// Package assign says which member has which task: the plan that the group's leader makes, and what
+// this process has of it. It does no I/O and knows no Kafka client. A task is one partition number
+// of a subtopology: the partitions of that number of all its source topics, repartition topics
+// included. They are assigned, moved and given up together.
 //
 // # Ownership
 //
 // A task is open only while all of its input partitions are assigned. Its ownership epoch is the
-// member id under which it was opened and a counter that every revoke and every loss raises.
-// Whoever wants to commit presents the epochs of the round's tasks as [Claim]s; [Ownership.Check]
+// member id under which it was opened and a counter that every revoke and every loss raises. Before
+// a commit the committer presents the epochs of the round's tasks as [Claim]s. [Ownership.Check]
 // compares them and reads the membership under one lock, directly before the request is sent. A
 // round that holds a task which was given up can only abort. The lock is never held over I/O or a
 // wait.
@@ -18,39 +18,39 @@
 // goes to
 //
 //  1. the member that holds it, if it knows the subtopology with the same sources;
-//  2. the member that the previous plan owed it to;
+//  2. the member to which its move was pending in the previous plan;
 //  3. the member that had it, and was restarted while the group was joining;
 //  4. the member whose local state is the furthest;
-//  5. whoever has the fewest, of the subtopology first and in total next;
+//  5. the member that has the fewest, of the subtopology first and in total next;
 //
 // and then as few as possible move until every two members differ by at most one task, in total and
-// of each subtopology. A stopped task does not move, and does not count: it is no work, and who has
-// some must not lose the last task that works for it.
+// of each subtopology. A stopped task does not move, and does not count: it is no work, and its
+// member must not lose the last task that works because of it.
 //
-// The plan is cooperative: a task that another member still holds is assigned to nobody in this
-// generation. It is owed: its holder finds it missing, finishes or aborts what is in flight, gives
-// it up and joins again, and the next plan hands it over. So no two members of one generation can
-// commit the same partition. Where two members claim a partition, the higher generation has it
-// (KIP-792); at the same generation nobody can be trusted with it, and both have to give it up
-// first.
+// The plan is cooperative: a task that another member still holds is assigned to no member in this
+// generation. The move is pending: the holder finds the task missing, finishes or aborts what is in
+// flight, gives the task up and joins again. The next plan hands the task over. So no two members
+// of one generation can commit the same partition. If two members claim a partition, the higher
+// generation has it (KIP-792). At the same generation neither can be trusted with it, and both have
+// to give it up first.
 //
-// Members may run different topologies, as in a rolling upgrade. Where two definitions share a
-// source topic, the one that most members know is used, and only those who know it get its tasks.
+// Members may run different topologies, as in a rolling upgrade. If two definitions share a source
+// topic, the one that most members know is used, and only the members that know it get its tasks.
 //
 // # Forcing a rebalance
 //
-// A static member that comes back is given its old assignment, whatever its join data say. So what
-// it says now is not known to the leader, and a task that it was to give up when it died has no
+// A static member that comes back gets its old assignment, whatever its join data say. So the
+// leader does not know its present join data, and a task that it was to give up when it died has no
 // holder while the group is stable. [Forcing] heals both from the plan itself, which travels in the
-// user data of every assignment: who finds itself described wrongly joins again, once, and a leader
-// whose plan is still owed something long after the revokes must be over plans again. The plan is
-// all that a restarted leader needs.
+// user data of every assignment. A member that the plan describes wrongly joins again, once. A
+// leader plans again if moves of its plan are pending long after the revokes must be over. A
+// restarted leader needs nothing but the plan.
 //
 // For the same reason the plan says how many stopped tasks of each member it did not count. Once
 // they work again, because the process was restarted or they were resumed, their member has more
-// than its share, and nobody else knows. It joins again when they have had the time to stop once
-// more: else a task that stops wherever it is would go from one member to the next with every
-// restart.
+// than its share, and no other member knows. It joins again when the tasks have had the time to
+// stop once more. Otherwise a task that stops wherever it is would go from one member to the next
+// with every restart.
 //
 // # Format of the user data
 //
@@ -71,7 +71,7 @@
 //	      5 stopped task   subtopology, partition, reason; once for each
 //	      6 address        where other members reach the process, since minor version 1
 //	Plan  1 id             8 bytes
-//	      2 owed move      subtopology, partition, from, to; once for each
+//	      2 pending move   subtopology, partition, from, to; once for each
 //	      3 member         instance id (else member id), fingerprint 8 bytes, subscription 8 bytes, number of its stopped tasks,
 //	                       address (since minor version 1); once for each
 //

@@ -111,7 +111,7 @@ func DecodeJoin(data []byte) (Join, error) {
 func (p Plan) Encode() []byte {
 	out := []byte{formatMajor, formatMinor}
 	out = appendField(out, planID, binary.BigEndian.AppendUint64(nil, p.ID))
-	for _, m := range p.Owed {
+	for _, m := range p.Pending {
 		f := appendTask(nil, m.Task)
 		f = appendString(f, m.From)
 		out = appendField(out, planOwed, appendString(f, m.To))
@@ -134,7 +134,7 @@ func DecodePlan(data []byte) (Plan, error) {
 		case planID:
 			p.ID = f.uint64()
 		case planOwed:
-			p.Owed = append(p.Owed, Move{Task: f.task(), From: f.string(), To: f.string()})
+			p.Pending = append(p.Pending, Move{Task: f.task(), From: f.string(), To: f.string()})
 		case planEntry:
 			e := Entry{Member: f.string()}
 			copy(e.Fingerprint[:], f.bytes(8))

@@ -27,8 +27,8 @@ func exampleJoin() Join {
 
 func examplePlan() Plan {
 	return Plan{
-		ID:   1<<32 | 9,
-		Owed: []Move{{graph.TaskID{Subtopology: "a", Partition: 2}, "one", "two"}},
+		ID:      1<<32 | 9,
+		Pending: []Move{{graph.TaskID{Subtopology: "a", Partition: 2}, "one", "two"}},
 		Entries: []Entry{
 			{Member: "one", Fingerprint: [8]byte{9}, Subscription: 3},
 			{Member: "two", Subscription: 4, Stopped: 300, Address: "10.0.0.2:7000"},
@@ -118,8 +118,8 @@ func FuzzDecodeJoin(f *testing.F) {
 			if err != nil {
 				continue
 			}
-			// What was read is no danger to the plan, and survives another trip, but for reasons
-			// that are too long.
+			// The decoded data are no danger to the plan, and survive another trip, except for
+			// reasons that are too long.
 			Balance(Request{Members: []Member{{ID: "a", Join: j}, {ID: "b", Join: j}}, Partitions: map[string]int32{"a": 2, "b": 3}})
 			again, err := DecodeJoin(j.Encode())
 			if err != nil || again.Entry("x") != j.Entry("x") || len(again.Local) != len(j.Local) || len(again.Stopped) != len(j.Stopped) {

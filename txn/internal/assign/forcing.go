@@ -16,8 +16,8 @@ const (
 	// Working: the plan leaves tasks of this member out, as stopped ones, and they are not stopped
 	// any more.
 	Working Reason = "tasks of this instance that were stopped work again"
-	// OwedMoves: this member leads, and moves are owed for longer than a revoke can take.
-	OwedMoves Reason = "moves are owed although every revoke must be over"
+	// PendingMoves: this member leads, and moves are pending for longer than a revoke can take.
+	PendingMoves Reason = "moves are pending although every revoke must be over"
 	// Gone: an instance of the plan is gone, and its member was removed from the group. The
 	// rebalance has begun. Unless it is forced, this member hears of it with its next heartbeat.
 	Gone Reason = "an instance is gone and its member was removed"
@@ -28,15 +28,15 @@ const (
 	// itself.
 	describedEvery = 30 * time.Second
 	// workingFor is how long a plan has to be known before its stopped tasks are taken for working
-	// ones: opened anew, most of those that will stop again have done so by then.
-	workingFor = 30 * time.Second
-	owedFirst  = 10 * time.Second
-	owedMost   = 5 * time.Minute
+	// ones. Most of the tasks that will stop again after they are opened have stopped by then.
+	workingFor   = 30 * time.Second
+	pendingFirst = 10 * time.Second
+	pendingMost  = 5 * time.Minute
 )
 
 // Forcing decides when this member forces a rebalance. It has no clock: callers pass the time. It
-// belongs to the process, not to a membership, so that a new membership does not begin to count
-// anew. Not safe for concurrent use.
+// belongs to the process, not to a membership, so that the counts continue in a new membership. It
+// is not safe for concurrent use.
 //
 // A member does so for itself at most once for each value of its own entry. Else two versions of
 // which one cannot read the other would rebalance for ever. For the number of its stopped tasks
@@ -53,12 +53,12 @@ type Forcing struct {
 	joining bool      // the next plan is on its way
 	removed []string  // instances whose members were removed while this member was joining
 
-	forcedFor   Entry // the own entry that a rebalance was forced for
-	describedAt time.Time
-	stopped     int32 // tasks that are stopped now
-	stoppedSaid int32 // how many were when a rebalance was forced because of them; stoppedUnsaid if none was since a plan had it right
-	owedAt      time.Time
-	owedForced  int // rebalances forced in a row while moves were owed
+	forcedFor     Entry // the own entry that a rebalance was forced for
+	describedAt   time.Time
+	stopped       int32 // tasks that are stopped now
+	stoppedSaid   int32 // how many were when a rebalance was forced because of them; stoppedUnsaid if none was since a plan had it right
+	pendingAt     time.Time
+	pendingForced int // rebalances forced in a row while moves were pending
 }
 
 // NewForcing returns the policy of the member that own describes. A revoke takes at most revokeMax.
@@ -96,8 +96,8 @@ func (f *Forcing) Planned(now time.Time, p Plan, leader bool) {
 	for _, instance := range removed {
 		f.Gone(instance)
 	}
-	if len(p.Owed) == 0 {
-		f.owedForced = 0
+	if len(p.Pending) == 0 {
+		f.pendingForced = 0
 	}
 	f.stoppedRight()
 }
@@ -139,10 +139,10 @@ func (f *Forcing) Due() (at time.Time, why Reason, ok bool) {
 	if e, _ := f.entry(); e.Stopped > f.stopped && f.stopped < f.stoppedSaid && !ok {
 		at, why, ok = later(f.since.Add(workingFor), f.describedAt.Add(describedEvery)), Working, true
 	}
-	if f.leader && len(f.plan.Owed) > 0 {
-		owed := later(later(f.since, f.owedAt).Add(f.backoff()), f.since.Add(f.revokeMax))
-		if !ok || owed.Before(at) {
-			at, why, ok = owed, OwedMoves, true
+	if f.leader && len(f.plan.Pending) > 0 {
+		pending := later(later(f.since, f.pendingAt).Add(f.backoff()), f.since.Add(f.revokeMax))
+		if !ok || pending.Before(at) {
+			at, why, ok = pending, PendingMoves, true
 		}
 	}
 	return at, why, ok
@@ -155,9 +155,9 @@ func (f *Forcing) Forced(now time.Time, why Reason) {
 		f.forcedFor, f.describedAt = f.own, now
 	case Working:
 		f.stoppedSaid, f.describedAt = f.stopped, now
-	case OwedMoves:
-		f.owedAt = now
-		f.owedForced++
+	case PendingMoves:
+		f.pendingAt = now
+		f.pendingForced++
 	case Gone:
 		f.gone = false
 	}
@@ -178,10 +178,10 @@ func (f *Forcing) misdescribed() bool {
 }
 
 func (f *Forcing) backoff() time.Duration {
-	d := owedFirst
-	for range f.owedForced {
-		if d *= 2; d >= owedMost {
-			return owedMost
+	d := pendingFirst
+	for range f.pendingForced {
+		if d *= 2; d >= pendingMost {
+			return pendingMost
 		}
 	}
 	return d

@@ -170,16 +170,16 @@ func TestLeaderBacksOff(t *testing.T) {
 	own := Entry{Member: "me"}
 	f := NewForcing(own, 15*time.Second)
 	now := time.Unix(1000, 0)
-	owed := func(id uint64) Plan { return Plan{ID: id, Entries: []Entry{own}, Owed: []Move{{Task: in(0)}}} }
-	f.Planned(now, owed(1), false)
+	pending := func(id uint64) Plan { return Plan{ID: id, Entries: []Entry{own}, Pending: []Move{{Task: in(0)}}} }
+	f.Planned(now, pending(1), false)
 	if _, _, ok := f.Due(); ok {
 		t.Fatal("a member that does not lead forces for others")
 	}
 	// The first wait is as long as a revoke can take.
 	for i, want := range []time.Duration{15, 20, 40, 80, 160, 300, 300, 300} {
-		f.Planned(now, owed(uint64(1+i)), true)
+		f.Planned(now, pending(uint64(1+i)), true)
 		at, why, ok := f.Due()
-		if got := at.Sub(now); !ok || why != OwedMoves || got != want*time.Second {
+		if got := at.Sub(now); !ok || why != PendingMoves || got != want*time.Second {
 			t.Fatalf("force %d is due after %s (%v, %v), want %d s", i, got, why, ok, want)
 		}
 		now = at
@@ -187,14 +187,14 @@ func TestLeaderBacksOff(t *testing.T) {
 	}
 	f.Planned(now, Plan{ID: 100, Entries: []Entry{own}}, true)
 	if _, _, ok := f.Due(); ok {
-		t.Fatal("nothing is owed and something is due")
+		t.Fatal("nothing is pending and something is due")
 	}
-	f.Planned(now, owed(101), true)
+	f.Planned(now, pending(101), true)
 	if at, _, _ := f.Due(); at.Sub(now) != 15*time.Second {
 		t.Errorf("due after %s, want a new start", at.Sub(now))
 	}
 	// The same plan again, as a rejoin gets it, does not prolong the wait.
-	f.Planned(now.Add(10*time.Second), owed(101), true)
+	f.Planned(now.Add(10*time.Second), pending(101), true)
 	if at, _, _ := f.Due(); at.Sub(now) != 15*time.Second {
 		t.Errorf("due after %s, want the wait to go on", at.Sub(now))
 	}

@@ -11,8 +11,8 @@ import (
 )
 
 // The model of a group: a coordinator with static members, and processes that follow its
-// assignments as the Kafka client does. What it checks after every step: no partition is open in
-// two processes that could commit it in the same generation.
+// assignments as the Kafka client does. After every step the model checks that no partition is open
+// in two processes that could commit it in the same generation.
 
 // system is what is judged: the real functions, or broken ones.
 type system struct {
@@ -64,7 +64,7 @@ type process struct {
 	claims     parts // what the client says that it holds
 	revoking   parts // given up by the assignment, and the callback still runs
 	stale      bool  // the client rejoined with claims of another membership; the runtime commits nothing of them
-	rejoin     bool  // owed after a revoke
+	rejoin     bool  // pending after a revoke
 	nonce      uint64
 	plan       *Plan
 	last       map[graph.TaskID]string
@@ -203,7 +203,7 @@ func (g *group) alive() []*process {
 	return out
 }
 
-// rebalance completes the rebalance that is wanted: callbacks are over, everybody alive has joined;
+// rebalance completes the wanted rebalance: callbacks are over, all living members have joined, and
 // the dead are there as they were.
 func (g *group) rebalance() error {
 	g.finishRevokes()
@@ -375,11 +375,11 @@ func (g *group) settle() (int, error) {
 		if err := g.rebalance(); err != nil {
 			return 0, err
 		}
-		owed := false
+		pending := false
 		for _, p := range g.alive() {
-			owed = owed || p.rejoin
+			pending = pending || p.rejoin
 		}
-		if g.wanted && len(g.alive()) > 0 || owed {
+		if g.wanted && len(g.alive()) > 0 || pending {
 			continue
 		}
 		more, err := g.force()
@@ -406,8 +406,8 @@ func (g *group) checkSettled() error {
 		same = same && p.version == alive[0].version
 		pinned = pinned || len(p.stopped) > 0
 		topics["extra"] = topics["extra"] || p.version == 2
-		if p.plan == nil || len(p.plan.Owed) > 0 {
-			return fmt.Errorf("%s is at rest with moves owed: %+v", p.key, p.plan)
+		if p.plan == nil || len(p.plan.Pending) > 0 {
+			return fmt.Errorf("%s is at rest with pending moves: %+v", p.key, p.plan)
 		}
 	}
 	counts := map[string]map[string]int{"total": {}}

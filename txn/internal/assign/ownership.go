@@ -153,7 +153,7 @@ func (o *Ownership) Epoch(id graph.TaskID) (epoch uint64, ok bool) {
 var ErrGivenUp = errors.New("given up")
 
 // ErrMemberChanged says that the process is in the group as another member than when its tasks were
-// opened: somebody else may have owned them in between, so all of them are lost.
+// opened. Another process may have owned them in between, so all of them are lost.
 var ErrMemberChanged = errors.New("the group knows this process as a new member")
 
 // Check compares the claims and reads the membership in one step. member must not block.

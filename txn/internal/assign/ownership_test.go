@@ -48,7 +48,7 @@ func TestCheckFences(t *testing.T) {
 	if _, _, err := o.Check(claim, member("m1", 4)); !errors.Is(err, ErrGivenUp) {
 		t.Fatalf("a task that was given up passes: %v", err)
 	}
-	// Given up and assigned back to the same member: somebody else may have owned it in between.
+	// Given up and assigned back to the same member: another member may have owned it in between.
 	o.Add(parts)
 	if _, _, err := o.Check(claim, member("m1", 6)); !errors.Is(err, ErrGivenUp) {
 		t.Fatalf("a task that was given up and came back passes under its old epoch: %v", err)

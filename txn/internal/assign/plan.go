@@ -31,7 +31,7 @@ type Join struct {
 type LocalTask struct {
 	Task graph.TaskID
 	// Position grows with what the state holds; it is comparable between members. 0 says that there
-	// is some state, nobody knows how old.
+	// is some state of unknown age.
 	Position int64
 }
 
@@ -59,9 +59,9 @@ func (m Member) Key() string { return cmp.Or(m.Instance, m.ID) }
 type Plan struct {
 	// ID tells one plan from the next.
 	ID uint64
-	// Owed are the tasks that are assigned to nobody, because somebody has to give them up first,
-	// in order.
-	Owed []Move
+	// Pending are the tasks that are assigned to no member, because a member has to give them up
+	// first, in order.
+	Pending []Move
 	// Entries are the members as the leader saw them, by Member.
 	Entries []Entry
 }
@@ -154,7 +154,7 @@ func Balance(r Request) Result {
 	return p.result(r.ID)
 }
 
-// result assigns every task that nobody else holds, and owes the others.
+// result assigns every task that no other member holds, and lists the others as pending.
 func (p *planner) result(id uint64) Result {
 	out := Result{Assigned: map[string]map[string][]int32{}, Plan: Plan{ID: id}, Owners: map[graph.TaskID]string{}}
 	for _, m := range p.members {
@@ -168,7 +168,7 @@ func (p *planner) result(id uint64) Result {
 			continue
 		}
 		if from := p.blocked(t); from != nil {
-			out.Plan.Owed = append(out.Plan.Owed, Move{t.id(), from.key, t.target.key})
+			out.Plan.Pending = append(out.Plan.Pending, Move{t.id(), from.key, t.target.key})
 			continue
 		}
 		out.Owners[t.id()] = t.target.key
@@ -181,7 +181,7 @@ func (p *planner) result(id uint64) Result {
 			slices.Sort(partitions)
 		}
 	}
-	slices.SortFunc(out.Plan.Owed, func(a, b Move) int { return compareTasks(a.Task, b.Task) })
+	slices.SortFunc(out.Plan.Pending, func(a, b Move) int { return compareTasks(a.Task, b.Task) })
 	return out
 }
 

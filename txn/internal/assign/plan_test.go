@@ -25,14 +25,14 @@ func hold(r Request, out Result) Request {
 	return r
 }
 
-// settled balances until nothing is owed, at most twice: one round of revokes is all that a stable
-// group needs.
+// settled balances until nothing is pending, at most twice: one round of revokes is all that a
+// stable group needs.
 func settled(t *rapid.T, r Request) (Request, Result) {
 	out := Balance(r)
-	if len(out.Plan.Owed) > 0 {
+	if len(out.Plan.Pending) > 0 {
 		r = hold(r, out)
-		if out = Balance(r); len(out.Plan.Owed) > 0 {
-			t.Fatalf("the second plan owes moves again: %+v", out.Plan.Owed)
+		if out = Balance(r); len(out.Plan.Pending) > 0 {
+			t.Fatalf("the second plan has pending moves again: %+v", out.Plan.Pending)
 		}
 	}
 	return hold(r, out), out
@@ -195,7 +195,7 @@ func TestNothingIsGivenWhileItIsHeld(t *testing.T) {
 				}
 			}
 		}
-		// Whatever it was, two rounds of revokes end it: torn tasks are collected in the first.
+		// Two rounds of revokes end any such state: torn tasks are collected in the first.
 		r, out = settled(t, hold(r, out))
 		checkEven(t, r, owners(t, r, out))
 	})
@@ -247,7 +247,8 @@ func TestStateDecides(t *testing.T) {
 	}
 }
 
-// TestOwnerBeforeState: who works goes on working, however far somebody else's state is.
+// TestOwnerBeforeState: a member that works continues to work, however far the state of another
+// member is.
 func TestOwnerBeforeState(t *testing.T) {
 	r := simple(2, "a", "b")
 	r.Members[0].Owned, r.Members[0].Generation = map[string][]int32{"in": {1}}, 4
@@ -264,7 +265,7 @@ func TestReturnTakesItsStateBack(t *testing.T) {
 	r.Members[0].Owned, r.Members[0].Generation = map[string][]int32{"in": {0, 1, 2, 3, 4, 5}}, 4
 	r.Members[1].Join.Local = []LocalTask{{in(1), 7}, {in(2), 0}, {in(4), 7}}
 	var moved []int32
-	for _, m := range Balance(r).Plan.Owed {
+	for _, m := range Balance(r).Plan.Pending {
 		moved = append(moved, m.Task.Partition)
 	}
 	if want := []int32{1, 2, 4}; !reflect.DeepEqual(moved, want) {
@@ -309,14 +310,14 @@ func TestStoppedTasksStay(t *testing.T) {
 	if a, b := out.Plan.Entries[0].Stopped, out.Plan.Entries[1].Stopped; a != 4 || b != 0 {
 		t.Errorf("the plan says that it left out %d tasks of a and %d of b, want 4 and 0", a, b)
 	}
-	if len(out.Plan.Owed) != 1 || out.Plan.Owed[0].To != "b" {
-		t.Errorf("owed %v, want one task to b", out.Plan.Owed)
+	if len(out.Plan.Pending) != 1 || out.Plan.Pending[0].To != "b" {
+		t.Errorf("pending %v, want one task to b", out.Plan.Pending)
 	}
 	// With one more stopped there is one task that works, and it is not taken away: a process with
 	// stopped tasks only would end.
 	r.Members[0].Join.Stopped = append(r.Members[0].Join.Stopped, StoppedTask{Task: in(1)})
-	if out = Balance(r); len(out.Assigned["a-id"]["in"]) != 6 || len(out.Plan.Owed) > 0 {
-		t.Errorf("assigned %v, owed %v, want that a keeps its last task that works", out.Assigned, out.Plan.Owed)
+	if out = Balance(r); len(out.Assigned["a-id"]["in"]) != 6 || len(out.Plan.Pending) > 0 {
+		t.Errorf("assigned %v, pending %v, want that a keeps its last task that works", out.Assigned, out.Plan.Pending)
 	}
 }
 
@@ -334,7 +335,7 @@ func TestConflicts(t *testing.T) {
 		t.Errorf("assigned %v, want the higher generation to keep it", out.Assigned)
 	}
 	r.Members[0].Generation = 4
-	if out := Balance(r); len(out.Assigned["a-id"])+len(out.Assigned["b-id"]) > 0 || len(out.Plan.Owed) != 1 {
+	if out := Balance(r); len(out.Assigned["a-id"])+len(out.Assigned["b-id"]) > 0 || len(out.Plan.Pending) != 1 {
 		t.Errorf("assigned %v, want nobody to have what two hold in the same generation", out.Assigned)
 	}
 }
@@ -345,8 +346,8 @@ func TestUnreadableMember(t *testing.T) {
 	r := simple(4, "a", "b")
 	r.Members[0].Owned, r.Members[0].Generation, r.Members[0].Join = map[string][]int32{"in": {0, 1}}, 4, Join{}
 	out := Balance(r)
-	if len(out.Assigned["a-id"]) > 0 || !reflect.DeepEqual(out.Assigned["b-id"]["in"], []int32{2, 3}) || len(out.Plan.Owed) != 2 {
-		t.Errorf("assigned %v, owed %v", out.Assigned, out.Plan.Owed)
+	if len(out.Assigned["a-id"]) > 0 || !reflect.DeepEqual(out.Assigned["b-id"]["in"], []int32{2, 3}) || len(out.Plan.Pending) != 2 {
+		t.Errorf("assigned %v, pending %v", out.Assigned, out.Plan.Pending)
 	}
 	if out = Balance(hold(r, out)); !reflect.DeepEqual(out.Assigned["b-id"]["in"], []int32{0, 1, 2, 3}) {
 		t.Errorf("then assigned %v", out.Assigned)
@@ -379,7 +380,7 @@ func TestMixedVersions(t *testing.T) {
 	if got := Balance(r).Assigned["1-id"]; len(got) > 0 {
 		t.Errorf("the last old member has %v", got)
 	}
-	// A task beyond the bound of its only member is nobody's.
+	// A task beyond the bound of its only member has no member.
 	r = simple(4, "a", "b")
 	r.Members[0].Join.Subtopologies[0].PartitionsMax = 2
 	r.Members[1].Join.Subtopologies[0].PartitionsMax = 3

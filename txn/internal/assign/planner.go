@@ -105,9 +105,9 @@ func (p *planner) claim(at partition, c *candidate) {
 	p.claims[at] = now
 }
 
-// define chooses the subtopologies and makes their tasks. Of those that share a source, one is
-// chosen: that with the most members, then the one of which more is held now, so that the choice
-// does not swing at half way.
+// define chooses the subtopologies and makes their tasks. If several share a source, it chooses the
+// one with the most members, then the one of which more is held now, so that the choice does not
+// swing at half way.
 func (p *planner) define(partitions map[string]int32) {
 	known := map[string]*unit{}
 	for _, c := range p.members {

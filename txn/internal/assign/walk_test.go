@@ -87,16 +87,16 @@ func TestGroupWalks(t *testing.T) {
 	})
 }
 
-// TestOrphan: a member dies inside its revoke and comes back within the session; the task that it
-// was to give up has no holder while the group is stable, until the leader asks for it, which was
-// restarted meanwhile.
+// TestOrphan: a member dies inside its revoke and comes back within the session timeout. The task
+// that it was to give up has no holder while the group is stable, until the leader, which was
+// restarted meanwhile, asks for it.
 func TestOrphan(t *testing.T) {
 	if err := orphan(sound); err != nil {
 		t.Error(err)
 	}
 }
 
-// orphan fails if the group is at rest with a partition that nobody has.
+// orphan fails if the group is at rest with a partition that no member has.
 func orphan(s system) error {
 	g := newGroup(s)
 	for _, key := range []string{"a", "b"} {
@@ -143,7 +143,8 @@ func orphan(s system) error {
 	return nil
 }
 
-// TestTwoVersionsRest: old and new share a group, and nobody forces anything however long it takes.
+// TestTwoVersionsRest: old and new versions share a group, and no member forces a rebalance however
+// long it takes.
 func TestTwoVersionsRest(t *testing.T) {
 	for _, stateless := range []bool{false, true} {
 		s := sound
@@ -275,10 +276,10 @@ var controls = map[string]struct {
 			for _, m := range r.Members {
 				ids[m.Key()] = m.ID
 			}
-			for _, m := range out.Plan.Owed {
+			for _, m := range out.Plan.Pending {
 				out.Assigned[ids[m.To]][m.Task.Subtopology] = append(out.Assigned[ids[m.To]][m.Task.Subtopology], m.Task.Partition)
 			}
-			out.Plan.Owed = nil
+			out.Plan.Pending = nil
 			return out
 		}},
 		caught: walks,
@@ -292,16 +293,16 @@ var controls = map[string]struct {
 			}
 			slices.Sort(ids)
 			first, last := out.Assigned[ids[0]], out.Assigned[ids[len(ids)-1]]
-			if right := first["right"]; len(ids) > 1 && len(right) > 0 && len(out.Plan.Owed) == 0 {
+			if right := first["right"]; len(ids) > 1 && len(right) > 0 && len(out.Plan.Pending) == 0 {
 				first["right"], last["right"] = right[1:], append(last["right"], right[0])
 			}
 			return out
 		}},
 		caught: walks,
 	},
-	"the leader does not ask for what is owed": {
+	"the leader does not ask for pending moves": {
 		system: system{balance: Balance, due: func(at time.Time, why Reason, ok bool) (time.Time, Reason, bool) {
-			return at, why, ok && why != OwedMoves
+			return at, why, ok && why != PendingMoves
 		}},
 		caught: orphan,
 	},
@@ -331,10 +332,10 @@ var controls = map[string]struct {
 		system: system{balance: Balance, due: sound.due, fixedNonce: true, stateless: true},
 		caught: twoVersions,
 	},
-	"a move is owed that nobody can make": {
+	"a move is pending that no member can make": {
 		system: system{due: sound.due, balance: func(r Request) Result {
 			out := Balance(r)
-			out.Plan.Owed = []Move{{From: "x", To: "y"}}
+			out.Plan.Pending = []Move{{From: "x", To: "y"}}
 			return out
 		}},
 		caught: twoVersions,

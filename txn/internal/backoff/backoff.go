@@ -1,8 +1,8 @@
 // Package backoff is the pause between two tries: short at first, twice as long each time, up to a
 // bound. It ends early with its context.
 //
-// What is tried, which failures are final and what is said meanwhile differ from place to place and
-// stay there.
+// The operation, the errors that are final, and the log lines differ from caller to caller and stay
+// there.
 package backoff
 
 import (
@@ -12,7 +12,7 @@ import (
 
 // Backoff is a pause that grows. It belongs to one goroutine.
 type Backoff struct {
-	// Next is how long the next Wait takes; it may be set again to begin anew.
+	// Next is how long the next Wait takes; a caller may set it to start again.
 	Next time.Duration
 	// Max bounds Next.
 	Max time.Duration

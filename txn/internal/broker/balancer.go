@@ -22,8 +22,8 @@ const balancerName = "onceward-cooperative"
 // balancer puts package assign behind the client's interface. The client calls it from one
 // goroutine, ForceRebalance comes from others.
 //
-// What a member holds and since which generation is said in the consumer protocol's own fields,
-// where Kafka's tools show it; the rest is user data.
+// The consumer protocol's own fields say which partitions a member holds and since which
+// generation, so that Kafka's tools show them. The rest is user data.
 type balancer struct {
 	assignment Assignment
 	log        *slog.Logger
@@ -47,7 +47,7 @@ var (
 
 func newBalancer(a Assignment, log *slog.Logger) *balancer {
 	b := &balancer{assignment: a, log: log}
-	b.nonce.Store(rand.Uint64()) // another life's nonce must not come again
+	b.nonce.Store(rand.Uint64()) // the nonce of another incarnation must not come again
 	return b
 }
 

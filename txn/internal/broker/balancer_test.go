@@ -74,7 +74,7 @@ func TestBalancerRoundTrip(t *testing.T) {
 	if got, err := bc.ParseSyncAssignment(sent["c-member"]); err != nil || len(got) > 0 {
 		t.Errorf("c was assigned %v, %v, want nothing yet", got, err)
 	}
-	if !a.leader || c.leader || len(a.plan.Owed) != 1 || !reflect.DeepEqual(a.plan, c.plan) || a.plan.ID>>32 != 4 {
+	if !a.leader || c.leader || len(a.plan.Pending) != 1 || !reflect.DeepEqual(a.plan, c.plan) || a.plan.ID>>32 != 4 {
 		t.Errorf("a knows %+v (leads: %v), c knows %+v (leads: %v)", a.plan, a.leader, c.plan, c.leader)
 	}
 	// The next join ends the role until the coordinator gives it again.

@@ -45,7 +45,7 @@ func newBegins(c *Cluster, s *Starts) *begins {
 // well, so it is short: without an answer all of them get placeholders.
 const adjustMax = 5 * time.Second
 
-// What begins.given has where it is no number.
+// Values of begins.given that are no number.
 const (
 	unknown  = -1
 	logStart = -2

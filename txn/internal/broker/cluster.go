@@ -118,9 +118,9 @@ func RequestTimeoutFor(transactionTimeout time.Duration) time.Duration {
 }
 
 // Options are those of every client of the process that writes outside of transactions. Logger is
-// required. What such a client writes ends with its context, though the client cannot know then
-// whether the broker has it. Without that a write whose reply was lost would wait for the brokers
-// for as long as they are away, and the end of the process with it.
+// required. A write of such a client ends with its context, although the client cannot know then
+// whether the broker has it. Otherwise a write whose reply was lost would wait for the brokers for
+// as long as they are away, and the end of the process with it.
 func (c Config) Options() []kgo.Opt {
 	return append(c.options(), kgo.AllowIdempotentProduceCancellation())
 }

@@ -75,9 +75,9 @@ func answers(req *kmsg.TxnOffsetCommitRequest, codeOf func(partition int32) int1
 	return resp
 }
 
-// TestCommitOffsetsIsSentOnce: rule 2.3. Whatever the answer, the request is sent once, at version
-// 5; one refused partition among accepted ones refuses the whole; and what says that the
-// coordinator has moved makes the next Find ask.
+// TestCommitOffsetsIsSentOnce: whatever the answer, the request is sent once, at version 5. One
+// refused partition among accepted ones refuses the whole. An answer that says that the coordinator
+// has moved makes the next Find ask (rule 2.3).
 func TestCommitOffsetsIsSentOnce(t *testing.T) {
 	code := func(of int32, err *kerr.Error) func(int32) int16 {
 		return func(p int32) int16 {
@@ -142,9 +142,9 @@ func TestCommitOffsetsIsSentOnce(t *testing.T) {
 	}
 }
 
-// TestCommitOffsetsNeverLooksUp: rule 2.3. When another worker has forgotten the coordinator since
-// the transaction began, the round is refused and its transaction can be aborted. Nothing is looked
-// up and nothing is sent; the next round finds the coordinator again.
+// TestCommitOffsetsNeverLooksUp: another worker has dropped the coordinator since the transaction
+// began. The round is refused and its transaction can be aborted. Nothing is looked up and nothing
+// is sent; the next round finds the coordinator again (rule 2.3).
 func TestCommitOffsetsNeverLooksUp(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		s := newCommitScene(t, "in", "out")
@@ -304,7 +304,7 @@ func TestPartitionsNotHeld(t *testing.T) {
 }
 
 // loseProducer deletes the records of a topic and answers one produce to it as a broker does that
-// has forgotten the producer with them.
+// has lost the producer's state with them.
 func (s *commitScene) loseProducer(t *testing.T, topic string) {
 	t.Helper()
 	ends, err := s.cluster.adm.ListEndOffsets(t.Context(), topic)

@@ -50,7 +50,7 @@ func (c *Coordinator) Find(ctx context.Context) (int32, error) {
 	return node, nil
 }
 
-// known returns the coordinator that Find has found, without asking anybody.
+// known returns the coordinator that Find has found, without a request.
 func (c *Coordinator) known() (int32, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -101,9 +101,9 @@ func (e *OffsetError) Unwrap() error { return e.Err }
 
 // CommitOffsets adds offsets to the transaction that the producer has open: one request, one try,
 // to the coordinator that Find has found. It never looks the coordinator up: that may take long,
-// and the transaction is open. If it was forgotten since, which workers that share it do to each
-// other, the round is refused, and the next one finds it before it begins. Any partition's error
-// refuses the whole; it is an OffsetError.
+// and the transaction is open. Workers that share a coordinator can drop it. Then the round is
+// refused, and the next one finds the coordinator before it begins. Any partition's error refuses
+// the whole; it is an OffsetError.
 func (p *Producer) CommitOffsets(ctx context.Context, c *Coordinator, began Identity, m Membership, offsets []Offset) (Outcome, error) {
 	node, known := c.known()
 	if !known {

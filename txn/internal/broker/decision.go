@@ -92,7 +92,7 @@ func Decide(stage Stage, err error) Outcome {
 	}
 }
 
-// unanswered: nobody knows what became of the request.
+// unanswered: the result of the request is unknown.
 var unanswered = []error{context.DeadlineExceeded, context.Canceled, kgo.ErrClientClosed}
 
 // passing are refusals that leave the producer as it was: its transaction can be aborted.

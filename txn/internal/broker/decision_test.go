@@ -15,8 +15,8 @@ import (
 )
 
 // TestDecisions shows what every error code of Kafka, and what is no code, means at every stage. A
-// code that the client library learns of appears here as a difference, and is unknown until
-// somebody has thought about it.
+// code that is new in the client library appears here as a difference, and is unknown until a
+// developer has classified it.
 func TestDecisions(t *testing.T) {
 	cases := map[string]error{
 		"(success)": nil, "(deadline)": context.DeadlineExceeded, "(cancelled)": context.Canceled, "(client closed)": kgo.ErrClientClosed,

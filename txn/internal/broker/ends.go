@@ -8,7 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// End is where a partition ends: for everybody, and for readers of committed records.
+// End is where a partition ends: for readers of all records, and for readers of committed records.
 type End struct {
 	HighWatermark, LastStable int64
 }

@@ -11,9 +11,9 @@ import (
 
 // ShortenedError says that after a change of leaders the client's position in a partition was
 // behind the end of the leader epoch that the client had come to (KIP-320). It is a suspicion and
-// no proof: the client knows the epoch of the last record that it gave to somebody, and its
-// position is also past what it keeps to itself, such as aborted records and batches that
-// compaction has emptied, which may be of later epochs. The client goes on at End.
+// no proof. The client knows the epoch of the last record that it returned. Its position is also
+// past what it does not return, such as aborted records and batches that compaction has emptied,
+// which may be of later epochs. The client continues at End.
 type ShortenedError struct {
 	// At is the position, Epoch the leader epoch of the last record before it, or the one that was
 	// committed with the position.

@@ -216,7 +216,7 @@ func (f *Fetcher) next(leader int32) (asks []*ask, wait time.Duration) {
 	for _, a := range f.waiting[leader] {
 		k := key{a.stream.topic, a.stream.partition}
 		switch {
-		case a.ctx.Err() != nil: // nobody listens
+		case a.ctx.Err() != nil: // no receiver is left
 		case taken[k]: // a task that is given up and another one that is opened for the same partition
 			later = append(later, a)
 		default:

@@ -142,8 +142,8 @@ func TestFetcherReadsManyPartitions(t *testing.T) {
 	})
 }
 
-// TestFetcherIsNotHeldUp: a partition of which nothing can be read lets its broker wait for long
-// only while nobody else reads: a broker works on one request of a connection at a time.
+// TestFetcherIsNotHeldUp: a partition without readable records lets its broker wait for long only
+// while no other partition of it has any: a broker works on one request of a connection at a time.
 func TestFetcherIsNotHeldUp(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		s := newFetchScene(t)

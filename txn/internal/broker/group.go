@@ -20,7 +20,7 @@ type Assignment interface {
 	// Revoked is called with partitions that are being handed over: nothing of them may be
 	// processed once it returned.
 	Revoked(ctx context.Context, partitions map[string][]int32)
-	// Lost is called with partitions that are somebody else's already.
+	// Lost is called with partitions that another member owns already.
 	Lost(partitions map[string][]int32)
 	// Settled is called when an assignment has been taken over: after Revoked and Assigned, and
 	// also where neither was called. It must not block.
@@ -126,8 +126,8 @@ func Join(cfg Config, gc GroupConfig, a Assignment) (*Group, error) {
 // metadataAge is how late the group's leader plans for partitions that a topic has gained, at most.
 const metadataAge = 30 * time.Second
 
-// heartbeatMax is how late a member hears of a rebalance at most. What moves stands still until
-// everybody has heard of it, twice.
+// heartbeatMax is how late a member hears of a rebalance at most. A partition that moves is not
+// processed until all members have heard of the rebalance, twice.
 const heartbeatMax = 500 * time.Millisecond
 
 // Member returns the member id and the generation, as the group client knows them now. The id is

@@ -12,8 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// TestLoggerLevels: what the client says arrives at the level that it deserves, and the client is
-// not asked to format what nobody reads.
+// TestLoggerLevels: a line of the client arrives at the right level, and the client is not asked to
+// format lines that are not logged.
 func TestLoggerLevels(t *testing.T) {
 	for _, tc := range []struct {
 		enabled slog.Level

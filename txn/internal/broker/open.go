@@ -45,9 +45,9 @@ func (t OpenTransaction) Same(other OpenTransaction) bool {
 }
 
 // OpenTransactions asks the leaders of partitions which transactions they hold open, sorted by
-// topic, partition and producer id. It takes the permission to read the topics. The error joins
-// what failed, by topic; a PermissionError in it names the topic. What the other partitions hold is
-// returned with the error.
+// topic, partition and producer id. It needs the permission to read the topics. The error joins the
+// failures by topic; a PermissionError in it names the topic. The transactions of the other
+// partitions are returned with the error.
 func (c *Cluster) OpenTransactions(ctx context.Context, partitions map[string][]int32) ([]OpenTransaction, error) {
 	req := kmsg.NewPtrDescribeProducersRequest()
 	asked := map[topicPartition]bool{}
@@ -119,11 +119,11 @@ type Named struct {
 }
 
 // NamedProducers asks all coordinators for the transactional ids that have these producer ids now,
-// whatever their state. A producer id is missing where no coordinator knows it, because its
-// transactional id has got another one or has expired, and where this process lacks the permission
-// to describe the transactional id: brokers do not tell the two apart. It is also missing while its
-// coordinator is away, see CoordinatorsLed. A broker that does not answer, or is loading
-// transactions, is an error; what the others know is returned with it.
+// whatever their state. A producer id is missing in three cases. No coordinator knows it, because
+// its transactional id has got another one or has expired. This process lacks the permission to
+// describe the transactional id: brokers do not tell these two cases apart. Its coordinator is
+// away, see CoordinatorsLed. A broker that does not answer, or is loading transactions, is an
+// error; the answers of the others are returned with it.
 func (c *Cluster) NamedProducers(ctx context.Context, producerIDs ...int64) (map[int64]Named, error) {
 	if len(producerIDs) == 0 {
 		return nil, nil // none would stand for all

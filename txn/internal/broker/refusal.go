@@ -19,7 +19,7 @@ import (
 type certainty uint8
 
 const (
-	// waiting: nobody is there yet; a cluster that is starting looks like that.
+	// waiting: no broker is there yet; a cluster that is starting looks like that.
 	waiting certainty = iota
 	// likely: a connection that was closed without a word, which a restart of the broker does too.
 	likely

@@ -23,8 +23,8 @@ type Start struct {
 type Starts struct {
 	cluster *Cluster
 	of      map[string]Start
-	// asking holds one token for who asks the cluster: whoever waits for it finds the answer of the
-	// one before.
+	// asking holds one token for the goroutine that asks the cluster. A goroutine that waits for it
+	// finds the answer of the one before.
 	asking chan struct{}
 
 	mu sync.Mutex

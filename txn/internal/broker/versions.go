@@ -14,9 +14,9 @@ import (
 
 // CheckGroup refuses a group in which a member's data is of a newer major version than this build
 // reads, with an error that wraps state.ErrFormat. It changes nothing in the group. Another error
-// says that the group cannot be looked at. Data that cannot be read for another reason, and members
-// of another protocol, are for the join to deal with; so is a group in the middle of a rebalance,
-// which tells nothing of its members.
+// says that the group cannot be read. The join handles data that cannot be read for another reason,
+// and members of another protocol. It also handles a group in the middle of a rebalance, which
+// tells nothing of its members.
 func (c *Cluster) CheckGroup(ctx context.Context) error {
 	groups, err := c.adm.DescribeGroups(ctx, c.group)
 	group := groups[c.group]

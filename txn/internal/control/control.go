@@ -53,7 +53,7 @@ type Instance struct {
 	Status func() any
 	// Resume opens a stopped task again.
 	Resume func(task string) error
-	// Rebuild makes databases of tasks anew, and returns which.
+	// Rebuild rebuilds databases of tasks, and returns which.
 	Rebuild func(RebuildRequest) (tasks []string, err error)
 	// State answers questions about the stores.
 	State Source

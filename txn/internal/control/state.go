@@ -205,8 +205,8 @@ func serveRows(src Source, w http.ResponseWriter, r *http.Request, q *query) (er
 	if closeErr := view.Close(); err == nil && closeErr != nil {
 		err = closeErr
 	}
-	// Whatever went wrong now, the head is on its way: a stream without an end is an error for the
-	// client.
+	// From here the head is on its way: after an error the stream has no end, which is an error for
+	// the client.
 	if err == nil {
 		_ = out.Flush()
 	}

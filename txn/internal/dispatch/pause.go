@@ -61,8 +61,8 @@ func (p *pauses) clear(topic string, partition int32, why pauseReason) {
 	p.resume(topic, partition)
 }
 
-// forget drops every reason of a partition that was given up.
-func (p *pauses) forget(topic string, partition int32) {
+// drop drops every reason of a partition that was given up.
+func (p *pauses) drop(topic string, partition int32) {
 	key := Input{topic, partition}
 	p.mu.Lock()
 	defer p.mu.Unlock()

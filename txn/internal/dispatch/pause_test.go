@@ -28,7 +28,7 @@ func TestPauses(t *testing.T) {
 		partition, why := int32(random.IntN(2)), pauseReason(1<<random.IntN(4))
 		switch n := random.IntN(20); {
 		case n == 0:
-			p.forget("in", partition)
+			p.drop("in", partition)
 			clear(model[partition])
 		case n < 10:
 			p.set("in", partition, why)

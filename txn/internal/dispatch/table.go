@@ -180,7 +180,7 @@ func (d *Dispatcher) Forget(id graph.TaskID) (*worker.Worker, *task.Task) {
 func (d *Dispatcher) Revoked(partitions map[string][]int32) {
 	for topic, ps := range partitions {
 		for _, p := range ps {
-			d.pauses.forget(topic, p)
+			d.pauses.drop(topic, p)
 		}
 	}
 }

@@ -80,8 +80,8 @@ func (s Set) Check() error {
 	return nil
 }
 
-// Armed reports whether points are hit. What is changed so that a short test reaches all of them
-// depends on it.
+// Armed reports whether points are hit. Settings that let a short test reach all points depend on
+// it.
 func (s Set) Armed() bool { return s.hit != nil }
 
 // Hit lets the test act at a point. An error is what became of the request that the point is about.

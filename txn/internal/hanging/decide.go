@@ -107,12 +107,12 @@ type Evidence struct {
 	Before *broker.Transaction
 	// Markers are those of the producer that may be about this transaction.
 	Markers []Marker
-	// PerTransaction says that the producer is seen to change its epoch with every transaction: a
+	// PerTransaction says that the producer is seen to change its epoch with every transaction. A
 	// commit marker of it carries the epoch after that of the records that it ended, which are not
-	// newer than the transaction, and none carries the same one. An abort marker does not tell: a
-	// producer that keeps its epoch is fenced by such a one. For producers of the application it is
-	// not needed, unless Downgraded says that the cluster does not run with transaction.version 2
-	// any more.
+	// newer than the transaction, and no commit marker carries the same epoch. An abort marker does
+	// not tell: it also fences a producer that keeps its epoch. For producers of the application
+	// PerTransaction is not needed, unless Downgraded says that the cluster does not run with
+	// transaction.version 2 any more.
 	PerTransaction, Downgraded bool
 	// Resent says that the brokers may take a marker of the transaction before for one of this
 	// transaction, which has the same epoch, if the coordinator sends it again. Those of Kafka 4.2

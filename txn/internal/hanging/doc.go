@@ -36,6 +36,6 @@
 //
 // # What it is not
 //
-// It does not settle producers and closes no tasks. Whoever calls it sees to it that the producer
-// does not write meanwhile.
+// It does not settle producers and closes no tasks. The caller makes sure that the producer does
+// not write meanwhile.
 package hanging

@@ -172,9 +172,9 @@ func record(topic string, partition int32) kgo.Record {
 	return kgo.Record{Topic: topic, Partition: partition, Key: []byte("k"), Value: []byte("v")}
 }
 
-// TestFindAndRepair: transactions whose markers are lost are found with the evidence that there is,
-// and a repair makes readers see what was committed and nothing else. What is ongoing is told from
-// them.
+// TestFindAndRepair: transactions whose markers are lost are found with the evidence that exists,
+// and a repair makes readers see what was committed and nothing else. Ongoing transactions are told
+// from them.
 func TestFindAndRepair(t *testing.T) {
 	for _, commit := range []bool{true, false} {
 		bubble(t, func(t *testing.T, w *world) {

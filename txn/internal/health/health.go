@@ -3,10 +3,10 @@
 // # Contract
 //
 // A [Loop] is one goroutine that works and waits in turns. Its owner says when a turn begins and
-// when it waits; anybody may ask how long the current turn has taken. Waiting is healthy however
-// long it lasts: an idle input is no illness, and neither is a cluster that is away, because a
-// restart would not bring it back. A turn that does not end is one: a handler that hangs, a lock
-// that is never given back, a disk that does not answer.
+// when it waits; any goroutine may ask how long the current turn has taken. Waiting is healthy
+// however long it lasts: an idle input is no illness, and neither is a cluster that is away,
+// because a restart would not bring it back. A turn that does not end is one: a handler that hangs,
+// a lock that is never given back, a disk that does not answer.
 //
 // # Concurrency
 //
@@ -15,7 +15,7 @@
 //
 // # What it is not
 //
-// It ends nothing and restarts nothing. Whoever asks decides.
+// It ends nothing and restarts nothing. The caller decides.
 package health
 
 import (

@@ -63,7 +63,7 @@ type Wait struct {
 	Since  time.Time
 }
 
-// What is known of the transaction that is waited for.
+// The known facts about the transaction that a task waits for.
 const (
 	HeldByHanging = "hanging"
 	HeldByOngoing = "ongoing"
@@ -171,7 +171,7 @@ var (
 
 	parkedKeysDesc    = desc("parked_keys", "Keys that are parked, by the last commit.", "task", "topic")
 	parkedRecordsDesc = desc("parked_records", "Records that wait behind a failed one, that one included, by the last commit.", "task", "topic")
-	nodeValueDesc     = desc("node_value", "What a node shows, in the unit that the gauge's name says.", "task", "node", "gauge")
+	nodeValueDesc     = desc("node_value", "Value that a node shows, in the unit that the gauge's name says.", "task", "node", "gauge")
 
 	globalRemainingDesc = desc("global_table_remaining_offsets", "Offsets that a restore or rebuild of a global table has before it.", "store")
 	globalLagDesc       = desc("global_table_lag_stable_offsets", "Offsets from the position of a global table to the last stable offsets.", "store")
@@ -198,14 +198,14 @@ var (
 	remainingDesc  = desc("restore_remaining_offsets", "Offsets that a restore has before it.", "task")
 	rateDesc       = desc("restore_offsets_per_second", "Offsets that a restore has put behind lately, per second.", "task")
 	memoryDesc     = desc("restore_memory_bytes", "Memory of what restores have read and not written yet.")
-	memoryMostDesc = desc("restore_memory_limit_bytes", "The most that restores may hold of what they read.")
+	memoryMostDesc = desc("restore_memory_limit_bytes", "The most memory that restores may hold for the records that they read.")
 
 	cacheDesc  = desc("cache_bytes", "Size of the block cache that all databases share.")
 	hitsDesc   = desc("cache_hits_total", "Hits of the block cache.")
 	missesDesc = desc("cache_misses_total", "Misses of the block cache.")
 
 	budgetDesc        = desc("memory_budget_bytes", "Memory that all databases share.")
-	spentDesc         = desc("memory_bytes", "What the budget is spent on.", "use")
+	spentDesc         = desc("memory_bytes", "Memory of the budget by use.", "use")
 	allUnflushedDesc  = desc("memory_unflushed_bytes", "Applied bytes of all databases that are not on the disk yet.")
 	unflushedMostDesc = desc("memory_unflushed_limit_bytes", "From here on databases with their share of it hold back.")
 	shareDesc         = desc("memory_share_bytes", "Unflushed bytes that each database may hold in any case.")

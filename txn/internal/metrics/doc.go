@@ -3,11 +3,11 @@
 //
 // # Contract
 //
-// What is counted as committed is counted when its round is applied, never before: an aborted round
-// adds nothing to it, and the run that replaces it adds everything once. Technical work (polled,
+// Counts of committed work rise when the round is applied, never before: an aborted round adds
+// nothing to them, and the run that replaces it adds everything once. Technical work (polled,
 // processed, retries, failures, aborts) is counted when it happens and may count a record several
-// times. Counters live as long as the process and survive every membership; gauges are read from
-// the runtime at the moment of the scrape, and what is not known is absent rather than 0.
+// times. Counters live as long as the process and survive every membership. Gauges are read from
+// the runtime at the moment of the scrape, and an unknown value is absent rather than 0.
 //
 // Labels are names of the program and of the cluster (task, node, outcome, gauge, topic, partition,
 // worker, class) or words of a set (kind, holder, cause, phase, state, reason, extent, resolution,
@@ -86,21 +86,21 @@
 //	onceward_databases_open                              databases of the process
 //	onceward_databases_held                              those that hold back now
 //
-// A task waits for the end of a transaction that keeps its committed offsets from being stable,
-// that is open on a changelog which is restored, or on an input (the kinds are offsets, changelog
-// and input). The holder is unknown until the wait has lasted for the transaction timeout and 15 s,
-// or for a minute if that is less; then brokers and coordinators are asked whether the transaction
-// is ongoing or hanging, which means that nothing ends it by itself. It stays unknown if no
-// coordinator names the producer: its transactional id may be one that the principal may not
-// describe.
+// A task waits for the end of three kinds of transactions. One keeps its committed offsets unstable
+// (offsets), one is open on a changelog which is restored (changelog), and one is open on an input
+// (input). The holder is unknown until the wait has lasted for the
+// transaction timeout and 15 s, or for a minute if that is less. Then brokers and coordinators are
+// asked whether the transaction is ongoing or hanging. A hanging transaction does not end by
+// itself. The holder stays unknown if no coordinator names the producer: its transactional id may
+// be one that the principal may not describe.
 //
-// The two lags differ by what open transactions of producers before us hold. Both are distances in
-// offsets and count control records, so that behind a transactional producer an idle input shows 1
-// until the next commit. High watermark and last stable offset are listed every few seconds by a
-// goroutine of the session, and not taken from fetches: a partition that is paused or being
-// restored is not fetched, and its lag matters most. The lag is absent for a task that is not open,
-// and when the offsets could not be listed for long. The pending age and the worker's gauges are at
-// most a second old.
+// The two lags differ by the records that open transactions of producers before us hold. Both are
+// distances in offsets and count control records, so that behind a transactional producer an idle
+// input shows 1 until the next commit. High watermark and last stable offset are listed every few
+// seconds by a goroutine of the session, and not taken from fetches. A partition that is paused or
+// being restored is not fetched, and its lag matters most. The lag is absent for a task that is not
+// open, and when the offsets could not be listed for long. The pending age and the worker's gauges
+// are at most a second old.
 //
 // # Histograms
 //
@@ -125,9 +125,9 @@
 //
 // # Left out
 //
-// What processors count (duplicates, conflicts, stale, gaps, claims, expired claims, failed and
+// The counts of processors (duplicates, conflicts, stale, gaps, claims, expired claims, failed and
 // unknown effects) are outcomes of their nodes, under the names that their packages give; there is
-// no second counter for them. How many effects wait is in no gauge; they are in the store
+// no second counter for them. No gauge has the number of effects that wait; they are in the store
 // <name>-due. The Kafka clients' own metrics (connections, bytes per broker) are not taken over.
 //
 // # Concurrency

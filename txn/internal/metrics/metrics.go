@@ -60,7 +60,7 @@ func (m *Metrics) makeCounters() {
 	m.retries = counter("retries_total", "Records postponed by the policy of a node.", "task", "class")
 	m.failures = counter("commit_failures_total", "Answers of a commit that were not the one hoped for.", "worker", "kind")
 	m.inDoubt = counter("rounds_in_doubt_total", "Commits that were not answered with success.", "worker")
-	m.resolutions = counter("in_doubt_resolutions_total", "What the log said of commits in doubt.", "worker", "resolution")
+	m.resolutions = counter("in_doubt_resolutions_total", "Ends of commits in doubt, as the log showed them.", "worker", "resolution")
 	m.markers = counter("control_markers_total", "Partitions touched by transactions that ended.", "worker")
 	m.moved = counter("partitions_moved_total", "Input partitions assigned, revoked and lost.", "event")
 	m.restores = counter("restores_total", "Restores done, by extent and reason.", "task", "extent", "reason")
@@ -155,7 +155,7 @@ func (m *Metrics) Assigned(partitions map[string][]int32) { m.move(assigned, par
 // Revoked counts partitions that were handed over.
 func (m *Metrics) Revoked(partitions map[string][]int32) { m.move(revoked, partitions) }
 
-// Lost counts partitions that had become somebody else's.
+// Lost counts partitions that another member has taken over.
 func (m *Metrics) Lost(partitions map[string][]int32) { m.move(lost, partitions) }
 
 func (m *Metrics) move(event string, partitions map[string][]int32) {

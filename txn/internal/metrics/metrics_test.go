@@ -156,7 +156,7 @@ onceward_input_queue_bytes{partition="4",task="in_4",topic="in"} 0
 # HELP onceward_memory_budget_bytes Memory that all databases share.
 # TYPE onceward_memory_budget_bytes gauge
 onceward_memory_budget_bytes 21
-# HELP onceward_memory_bytes What the budget is spent on.
+# HELP onceward_memory_bytes Memory of the budget by use.
 # TYPE onceward_memory_bytes gauge
 onceward_memory_bytes{use="blocks"} 22
 onceward_memory_bytes{use="buffers"} 24
@@ -172,7 +172,7 @@ onceward_memory_unflushed_bytes 26
 # HELP onceward_memory_unflushed_limit_bytes From here on databases with their share of it hold back.
 # TYPE onceward_memory_unflushed_limit_bytes gauge
 onceward_memory_unflushed_limit_bytes 27
-# HELP onceward_node_value What a node shows, in the unit that the gauge's name says.
+# HELP onceward_node_value Value that a node shows, in the unit that the gauge's name says.
 # TYPE onceward_node_value gauge
 onceward_node_value{gauge="overdue-milliseconds",node="capture",task="in_3"} 32
 # HELP onceward_parked_keys Keys that are parked, by the last commit.
@@ -190,7 +190,7 @@ onceward_partitions_paused{reason="stopped"} 2
 # HELP onceward_restore_memory_bytes Memory of what restores have read and not written yet.
 # TYPE onceward_restore_memory_bytes gauge
 onceward_restore_memory_bytes 16
-# HELP onceward_restore_memory_limit_bytes The most that restores may hold of what they read.
+# HELP onceward_restore_memory_limit_bytes The most memory that restores may hold for the records that they read.
 # TYPE onceward_restore_memory_limit_bytes gauge
 onceward_restore_memory_limit_bytes 17
 # HELP onceward_restore_offsets_per_second Offsets that a restore has put behind lately, per second.

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// reference is the list of metrics for those who operate an application.
+// reference is the list of metrics for operators.
 const reference = "../../../docs/reference/metrics.md"
 
 // The tables of the reference are between these lines.

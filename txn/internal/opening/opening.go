@@ -115,8 +115,8 @@ func (o *Opener) Cancel(id graph.TaskID) {
 // Wait waits until no task is being opened.
 func (o *Opener) Wait() { o.running.Wait() }
 
-// open restores a task and gives it to a worker. Whatever goes wrong and is not the task's own
-// fault is tried again for as long as the task is ours.
+// open restores a task and gives it to a worker. Every error that is not the task's own fault is
+// tried again for as long as the task is ours.
 func (o *Opener) open(ctx context.Context, id graph.TaskID, e *dispatch.Entry) {
 	pause := backoff.Backoff{Next: 50 * time.Millisecond, Max: time.Second}
 	space := o.newSpaceWait()

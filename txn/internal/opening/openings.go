@@ -7,9 +7,9 @@ import (
 )
 
 // openings lets the goroutines that open one task run one after the other. A task can be given up
-// and assigned back within moments, while who opened it before is still on the way out: closing a
-// database, removing a damaged one, or putting a rebuilt one into its place. All of that is about
-// paths, which the next one would be using by then.
+// and assigned back within moments, while the previous goroutine still ends: it closes a database,
+// removes a damaged one, or puts a rebuilt one into its place. All of that is about paths that the
+// next goroutine would already use.
 type openings struct {
 	mu   sync.Mutex
 	last map[graph.TaskID]chan struct{}

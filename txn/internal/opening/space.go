@@ -13,10 +13,10 @@ import (
 )
 
 // A task whose disk is full stops like any other (rule 10.5): it keeps its offsets and is in no
-// round. But nobody has to resume it. Its database is a valid prefix of what is committed and the
-// changelogs have the rest, so all that it needs is space, and the process looks for that itself:
-// rarely, because nothing tells it, and before it opens the task, because an attempt that fails
-// again costs the other tasks a pause.
+// round. But no operator has to resume it. Its database is a valid prefix of what is committed and
+// the changelogs have the rest, so the task needs nothing but space. The process looks for space
+// itself: rarely, because nothing reports it, and before it opens the task, because an attempt that
+// fails again costs the other tasks a pause.
 //
 // A task that worked is opened again with a new membership, as [App.Resume] does it. One that was
 // being opened has fetched nothing yet, and waits where it is.

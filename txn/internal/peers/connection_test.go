@@ -253,7 +253,8 @@ func TestUnfinishedHandshakesAreBounded(t *testing.T) {
 	})
 }
 
-// TestChangedFramesEndTheConnection, which is then made again. Nobody takes that for a death.
+// TestChangedFramesEndTheConnection: the connection is then made again, and no instance takes that
+// for a death.
 func TestChangedFramesEndTheConnection(t *testing.T) {
 	for name, c := range map[string]struct {
 		configure func(*Config)

@@ -80,7 +80,7 @@ func TestDialMeetsTheEndOfAProcess(t *testing.T) {
 	})
 }
 
-// TestFencingIsTold: everybody who watched the dead process is told once that a peer has fenced it.
+// TestFencingIsTold: every watcher of the dead process is told once that a peer has fenced it.
 func TestFencingIsTold(t *testing.T) {
 	var mu sync.Mutex
 	told := map[string][]string{}
@@ -417,8 +417,8 @@ func TestStoppedInstanceIsNotFenced(t *testing.T) {
 	})
 }
 
-// TestGoodbyeReturnsWhenAllHaveHeardIt in a round trip. The refusals that follow are part of an
-// orderly stop: nobody is warned of them.
+// TestGoodbyeReturnsWhenAllHaveHeardIt: a goodbye takes one round trip. The refusals that follow
+// are part of an orderly stop: no warning is logged for them.
 func TestGoodbyeReturnsWhenAllHaveHeardIt(t *testing.T) {
 	inWorld(t, names(5), nil, func(w *world) {
 		if err := w.nodes["b"].Goodbye(context.Background()); err != nil || time.Since(w.began) > 2*w.net.latency {

@@ -24,11 +24,11 @@
 // # Who watches whom
 //
 // The instance names, sorted, form a ring. An instance watches its two successors and its two
-// predecessors, or all others if the ring has at most five members. So everybody has at least two
-// watchers if there are three instances, and A watches B exactly if B watches A. One connection
-// serves both directions. An instance dials everybody that it watches and has no connection with,
-// at the address from the last hello, else from the plan. After a restart the address in the plan
-// can be stale: the new process dials its watchers and tells its address.
+// predecessors, or all others if the ring has at most five members. So every instance has at least
+// two watchers if there are three instances, and A watches B exactly if B watches A. One connection
+// serves both directions. An instance dials every instance that it watches and has no connection
+// with, at the address from the last hello, else from the plan. After a restart the address in the
+// plan can be stale: the new process dials its watchers and tells its address.
 //
 // An incarnation is a random number that a process draws at its start. It tells a restarted process
 // from the one before.
@@ -45,7 +45,7 @@
 //   - another incarnation of the same instance was heard within two heartbeats: then two processes
 //     use one identity, and the second one has to wait for the end of the first;
 //   - the instance is not in the plan, and there are connections with 64 others that are not. Those
-//     without a connection are forgotten first.
+//     without a connection are dropped first.
 //
 // Two instances may dial each other at the same time. Of two connections between the same
 // incarnations the one that the smaller instance name dialled stays; if one side dialled both, the
@@ -53,17 +53,19 @@
 //
 // # Security
 //
-// Config.Security is called for each connection; those that are made stay as they are when it
+// Config.Security is called for each connection; existing connections stay as they are when it
 // changes. With Security.Server and Security.Client the connections are mutual TLS 1.3. With
-// Security.Secret both sides prove that they know the secret: each sends an HMAC-SHA-256 under the
+// Security.Secret both sides prove that they know the secret. Each sends an HMAC-SHA-256 under the
 // secret over its role and the hash of both hellos, which hold a random nonce of 32 bytes each. The
-// dialler proves first. Nothing but a refusal is accepted before. Each direction then has a key of
-// its own: an HMAC under the secret over a label and the same hash. Every later frame carries an
+// dialler proves first. Only a refusal is accepted before the proof. Each direction then has a key
+// of its own: an HMAC under the secret over a label and the same hash. Every later frame carries an
 // HMAC under that key over a counter and the frame; the counter is not sent. So no frame can be
-// changed, replayed, left out, reordered or reflected. Frames are not encrypted: whoever reads the
-// network sees the names. Who takes over an address can collect one proof and try secrets against
-// it, so a secret has at least [SecretMin] bytes and should be random. TLS and a secret can be
-// combined. With neither, both the listener and every remote address have to be loopback addresses.
+// changed, replayed, left out, reordered or reflected.
+//
+// Frames are not encrypted: an attacker who reads the network sees the names. An attacker who takes
+// over an address can collect one proof and try secrets against it. So a secret has at least
+// [SecretMin] bytes and should be random. TLS and a secret can be combined. With neither, both the
+// listener and every remote address have to be loopback addresses.
 //
 // All instances that pass are trusted with the name that they tell. An unfinished handshake ends
 // after the silence bound, and at most 64 are at work. Failures are counted, and logged once a
@@ -98,8 +100,8 @@
 // succeeded. In a large ring not all watchers of an instance are connected with each other, so an
 // answer also tells of the fencing of a third instance.
 //
-// An instance that hears nothing of a peer says so with a goodbye before it closes the connection,
-// because the peer may hear this side: it must not take a closed connection for a dead process.
+// An instance that hears nothing of a peer says so with a goodbye before it closes the connection.
+// The peer may still hear this side, and must not take a closed connection for a dead process.
 //
 // # A suspicion
 //
@@ -112,7 +114,7 @@
 //	fencing   --- failed, or the suspect was found alive ------------> asking, after a pause
 //	fencing   --- succeeded -----------------------------------------> over
 //	any       --- hello of the same incarnation ---------------------> connected
-//	any       --- hello of another incarnation, stopped, not in plan > forgotten
+//	any       --- hello of another incarnation, stopped, not in plan > dropped
 //	any       --- fenced by a peer, restarted for it, given up ------> over
 //
 // A round of evidence dials the suspect, and asks every connected peer that watches it. It ends
@@ -122,7 +124,7 @@
 // connection, a dial that is closed as well is repeated within the round: the process is about to
 // end, and the next dial is refused. A round is judged in this order:
 //
-//  1. Somebody heard the incarnation within two heartbeats: the network between the two of us is at
+//  1. A peer heard the incarnation within two heartbeats: the network between the two of us is at
 //     fault. Stopped or restarted: over.
 //  2. Two members only, and dialling was not refused: neither can know which of them is cut off.
 //     The suspicion fails if this process does not reach the brokers, and does not fence a suspect
@@ -138,11 +140,11 @@
 //     that it is fencing has the turn for one second from its last report.
 //  6. Limits: one fencing per second, ten per minute.
 //
-// Of two members, each shows the brokers that it lives (Config.Live) with every heartbeat, once it
-// has heard nothing of the other one for half the silence bound, or was told that the other one
-// does not hear it. From the same moment on the other one looks at the brokers. So it knows what
-// they have seen when the silence reaches the bound, and tells an instance without traffic from one
-// that is gone.
+// This rule is for two members. In two cases a member shows the brokers that it lives (Config.Live)
+// with every heartbeat. It has heard nothing of the other one for half the silence bound, or the
+// other one has told it that it does not hear this member. From the same moment on the other member
+// looks at the brokers. So it knows what they have seen when the silence reaches the bound, and
+// tells an instance without traffic from one that is gone.
 //
 // A suspect that is at work is asked about again after 5 s. A fencing that fails is tried again
 // after 1 s and then every 2 s, each time with fresh evidence. After eight failures it is given up.
@@ -150,7 +152,7 @@
 // verdict [Alive]. The third time within an hour the incarnation is left to the session timeout,
 // with a warning.
 //
-// A process that was frozen must not fence everybody when it wakes up. If an event or a tick comes
+// A process that was frozen must not fence its peers when it wakes up. If an event or a tick comes
 // later than two heartbeats after the one before, the process had a gap: all silences begin again,
 // and no suspicion is judged for two heartbeats. Time in which the monotonic clock stands still (a
 // suspended machine, on Linux) is no gap, and no silence either.

@@ -146,7 +146,7 @@ func (f frame) body() []byte {
 	return out
 }
 
-// decode reads what body has written. What it does not know it skips.
+// decode reads what body has written. It skips unknown fields.
 func decode(body []byte) (frame, error) {
 	if len(body) < headSize {
 		return frame{}, fmt.Errorf("%w: %d bytes", errFrame, len(body))

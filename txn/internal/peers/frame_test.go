@@ -144,7 +144,8 @@ func (f frame) normal() frame {
 	return f
 }
 
-// TestRing: everybody has the watchers that the documentation promises, and watching is mutual.
+// TestRing: every instance has the watchers that the documentation promises, and watching is
+// mutual.
 func TestRing(t *testing.T) {
 	for n := range 12 {
 		var all []string

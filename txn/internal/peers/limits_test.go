@@ -217,7 +217,7 @@ func (w *world) checkLimits() {
 	}
 }
 
-// TestFlappingLinks cuts and heals links at random for an hour. Whoever is fenced could not be
+// TestFlappingLinks cuts and heals links at random for an hour. Every fenced instance could not be
 // reached by its fencer.
 func TestFlappingLinks(t *testing.T) {
 	// With these seeds, dials that began before a link was healed hang for long.
@@ -330,7 +330,8 @@ func TestResetIsJudgedTwoHeartbeatsAfterAFreeze(t *testing.T) {
 	})
 }
 
-// TestAllProcessesFrozenTogether, as on a machine that stands still, fence nobody.
+// TestAllProcessesFrozenTogether: processes that freeze together, as on a machine that stands
+// still, fence no instance.
 func TestAllProcessesFrozenTogether(t *testing.T) {
 	inWorld(t, names(3), nil, func(w *world) {
 		for _, n := range w.nodes {

@@ -75,7 +75,7 @@ func (p *Peers) dropStrangers(now time.Time, most int) (left int) {
 	slices.SortFunc(idle, func(a, b *peer) int { return a.since.Compare(b.since) })
 	for _, q := range idle {
 		if left > most || now.Sub(q.since) > vainFor {
-			p.forget(q)
+			p.dropSuspicion(q)
 			delete(p.peers, q.name)
 			left--
 		}
@@ -267,7 +267,7 @@ func (p *Peers) note(err error, address string) {
 	var r *refusal
 	if !errors.As(err, &r) {
 		if err == nil || isClosed(err) || errors.Is(err, net.ErrClosed) || errors.Is(err, context.Canceled) || errors.Is(err, syscall.ECONNREFUSED) {
-			return // nobody answers, or somebody hangs up before a hello: status says it
+			return // no process answers, or one hangs up before a hello: status says it
 		}
 		r = &refusal{kind: "connection", reason: err.Error()}
 	}

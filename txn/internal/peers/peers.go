@@ -163,7 +163,7 @@ func (p *Peers) Goodbye(ctx context.Context) error {
 	p.stopping = true
 	var links []*link
 	for _, q := range p.peers {
-		p.forget(q)
+		p.dropSuspicion(q)
 		if l := q.link; l != nil {
 			links = append(links, l)
 			l.dismiss(codeStopping, "it stops", p.cfg.Silence)

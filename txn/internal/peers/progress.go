@@ -48,7 +48,7 @@ func (p *Peers) startLook(q *peer, s Suspect) {
 	})
 }
 
-// dropLook forgets what the brokers know.
+// dropLook drops what the brokers know.
 func (q *peer) dropLook() {
 	if q.look != nil {
 		q.look.cancel()

@@ -6,7 +6,7 @@ import "slices"
 type ring []string
 
 const (
-	// fullMax is the size up to which everybody watches everybody.
+	// fullMax is the size up to which every instance watches every other one.
 	fullMax = 5
 	// reach is how many successors, and how many predecessors, an instance of a larger ring
 	// watches.

@@ -9,10 +9,10 @@ import (
 // Status is what an instance sees of the others.
 type Status struct {
 	Peers []PeerStatus
-	// CutOff says that no peer was heard for the silence bound: this instance fences nobody, unless
-	// it is one of two.
+	// CutOff says that no peer was heard for the silence bound: this instance fences no other one,
+	// unless it is one of two.
 	CutOff bool
-	// Refused counts connections that were not made although somebody answered.
+	// Refused counts connections that were not made although a peer answered.
 	Refused int
 }
 

@@ -63,8 +63,8 @@ func (p *Peers) suspect(q *peer, closed bool) {
 	p.cfg.Logger.Info("a peer is suspected", "instance", q.name, "incarnation", q.incarnation, "why", q.why)
 }
 
-// forget ends a suspicion without a trace, and a fencing that is at work.
-func (p *Peers) forget(q *peer) {
+// dropSuspicion ends a suspicion without a trace, and a fencing that is at work.
+func (p *Peers) dropSuspicion(q *peer) {
 	q.dropLook()
 	if s := q.suspicion; s != nil && s.cancel != nil {
 		s.cancel()
@@ -80,7 +80,7 @@ func (p *Peers) alive(q *peer, now time.Time) {
 	q.dropLook()
 	if s := q.suspicion; s != nil && s.suspect.Incarnation == q.incarnation {
 		p.cfg.Logger.Info("a suspected peer is alive", "instance", q.name, "incarnation", q.incarnation, "was", s.status)
-		p.forget(q)
+		p.dropSuspicion(q)
 	}
 	if q.fenced != 0 && q.fenced == q.incarnation {
 		q.fenced = 0
@@ -88,11 +88,11 @@ func (p *Peers) alive(q *peer, now time.Time) {
 	}
 }
 
-// restarted notes that the instance has a new incarnation. What is known of the old one does not
-// matter any more.
+// restarted notes that the instance has a new incarnation. The old incarnation does not matter any
+// more.
 func (p *Peers) restarted(q *peer, incarnation uint64) {
 	if !p.cfg.withoutRestarts {
-		p.forget(q)
+		p.dropSuspicion(q)
 	}
 	// Its member and its ids are the instance's, until the new process tells its own: it may die
 	// before.
@@ -124,7 +124,7 @@ func (p *Peers) consider(q *peer, now time.Time) time.Time {
 	case s.over || s.cancel != nil:
 		return time.Time{}
 	case !q.watched:
-		p.forget(q)
+		p.dropSuspicion(q)
 		return time.Time{}
 	}
 	claimed := s.claims
@@ -223,7 +223,7 @@ func (p *Peers) weigh(s *suspicion, lost int, now time.Time) (again time.Time, s
 	case pair && !s.refused: // the brokers know more than this instance
 		return p.askBrokers(s, now)
 	case p.cutOff(now) && !pair:
-		return time.Time{}, "this instance hears from nobody: it may be the one that is cut off"
+		return time.Time{}, "this instance hears no other one: it may be the one that is cut off"
 	case lost > 0 || s.refused:
 		return time.Time{}, ""
 	case s.closed && !pair && !p.connected():
@@ -432,7 +432,7 @@ func (p *Peers) reported(from *peer, f frame, now time.Time) {
 	switch f.state {
 	case stateStopped:
 		q.stopped = f.incarnation
-		p.forget(q)
+		p.dropSuspicion(q)
 	case stateHeard:
 		s.opinions[from.name] = stateLost
 		if f.age <= 2*p.cfg.Heartbeat {

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// What a driver can do to the model. An action that is not possible now returns errNotNow and
+// Actions of a driver on the model. An action that is not possible now returns errNotNow and
 // changes nothing: the driver asked for something that the world does not offer. A broken rule is
 // no such error, it stays in model.err.
 var errNotNow = errors.New("not possible now")
@@ -96,8 +96,9 @@ func (m *model) assign(i int) error {
 	return nil
 }
 
-// takeOver is what happens behind the worker's back: another member is the owner of all tasks now,
-// and processed and committed n records of each. It waits like everybody for pending offsets.
+// takeOver happens without the worker's knowledge: another member is the owner of all tasks now,
+// and processed and committed n records of each. It waits for pending offsets, as every member
+// does.
 func (m *model) takeOver(n int) error {
 	for i := range m.tasks {
 		if !m.broker.stable(i) {
@@ -146,8 +147,8 @@ func (m *model) deliver(round uint64, n int) error {
 	return nil
 }
 
-// restart is a new life of the process: every producer is initialised, and every task opened from
-// the log.
+// restart is a new incarnation of the process: every producer is initialised, and every task opened
+// from the log.
 func (m *model) restart() {
 	for i := range m.broker.producers {
 		m.broker.settle(&m.broker.producers[i])

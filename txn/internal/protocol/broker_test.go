@@ -132,8 +132,8 @@ func (b *broker) addOffset(t *transaction, task, next int) {
 	t.offsets = append(t.offsets, offsetCommit{task: task, next: next, round: t.round, at: b.at})
 }
 
-// end writes the markers. What a committed transaction makes visible must follow on what was
-// visible: this is where a record that is lost or contributed twice shows.
+// end writes the markers. The newly visible records of a committed transaction must follow the
+// visible ones: this check finds a record that is lost or contributed twice.
 func (b *broker) end(t *transaction, status txnStatus) {
 	if t == nil || t.status != txnOpen {
 		return

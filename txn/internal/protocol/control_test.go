@@ -129,12 +129,12 @@ var controls = []control{{
 	name:   "a Due that came too early is forgotten",
 	rules:  []rule{ruleProgress},
 	unseen: "the round commits at the next Due",
-	step:   forgetting(func(s *State) { s.CommitDue = false }),
+	step:   losing(func(s *State) { s.CommitDue = false }),
 }, {
 	name:   "a Full that came too early is forgotten",
 	rules:  []rule{ruleProgress},
 	unseen: "everything is produced at the latest by the flush",
-	step:   forgetting(func(s *State) { s.WantStream = false }),
+	step:   losing(func(s *State) { s.WantStream = false }),
 }}
 
 // caught walks until a walk fails or the machine took that many events, and says how many it took.

@@ -38,8 +38,7 @@
 //   - A front round that aborts or is in doubt waits until the back round's transaction is aborted:
 //     what was computed on top goes first.
 //   - A round whose commit was sent and not answered with success is in doubt, whatever the answer
-//     was: its producer is settled (thrown away and initialised anew), and only then the log is
-//     asked.
+//     was: its producer is settled (closed and initialised again), and only then the log is asked.
 //   - A round whose commit was never sent cannot be in doubt: once settled it is aborted, and runs
 //     again.
 //   - Nothing is applied before it is known to be committed.
@@ -48,21 +47,21 @@
 //
 //   - Rerun is carried out at once, before the next event is given: its order (back round first,
 //     then front) is what puts the journals in order.
-//   - After a Rerun, an earlier Due or Full is forgotten; the worker reports it again for the new
-//     round if it still holds.
+//   - After a Rerun, an earlier Due or Full does not count any more; the worker reports it again
+//     for the new round if it still holds.
 //   - The byte bound is the worker's: a round that is full must not be joined, although CanCompute
 //     is true.
 //   - Once Broken, nothing is ever asked for again. The worker stops, and another one begins with
 //     [New] and a number of its own.
-//   - Dropped is about the back round only. A task that is given up while its front round is in
-//     flight is fenced by the comparison of ownership that SendOffsets makes; after it, the round
-//     commits, and its pending offsets keep the next owner waiting until then.
+//   - Dropped is about the back round only. If a task is given up while its front round is in
+//     flight, the comparison of ownership that SendOffsets makes fences it. After the comparison
+//     the round commits, and its pending offsets keep the next owner waiting until then.
 //
 // # Events that find no arrow
 //
 // Arrows are data: [Arrows] lists them, and the tests take every one. Full, Due and Dropped are
-// ignored while the back round is Idle or on its way out, and Due and Full are remembered while
-// they have to wait. Any other event without an arrow, and a Joined while CanCompute is false, is a
-// broken invariant and leads to Broken, never to a guess. FoundOther leads there too: the tasks are
-// somebody else's.
+// ignored while the back round is Idle or ending, and Due and Full are remembered while they have
+// to wait. Any other event without an arrow, and a Joined while CanCompute is false, is a broken
+// invariant and leads to Broken, never to a guess. FoundOther leads there too: the tasks belong to
+// another member.
 package protocol

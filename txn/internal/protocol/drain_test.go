@@ -41,7 +41,7 @@ func (m *model) drain() {
 		if m.stopped != "" && m.err == nil {
 			m.restart()
 		}
-		// What is not possible now is tried again in the next round of the loop.
+		// A step that is not possible now is tried again in the next round of the loop.
 		for i := range m.tasks {
 			if m.tasks[i].lost {
 				_ = m.drop(i)

@@ -69,7 +69,7 @@ func (m *model) mayProduce(r *round) bool {
 	return true
 }
 
-// canCompute: no round is failing or on its way out.
+// canCompute: no round is failing or ending.
 func (m *model) canCompute() bool {
 	for _, r := range m.live {
 		if r.rerun || r.failed && !r.committed {
@@ -79,9 +79,9 @@ func (m *model) canCompute() bool {
 	return true
 }
 
-// verdict judges a worker that has nothing left to do: what consumers read, the committed offsets,
-// the changelogs and the store agree, and every entry of the input is in them exactly once and in
-// order.
+// verdict judges a worker that has nothing left to do. The records that consumers read, the
+// committed offsets, the changelogs and the store must agree. Every entry of the input must be in
+// them exactly once and in order.
 func (m *model) verdict() error {
 	if m.err != nil {
 		return m.err

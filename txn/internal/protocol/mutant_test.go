@@ -53,11 +53,11 @@ func without(drop func(before State, e Event, f Effect) bool) func() stepFunc {
 	})
 }
 
-// forgetting loses a part of the state.
-func forgetting(forget func(*State)) func() stepFunc {
+// losing loses a part of the state.
+func losing(lose func(*State)) func() stepFunc {
 	return pure(func(s State, e Event) (State, []Effect) {
 		to, effects := Step(s, e)
-		forget(&to)
+		lose(&to)
 		return to, effects
 	})
 }
@@ -141,7 +141,7 @@ func retirer(s State, e Event) (State, []Effect) {
 	return Step(s, e)
 }
 
-// careless computes on while the back round is on its way out.
+// careless computes on while the back round is ending.
 func careless(s State, e Event) (State, []Effect) {
 	to, effects := Step(s, e)
 	if e.Kind == Dropped && to.Back == Aborting {

@@ -1,6 +1,7 @@
 package protocol
 
-// What the answers to offsets, commit, abort, question and apply do at the broker and in the store.
+// The effects of the answers to offsets, commit, abort, question and apply at the broker and in the
+// store.
 
 func (m *model) offsets(o op, r *round, a reply) error {
 	p := m.broker.producer(r.n)

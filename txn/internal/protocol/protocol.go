@@ -36,8 +36,8 @@ const (
 	// Streaming: the back round holds work and has sent a part of its records: its transaction is
 	// open.
 	Streaming
-	// Broken: an invariant does not hold, the store failed, or the tasks are somebody else's. The
-	// worker stops; opening the tasks anew decides from the log.
+	// Broken: an invariant does not hold, the store failed, or the tasks belong to another member.
+	// The worker stops; opening the tasks again decides from the log.
 	Broken
 )
 
@@ -94,7 +94,7 @@ const (
 	FoundOurs
 	// FoundPrevious: the stable offsets carry what they carried before the round: it is aborted.
 	FoundPrevious
-	// FoundOther: the stable offsets carry something else: somebody else owns the tasks.
+	// FoundOther: the stable offsets carry something else, so another member owns the tasks.
 	FoundOther
 	// FoundMixed: some tasks carry the round's id, others the previous one. Never possible unless
 	// the log lies.

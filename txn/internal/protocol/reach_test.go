@@ -125,9 +125,9 @@ func (r reachable) table() string {
 	return out.String()
 }
 
-// TestReachableStates checks every state that any order of answers can lead to: the outstanding
-// effect fits the phase, and what is in flight ends if it is answered: from everywhere there is a
-// way to a quiet or a broken machine.
+// TestReachableStates checks every state that any order of answers can lead to. The outstanding
+// effect fits the phase, and every effect in flight ends if it is answered: every state has a way
+// to a quiet or a broken machine.
 func TestReachableStates(t *testing.T) {
 	r := explore(t)
 	ends := map[node]bool{}

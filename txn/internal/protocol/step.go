@@ -21,7 +21,7 @@ func Step(s State, e Event) (State, []Effect) {
 		return s, nil // nothing to commit, drop or send
 	}
 	if back && (from == Aborting || from == Settling) && (e.Kind == Due || e.Kind == Dropped || e.Kind == Full) {
-		return s, nil // the round is on its way out already
+		return s, nil // the round is ending already
 	}
 	to, ok := arrowIndex[arrowKey{from, e.Kind, back}]
 	if !ok {

@@ -20,13 +20,17 @@ import (
 //	<the logs, the offsets, the store and what waits, after the last command>
 //
 // Commands that give the machine an event: joined [n=] [task=], full, due, dropped [task=], answer
-// <event> [round=] [truth=] [reached=] (round is the one that waits for such an answer), raw
-// <event> [round=] (around the model, for what a correct worker never does). Commands about the
-// world: deliver round= n= (records arrive in their logs), expire round= (the broker's transaction
-// timeout), assign task=, other-owner n=, lie task= (the offset of a task goes back), restart,
-// drain (everything goes well until nothing is left; the verdict must be good). "cannot <command>"
-// is for what the world or the worker refuses. A broken rule fails the test; it is never part of a
-// transcript.
+// <event> [round=] [truth=] [reached=], raw <event> [round=]. In answer, round is the one that
+// waits for such an answer. raw goes around the model, for events that a correct worker never
+// gives.
+//
+// Commands about the world: deliver round= n= (records arrive in their logs), expire round= (the
+// broker's transaction timeout), lie task= (the offset of a task goes back), assign task=,
+// other-owner n=, restart, drain. After drain everything succeeds until nothing is left, and the
+// verdict must be good.
+//
+// "cannot <command>" is for a command that the world or the worker refuses. A broken rule fails the
+// test; it is never part of a transcript.
 
 // transcript runs the commands of one file.
 type transcript struct {

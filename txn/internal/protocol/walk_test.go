@@ -17,8 +17,8 @@ var walkSeed = flag.Uint64("walk.seed", 0, "run one random walk with this seed a
 type walker struct {
 	m   *model
 	rng *rand.Rand
-	// faults is the share of bad answers in percent, world that of faults around the worker in a
-	// thousand, and pace how many percent of the acts answer something: a slow broker leaves more
+	// faults is the share of bad answers in percent, and world that of faults around the worker in
+	// a thousand. pace is how many percent of the acts answer something: a slow broker leaves more
 	// time for the back round.
 	faults, world, pace int
 	// slow is a kind of effect that takes its time in this walk, so that everything else overtakes

@@ -60,7 +60,7 @@ func (p *Purger) Run(ctx context.Context) {
 		}
 		if turn%changelogPurgeTurns == 0 {
 			if err := p.purgeChangelogs(ctx, deleted); err != nil && ctx.Err() == nil {
-				p.cfg.Logger.Warn("what has expired of changelogs could not be deleted, and they keep growing", "error", err)
+				p.cfg.Logger.Warn("cannot delete the expired records of changelogs, which keep growing", "error", err)
 			}
 		}
 		now := p.purgeable()
@@ -131,15 +131,15 @@ func (p *Purger) repartition(id graph.TaskID, topic string) bool {
 	return false
 }
 
-// expiring is a changelog partition of a store that forgets.
+// expiring is a changelog partition of a store whose rows expire.
 type expiring struct {
-	// applied is up to where its committed records go, and no record that is older than horizon is
+	// applied is the end of its committed records, and no record that is older than oldest is
 	// needed.
-	applied, horizon int64
+	applied, oldest int64
 }
 
-// expiring returns the changelog partitions of the stores that forget, of the tasks that are owned,
-// as of their last applied round.
+// expiring returns the changelog partitions of the stores whose rows expire, of the owned tasks, as
+// of their last applied round.
 func (p *Purger) expiring() (map[dispatch.Input]expiring, error) {
 	out := map[dispatch.Input]expiring{}
 	for id, db := range p.cfg.Tasks.Databases() {
@@ -155,8 +155,8 @@ func (p *Purger) expiring() (map[dispatch.Input]expiring, error) {
 		}
 		for _, st := range p.cfg.Subtopologies[id.Subtopology].Stores {
 			at, ok := positions.Changelog(st.Name)
-			if horizon := st.Layout.ChangelogHorizon(at.StreamTime); ok && st.FromSource == nil && horizon > 0 {
-				out[dispatch.Input{Topic: st.ChangelogTopic, Partition: id.Partition}] = expiring{at.Applied, horizon}
+			if oldest := st.Layout.ChangelogHorizon(at.StreamTime); ok && st.FromSource == nil && oldest > 0 {
+				out[dispatch.Input{Topic: st.ChangelogTopic, Partition: id.Partition}] = expiring{at.Applied, oldest}
 			}
 		}
 	}
@@ -189,7 +189,7 @@ func (p *Purger) purgeChangelogs(ctx context.Context, deleted map[dispatch.Input
 	}
 	times := map[string]map[int32]int64{}
 	for key, x := range found {
-		setIn(times, key, x.horizon)
+		setIn(times, key, x.oldest)
 	}
 	firsts, err := p.cfg.Cluster.FirstSince(ctx, times)
 	if err != nil {

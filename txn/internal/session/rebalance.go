@@ -22,9 +22,9 @@ func (c *callbacks) Planned(plan assign.Plan, leader bool) {
 	if member, _ := s.member(); member != "" {
 		s.cfg.Joined(member) // before the assignment: a process may die in the rebalance
 	}
-	s.promised.Store(slices.ContainsFunc(plan.Owed, func(m assign.Move) bool { return m.To == s.cfg.Directory.Instance() }))
-	if len(plan.Owed) > 0 {
-		s.cfg.Logger.Info("tasks are moving", "owed", len(plan.Owed), "plan", plan.ID, "leader", leader)
+	s.promised.Store(slices.ContainsFunc(plan.Pending, func(m assign.Move) bool { return m.To == s.cfg.Directory.Instance() }))
+	if len(plan.Pending) > 0 {
+		s.cfg.Logger.Info("tasks are moving", "pending", len(plan.Pending), "plan", plan.ID, "leader", leader)
 	}
 	select {
 	case s.planned <- struct{}{}:

@@ -40,8 +40,8 @@ type Problem struct {
 }
 
 // Watch compares what one broker says of the topics now with the layout that the application runs
-// on. The answer can be old, apart from added partitions: who believes the absence of a topic asks
-// again before.
+// on. The answer can be old, apart from added partitions: before a caller believes the absence of a
+// topic, it asks again.
 func Watch(ctx context.Context, c *broker.Cluster, t *topology.Topology, known Layout) ([]Problem, error) {
 	names := slices.Sorted(maps.Keys(known))
 	found, hidden, err := c.TopicMetadata(ctx, names)
@@ -69,8 +69,8 @@ func Watch(ctx context.Context, c *broker.Cluster, t *topology.Topology, known L
 				"application ran; stop the application, create the topic again, and see what `onceward plan` says of its tasks", use.name, name)})
 		case info.ID != known[name].ID && use.rebuilt: // without an operator
 		case info.ID != known[name].ID:
-			problems = append(problems, Problem{Topic: name, Kind: Recreated, Stops: use.stops, Err: fmt.Errorf("%s %s was deleted and created "+
-				"anew while the application ran (its id was %x and is %x); stop the application, and see what `onceward plan` says of its tasks",
+			problems = append(problems, Problem{Topic: name, Kind: Recreated, Stops: use.stops, Err: fmt.Errorf("%s %s was deleted and "+
+				"recreated while the application ran (its id was %x and is %x); stop the application, and see what `onceward plan` says of its tasks",
 				use.name, name, known[name].ID, info.ID)})
 		default:
 			topic := now[name]

@@ -22,7 +22,7 @@
 //
 // # What it is not
 //
-// It is no measure of latency: most waits are over before the bound, and nobody is told of them.
+// It is no measure of latency: most waits are over before the bound, and are not reported.
 package waits
 
 import (
@@ -173,7 +173,7 @@ type Waits struct {
 	held map[partition]*held
 }
 
-// held is a partition and those who wait for it.
+// held is a partition and the waits for it.
 type held struct {
 	Held
 	waits   map[*Wait]bool

@@ -7,7 +7,7 @@ import (
 )
 
 // TestAlarm: it rings when the time is over and not before, and no more once it was stopped or set
-// anew.
+// again.
 func TestAlarm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var a alarm

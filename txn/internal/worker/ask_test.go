@@ -44,9 +44,9 @@ func doubtful(t *testing.T, cluster *broker.Cluster, previous string) (*Worker, 
 	return w, r
 }
 
-// TestAsk: rule 5.3. What the stable offsets of the round's tasks say decides for the whole round,
-// and what contradicts itself ends in an integrity error, what is somebody else's in opening the
-// tasks again. Nothing of that is applied.
+// TestAsk: the stable offsets of the round's tasks decide for the whole round. Offsets that
+// contradict each other end in an integrity error, and those of another member in opening the tasks
+// again. None of these rounds is applied (rule 5.3).
 func TestAsk(t *testing.T) {
 	const ours, previous, none, other = "ours", "previous", "none", "other"
 	for _, tc := range []struct {

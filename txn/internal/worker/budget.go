@@ -7,8 +7,8 @@ import (
 
 // Budget bounds the transaction markers that the workers of a process cause per second (protocol
 // rule 10.2). Every transaction leaves one marker in each partition that it touches, and a
-// compacted topic keeps it for delete.retention.ms: committing whenever there is nothing to do is
-// what makes latency low, and a great many small transactions what makes the cluster suffer.
+// compacted topic keeps it for delete.retention.ms. A commit whenever there is nothing to do makes
+// latency low. A great many small transactions are a load on the cluster.
 //
 // It stretches the interval of idle commits up to the maximum and never beyond: past it latency
 // would suffer instead, so there is only the count of what was overspent. It is safe for concurrent

@@ -25,7 +25,7 @@ const EmptyMaxDefault = 10 * time.Second
 
 // streamBytes is how much output a round keeps before it is sent ahead of the commit. Below it a
 // transaction is open for about a millisecond: an open one holds the last stable offset, and with
-// it everybody's latency.
+// it the latency of every reader.
 const streamBytes = 256 << 10
 
 // cadence measures what the decisions need.

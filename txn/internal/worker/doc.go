@@ -3,11 +3,11 @@
 //
 // # Goroutines
 //
-// A [Worker] has three. The compute goroutine ([Worker.Run]) owns the tasks, the open round and the
-// protocol state; it is the only one that calls protocol.Step. Each of the two turns owns one
-// transactional producer and carries out, one after the other, the effects that concern its rounds;
-// it answers by events. So while the front round flushes, commits and is applied by its turn's
-// goroutine, the compute goroutine works on the back round.
+// A [Worker] has three goroutines. The compute goroutine ([Worker.Run]) owns the tasks, the open
+// round and the protocol state; it is the only one that calls protocol.Step. Each of the two turns
+// owns one transactional producer and carries out, one after the other, the effects that concern
+// its rounds; it answers by events. While the goroutine of a turn flushes, commits and applies the
+// front round, the compute goroutine works on the back round.
 //
 // # What crosses over
 //
@@ -18,9 +18,9 @@
 // # Cadence
 //
 // A round is due when there is nothing more to process and the last seal is at least the minimum
-// interval ago (the smoothed commit time, at least 5 ms); at the latest after the maximum interval,
-// or when its output and writes reach the byte bound. A round that would send no record is held
-// back, at most 10 s, and then carries one filler record, because a transaction without a record
-// never ends at the broker. A task that waits for a retry never waits inside an open transaction:
-// the round so far is committed first.
+// interval ago (the smoothed commit time, at least 5 ms). It is due at the latest after the maximum
+// interval, or when its output and writes reach the byte bound. A round that would send no record
+// is held back, at most 10 s, and then carries one filler record, because a transaction without a
+// record never ends at the broker. A task that waits for a retry never waits inside an open
+// transaction: the round so far is committed first.
 package worker

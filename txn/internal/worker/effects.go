@@ -139,7 +139,7 @@ func (w *Worker) seal(r *round) {
 	w.hand(command{kind: protocol.Flush, round: r, records: r.take()})
 }
 
-// retire ends an applied round: only now its counts exist for anybody.
+// retire ends an applied round: its counts become visible only now.
 func (w *Worker) retire(r *round) {
 	_ = w.cfg.Failpoints.Hit(context.Background(), failpoint.RetireBefore) // there is nothing that could fail
 	delete(w.rounds, r.n)
@@ -167,8 +167,8 @@ func (w *Worker) retire(r *round) {
 	w.reuse(r)
 }
 
-// outcomeLate is what windowed aggregations and inboxes count a record as that comes when its
-// window or id is forgotten.
+// outcomeLate is what windowed aggregations and inboxes count for a record that comes after its
+// window or id has expired.
 const outcomeLate = "late"
 
 // tellLate logs how many records came too late for a node.
@@ -233,7 +233,7 @@ func (w *Worker) rerun(r *round) {
 	_ = w.cfg.Failpoints.Hit(context.Background(), failpoint.RerunBefore) // there is nothing that could fail
 	w.countAborted(r)
 	if w.state.Back == protocol.Aborting && w.state.BackRound == r.n {
-		r.dropped = true // its transaction is still to be aborted, and forgotten with the answer
+		r.dropped = true // its transaction is still to be aborted, and is over with the answer
 	} else {
 		delete(w.rounds, r.n)
 	}

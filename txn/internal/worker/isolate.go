@@ -59,10 +59,10 @@ func (i *isolation) leave(t *task.Task) {
 
 func (i *isolation) end() { i.suspect, i.limit, i.held = nil, 0, nil }
 
-// committed ends the search for this time: what has been committed was innocent, and the rest shows
-// when it is refused again. A round without the suspect has shown nothing. Where the tasks need
+// committed ends the search for this time: the committed records are cleared, and the rest shows
+// when it is refused again. A round without the suspect has shown nothing. If the tasks need
 // several rounds for one turn of all of them, such rounds come first, and a search that ends with
-// them would begin anew for ever.
+// them would start again for ever.
 func (i *isolation) committed(r *round) {
 	if i.suspect == nil || r.byTask[i.suspect] == nil {
 		return
@@ -113,8 +113,8 @@ func (r *round) suspectsOf(topic string, partition int32) (out []suspects) {
 }
 
 // isolate decides how a round whose output was refused for good runs again; its journal has been
-// put back. It reports whether the refusal can be dealt with: what the runtime itself wrote is
-// nobody's record.
+// put back. It reports whether the refusal can be handled: an output of the runtime itself belongs
+// to no record.
 func (w *Worker) isolate(r *round) bool {
 	refused := r.refused
 	if broker.ScopeOf(refused) == broker.ScopeTopic {
@@ -124,7 +124,7 @@ func (w *Worker) isolate(r *round) bool {
 	if len(all) == 0 {
 		return false
 	}
-	held := w.isolation.held // they were not in the round, and are not innocent for that
+	held := w.isolation.held // absence from this round does not clear them
 	w.isolation.end()
 	slices.SortStableFunc(all, func(a, b suspects) int { return w.isolation.cleared[a.Task] - w.isolation.cleared[b.Task] })
 	first := all[0]

@@ -39,9 +39,9 @@ func databaseStopped(err error) bool {
 	return errors.Is(err, state.ErrFailed) || errors.Is(err, state.ErrCorrupt)
 }
 
-// haltMissed stops the tasks that apply could not bring to the end of a committed round. What they
-// have in the round on top was computed upon a layer that is dropped, so that round runs again
-// without them.
+// haltMissed stops the tasks that apply could not bring to the end of a committed round. Their part
+// of the round on top was computed upon a layer that is dropped, so that round runs again without
+// them.
 func (w *Worker) haltMissed(r *round) {
 	drop := false
 	for _, c := range r.contributions {
@@ -58,9 +58,9 @@ func (w *Worker) haltMissed(r *round) {
 	}
 }
 
-// closeTask closes a task. That the database of a task which is stopped has stopped, or met a full
-// disk, is no failure: the reason is told already, what it did not take is in the changelogs, and
-// whoever opens the task next replays it.
+// closeTask closes a task. If the database of a stopped task has stopped, or met a full disk, that
+// is no failure. The reason is reported already, the changelogs have the writes that the database
+// did not take, and the next opening of the task replays them.
 func (w *Worker) closeTask(t *task.Task) error {
 	err := t.Close()
 	if errors.Is(err, state.ErrFull) || t.Stopped() != nil && databaseStopped(err) {

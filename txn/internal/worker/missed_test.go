@@ -36,7 +36,7 @@ func (d *refusing) Remove(base, next state.Positions, store state.StoreID, r sta
 
 func (d *refusing) Close() error { return errors.Join(d.closing, d.Database.Close()) }
 
-// refusingTask is a task with a window store that forgets with its first write, and one
+// refusingTask is a task with a window store in which rows expire with its first write, and one
 // contribution of it that is ready to be applied.
 func refusingTask(t *testing.T, d *refusing) (*task.Task, *task.Contribution) {
 	t.Helper()

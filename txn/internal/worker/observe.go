@@ -55,8 +55,8 @@ func (w *Worker) Gauges() Gauges {
 }
 
 // Loops returns the goroutines whose progress tells whether the worker is alive: the compute
-// goroutine, and the applies of its turns. What else the turns do waits for brokers, and is no sign
-// of anything in here.
+// goroutine, and the applies of its turns. Everything else in the turns waits for brokers, and is
+// no sign for this process.
 func (w *Worker) Loops() []*health.Loop {
 	return []*health.Loop{&w.observed.loop, &w.turns[0].observed.apply, &w.turns[1].observed.apply}
 }

@@ -31,9 +31,9 @@ func DeadlinesFor(transactionTimeout time.Duration) Deadlines {
 	return Deadlines{Flush: t * 60 / 100, Offsets: t * 75 / 100, End: t * 95 / 100, Abort: t * 60 / 100}
 }
 
-// membershipWait is how long a refusal by the group is waited out: in a cooperative rebalance, and
-// when it has joined again, the member learns of its newer generation or its new id within a
-// moment.
+// membershipWait is how long a round waits after a refusal by the group. In a cooperative
+// rebalance, and when it has joined again, the member learns of its newer generation or its new id
+// within a moment.
 const membershipWait = time.Second
 
 // command is one effect for a turn.

@@ -106,7 +106,7 @@ type Worker struct {
 	}
 }
 
-// halted is a task that somebody else wants to stop.
+// halted is a task that another goroutine wants to stop.
 type halted struct {
 	task *task.Task
 	why  error
@@ -200,7 +200,7 @@ func (w *Worker) Release(ctx context.Context, t *task.Task) error {
 }
 
 // Halt makes a task do nothing more, as if it had stopped by itself, except that Stopped is not
-// called. What it has in the open round still commits. It does not wait for the worker.
+// called. Its part of the open round still commits. Halt does not wait for the worker.
 func (w *Worker) Halt(t *task.Task, why error) {
 	w.mail.Lock()
 	w.mail.halts = append(w.mail.halts, halted{t, why})
@@ -323,14 +323,14 @@ func (w *Worker) adopt(r request) {
 }
 
 // release lets a task go. The task is not there if its adoption has failed, or is still to come:
-// then whoever adopts it sees that it was given up.
+// then the adoption sees that the task was given up.
 func (w *Worker) release(r request) {
 	if w.find(r.task.ID) != r.task {
 		r.done <- nil
 		return
 	}
 	if before, ok := w.leaving[r.task]; ok {
-		before.done <- nil // whoever asked first has stopped waiting, or is told by the other answer
+		before.done <- nil // the first caller has stopped waiting, or gets the other answer
 	}
 	w.leaving[r.task] = r
 	if w.open != nil && w.open.byTask[r.task] != nil {

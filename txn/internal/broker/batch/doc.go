@@ -7,11 +7,12 @@
 // [Decoder.Decode] hands over every committed record of an answer at or above the offset that was
 // fetched from, in order, and returns the next offset to fetch from. That moves past control
 // records, aborted records and offsets that compaction has emptied (KAFKA-5443), as a position
-// taken from the last record would not. What the broker says of aborted transactions counts for
-// this one answer only, so answers are never joined.
+// taken from the last record would not. The broker's list of aborted transactions counts for this
+// one answer only, so answers are never joined.
 //
 // Keys and values are parts of the answer's own buffer, or of one that the next compressed batch
-// overwrites: whoever keeps them copies them. For an uncompressed answer nothing is allocated.
+// overwrites: a caller that keeps them copies them. For an uncompressed answer nothing is
+// allocated.
 //
 // # Failure
 //
@@ -20,9 +21,9 @@
 // exception is a batch that the answer's end cuts off: brokers cut where the byte limit is, and the
 // next fetch brings it whole.
 //
-// What [kgo.ProcessFetchPartition] of franz-go returns for the same answer is what the tests
-// compare with. It is not used here because it makes an object per record: see the benchmarks. It
-// also reads more: formats before v2, which cannot be transactional, uncommitted records, headers.
+// The tests compare with the result of [kgo.ProcessFetchPartition] of franz-go for the same answer.
+// It is not used here because it makes an object per record: see the benchmarks. It also reads
+// more: formats before v2, which cannot be transactional, uncommitted records, headers.
 //
 // # Concurrency
 //

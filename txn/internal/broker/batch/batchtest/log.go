@@ -1,5 +1,4 @@
-// Package batchtest writes record batches as producers and brokers do, for tests of those who read
-// them.
+// Package batchtest writes record batches as producers and brokers do, for tests of their readers.
 package batchtest
 
 import (
