@@ -19,8 +19,8 @@
 //
 // The next build is this one with the tag onceward_next. Its state directory, its commit metadata
 // and the group metadata of its members have a higher minor version, and a part that this build
-// does not know. ONCEWARD_NEXT_MAJOR names those whose major version is higher too: state, metadata (the
-// commit metadata), plan.
+// does not know. ONCEWARD_NEXT_MAJOR names those whose major version is higher too: state, metadata
+// (commit metadata), plan.
 //
 // # Access
 //
