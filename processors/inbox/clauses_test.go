@@ -29,7 +29,7 @@ func TestClauses(t *testing.T) {
 			[]string{"overtake each other", "stays in the partition of its id"},
 		},
 		"retained": {[]inbox.Option{inbox.Retain(time.Hour)}, []string{"is late", "while it is known, and late after that"}},
-		"archived": {[]inbox.Option{inbox.Retain(time.Hour), inbox.Archive(archiveTopic)}, []string{"forgotten is written to archive"}},
+		"archived": {[]inbox.Option{inbox.Retain(time.Hour), inbox.Archive(archiveTopic)}, []string{"an expired id is written to archive"}},
 		"missing":  {[]inbox.Option{inbox.AllowMissingID()}, []string{"as often as it comes", "with an id that cannot be read has no effect"}},
 		"business key": {
 			[]inbox.Option{inbox.BusinessKey(byNote)},
