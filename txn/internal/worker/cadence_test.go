@@ -3,8 +3,6 @@ package worker
 import (
 	"testing"
 	"time"
-
-	"github.com/onceward/onceward/txn/internal/broker"
 )
 
 // TestDueIn: a round that sends something commits as soon as its worker is idle, but not sooner after the last commit than the least
@@ -53,10 +51,10 @@ func TestDueIn(t *testing.T) {
 				},
 				lastSeal: now.Add(-tc.sinceSeal), smoothed: tc.smoothed,
 			}
-			r := newRound(0, lists{})
+			r := newRound(0, outputs{})
 			r.started, r.worked = now.Add(-tc.age), !tc.nothing
 			if tc.outputs {
-				r.outputs = []*broker.Record{{}}
+				r.outputs.origins = []origin{{}}
 			}
 			if tc.big {
 				r.held = c.HeldBytesMax()
@@ -98,7 +96,7 @@ func TestSmoothedCommitTime(t *testing.T) {
 // TestStreamsEarlyAfterLargeRound: output of the round after one that the byte bound has ended is sent ahead sooner (rule 2.1).
 func TestStreamsEarlyAfterLargeRound(t *testing.T) {
 	var c cadence
-	large, small := newRound(0, lists{}), newRound(1, lists{})
+	large, small := newRound(0, outputs{}), newRound(1, outputs{})
 	large.full = true
 	c.sealed(time.Now(), large)
 	if c.streamAt() >= streamBytes {

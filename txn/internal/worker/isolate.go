@@ -89,18 +89,18 @@ func (r *round) suspectsOf(topic string, partition int32) (out []suspects) {
 			}
 		}
 	}
-	for i, rec := range r.outputs {
-		if rec.Topic != topic || rec.Partition != partition {
+	for i, from := range r.outputs.origins {
+		if !r.outputs.to(i, topic, partition) {
 			continue
 		}
-		from := r.origins[i]
-		at := slices.IndexFunc(out, func(s suspects) bool { return s.Contribution == from.contribution })
+		c, entry := r.contributions[from.contribution], int(from.entry)
+		at := slices.IndexFunc(out, func(s suspects) bool { return s.Contribution == c })
 		if at < 0 {
-			at, out = len(out), append(out, suspects{Contribution: from.contribution})
+			at, out = len(out), append(out, suspects{Contribution: c})
 		}
 		// Several outputs of one entry come one after the other.
-		if n := len(out[at].entries); n == 0 || out[at].entries[n-1] != from.entry {
-			out[at].entries = append(out[at].entries, from.entry)
+		if n := len(out[at].entries); n == 0 || out[at].entries[n-1] != entry {
+			out[at].entries = append(out[at].entries, entry)
 		}
 	}
 	return out
@@ -162,9 +162,9 @@ func (w *Worker) haltWriters(r *round, refused *broker.ProduceError) bool {
 			}
 		}
 	}
-	for i, rec := range r.outputs {
-		if rec.Topic == refused.Topic {
-			writers[r.origins[i].contribution.Task] = true
+	for i, from := range r.outputs.origins {
+		if at, ok := r.outputs.destination(i); ok && at.Topic == refused.Topic {
+			writers[r.contributions[from.contribution].Task] = true
 		}
 	}
 	for t := range writers {
