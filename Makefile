@@ -97,8 +97,8 @@ verify-eos: ## Kafka's own StreamsEosTest judges the runtime under many kills; n
 verify-smoke: ## Kafka's own StreamsSmokeTest judges windows, tables and joins while instances join, die and leave; needs a JDK 17 and Maven
 	ONCEWARD_REQUIRE_KAFKA=1 $(GO) test -count=1 -v -timeout 60m -run '^TestSmoke' ./e2e/conformance -full
 
-verify-differential: ## every operator beside Kafka Streams on CASES (1000) random inputs each, and the named ones; needs a JDK 17 and Maven
-	ONCEWARD_REQUIRE_KAFKA=1 $(GO) test -count=1 -v -timeout 30m -run '^TestOperator' ./e2e/conformance -cases $(or $(CASES),1000) $(if $(SEED),-seed $(SEED))
+verify-differential: ## every operator (or OPERATORS, a pattern) beside Kafka Streams on CASES (1000) random inputs each, and the named ones; needs a JDK 17 and Maven
+	ONCEWARD_REQUIRE_KAFKA=1 $(GO) test -count=1 -v -timeout 30m -run '^TestOperator' ./e2e/conformance -cases $(or $(CASES),1000) $(if $(SEED),-seed $(SEED)) $(if $(OPERATORS),-operators '$(OPERATORS)')
 
 negative: ## with dedupe broken on purpose, the demo has to find it; make test has the other negative controls
 	./.ci/negative

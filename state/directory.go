@@ -20,6 +20,8 @@ const (
 	lockFile       = "LOCK"
 	tasksDirectory = "tasks"
 	trashDirectory = "trash"
+	// globalsDirectory has the databases of global tables.
+	globalsDirectory = "globals"
 )
 
 // DirectoryOptions are the options of OpenDirectory.
@@ -174,8 +176,8 @@ func (d *Directory) checkNew() error {
 	for _, e := range entries {
 		switch e.Name() {
 		case lockFile, metaTempFile, "lost+found": // the last one is in every new ext4 volume
-		case tasksDirectory:
-			return fmt.Errorf("%w: there are tasks, but %s is missing: bring it back, or remove the directory",
+		case tasksDirectory, globalsDirectory:
+			return fmt.Errorf("%w: there are databases, but %s is missing: bring it back, or remove the directory",
 				ErrCorrupt, metaFile)
 		default:
 			return fmt.Errorf("%w: it is not empty (%q) and has no %s", ErrForeign, e.Name(), metaFile)
@@ -256,6 +258,16 @@ func (d *Directory) update(what string, change func(*meta)) error {
 	return nil
 }
 
+// place is where a database is below the root.
+type place interface {
+	// name is the path below the root, and top the first part of it.
+	name() string
+	top() string
+	// rebuildName is the path of a database that is built beside it.
+	rebuildName() string
+	check() error
+}
+
 // TaskDirectory names the place of one task's database.
 type TaskDirectory struct {
 	Subtopology string
@@ -266,6 +278,8 @@ type TaskDirectory struct {
 func (t TaskDirectory) name() string {
 	return filepath.Join(tasksDirectory, t.Subtopology, strconv.Itoa(int(t.Partition)))
 }
+
+func (TaskDirectory) top() string { return tasksDirectory }
 
 func (t TaskDirectory) check() error {
 	if err := checkName(t.Subtopology); err != nil {
@@ -289,7 +303,7 @@ func (d *Directory) TaskPath(subtopology string, partition int32) (string, error
 	return filepath.Join(d.path, t.name()), nil
 }
 
-func (d *Directory) prepare(t TaskDirectory) error {
+func (d *Directory) prepare(t place) error {
 	if err := t.check(); err != nil {
 		return err
 	}
@@ -302,7 +316,7 @@ func (d *Directory) prepare(t TaskDirectory) error {
 	if err := d.root.MkdirAll(parent, 0o700); err != nil {
 		return err
 	}
-	for _, name := range []string{tasksDirectory, parent, t.name()} {
+	for _, name := range []string{t.top(), parent, t.name()} {
 		info, err := d.root.Lstat(name)
 		if err == nil && !info.IsDir() {
 			return fmt.Errorf("%w: %s is not a directory", ErrForeign, name)
@@ -311,7 +325,7 @@ func (d *Directory) prepare(t TaskDirectory) error {
 			return err
 		}
 	}
-	return errors.Join(syncDirectory(d.root, "."), syncDirectory(d.root, tasksDirectory))
+	return errors.Join(syncDirectory(d.root, "."), syncDirectory(d.root, t.top()))
 }
 
 // Tasks lists the tasks that have a place, in the order of subtopology and partition. What is not named like

@@ -199,7 +199,7 @@ func TestDirectoryOfANewerMinorVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := os.ReadFile(file)
-	if err != nil || strings.Contains(string(got), "mars") || strings.Contains(string(got), "minor") || !strings.Contains(string(got), `"maxWorkers": 4`) {
+	if err != nil || strings.Contains(string(got), "mars") || strings.Contains(string(got), `"minor": 3`) || !strings.Contains(string(got), `"maxWorkers": 4`) {
 		t.Errorf("the change made it %s (%v)", got, err)
 	}
 }

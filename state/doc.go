@@ -23,7 +23,7 @@
 //
 // # Typed stores
 //
-// KeyValue, Timestamped, Window, Session, Versioned and Dedupe are views of Bytes with Go types. Which rows and
+// KeyValue, Timestamped, Window, Session, Series, Versioned and Dedupe are views of Bytes with Go types. Which rows and
 // changelog records a view has is its Layout. Those that forget go by the store's own stream time, which is part of
 // the state as the rows are: under the savepoint of a record, frozen with the layer, in the positions. Expired rows are
 // never seen; when they leave the database is another matter (Layout.Expired).

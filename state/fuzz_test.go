@@ -26,6 +26,8 @@ func FuzzStoredRows(f *testing.F) {
 	f.Add(byte(4), []byte("k"), []byte{})
 	f.Add(byte(5), []byte("\x00\x00\x00\x00k"), []byte(minute+"v"))
 	f.Add(byte(5), []byte{}, []byte{})
+	f.Add(byte(6), []byte("\x00\x00\x00\x00k"+minute+"\x00\x00\x00\x01"), []byte("v"))
+	f.Add(byte(6), []byte("\x00\x00\x00\x00k"), []byte{})
 	f.Fuzz(func(t *testing.T, kind byte, key, value []byte) {
 		l := layouts[int(kind)%len(layouts)]
 		for err := range readings(t, l, key, value) {
@@ -99,6 +101,11 @@ func readAll(l state.Layout, b state.Bytes, ends func(error)) {
 		ends(errorOf(s.Find("k", 0, math.MaxInt64)))
 		ends(errorOf(s.All()))
 		ends(errorOf(s.Scan(backward, 0, math.MaxInt64)))
+	case state.SeriesKind:
+		s := state.NewSeries(b, text{}, text{}, l)
+		_, _, err := s.Get("k", 60_000, 1)
+		ends(err)
+		ends(errorOf(s.Fetch("k", 0, math.MaxInt64)))
 	case state.VersionedKind:
 		s := state.NewVersioned(b, text{}, text{}, l)
 		_, _, _, err := s.Get("k")

@@ -27,9 +27,11 @@ const (
 	VersionedKind
 	// DedupeKind has what is remembered of each id for a time: Dedupe.
 	DedupeKind
+	// SeriesKind has all values of each key by their times: Series.
+	SeriesKind
 )
 
-var kindNames = [...]string{"keyvalue", "timestamped", "window", "session", "versioned", "dedupe"}
+var kindNames = [...]string{"keyvalue", "timestamped", "window", "session", "versioned", "dedupe", "series"}
 
 // String returns the name of the kind, which is part of the format.
 func (k Kind) String() string {
@@ -57,12 +59,12 @@ type Layout struct {
 
 // Forgets reports whether rows of this kind are out of sight some time after they were written.
 func (k Kind) Forgets() bool {
-	return k == WindowKind || k == SessionKind || k == VersionedKind || k == DedupeKind
+	return k == WindowKind || k == SessionKind || k == VersionedKind || k == DedupeKind || k == SeriesKind
 }
 
 // Segmented reports whether rows begin with a segment number.
 func (l Layout) Segmented() bool {
-	return l.Kind == WindowKind || l.Kind == SessionKind || l.Kind == DedupeKind
+	return l.Kind == WindowKind || l.Kind == SessionKind || l.Kind == DedupeKind || l.Kind == SeriesKind
 }
 
 // retentionMax keeps every sum of a time and a retention within an int64, of milliseconds and, where a changelog keeps its
@@ -137,6 +139,8 @@ const (
 	sequenceSize = 4
 	// windowSuffix is what a window row has behind the user's key: start and sequence number.
 	windowSuffix = timeSize + sequenceSize
+	// seriesSuffix is time and sequence number.
+	seriesSuffix = timeSize + sequenceSize
 	// sessionSuffix is end and start.
 	sessionSuffix = 2 * timeSize
 )
@@ -193,7 +197,7 @@ func (l Layout) ChangelogHorizon(streamTime int64) int64 {
 func (l Layout) Live(ms, streamTime int64) bool { return ms >= l.horizon(streamTime) }
 
 // RowTime returns the time that a row is forgotten by, and that its write moves the stream time to: the start of a
-// window, the end of a session, the begin of a version, the time of an id; 0 for a kind that forgets nothing. The
+// window, the end of a session, the begin of a version, the time of an id or of a value of a series; 0 for a kind that forgets nothing. The
 // error wraps ErrCorrupt for a row that this layout cannot have.
 func (l Layout) RowTime(w Write) (int64, error) {
 	if !l.Kind.Forgets() {
@@ -231,6 +235,12 @@ func (l Layout) Record(w Write) (ChangelogRecord, error) {
 		if ok = len(w.Key) >= segmentSize; ok {
 			r.Key = w.Key[segmentSize:]
 			r.Timestamp, ok = sessionTime(r.Key)
+			ok = ok && l.inSegment(w.Key, r.Timestamp)
+		}
+	case SeriesKind:
+		if ok = len(w.Key) >= segmentSize; ok {
+			r.Key = w.Key[segmentSize:]
+			r.Timestamp, ok = seriesTime(r.Key)
 			ok = ok && l.inSegment(w.Key, r.Timestamp)
 		}
 	case VersionedKind:
@@ -303,6 +313,11 @@ func (l Layout) Row(r ChangelogRecord) (Write, error) {
 		if end, ok = sessionTime(r.Key); ok {
 			w.Key, ok = l.segmentedKey(end, r.Key)
 		}
+	case SeriesKind:
+		var ms int64
+		if ms, ok = seriesTime(r.Key); ok {
+			w.Key, ok = l.segmentedKey(ms, r.Key)
+		}
 	case VersionedKind:
 		w.Key = appendTime(append(make([]byte, 0, len(r.Key)+timeSize), r.Key...), r.Timestamp)
 		w.Value, w.Delete = versionRow(r.Value), false
@@ -319,7 +334,7 @@ func (l Layout) Row(r ChangelogRecord) (Write, error) {
 }
 
 // windowTime returns the start in the key of a window's record. ok is false for a key that no window has; one with a
-// sequence number is of a store of Kafka Streams that keeps duplicates, which is another kind.
+// sequence number is of a series.
 func windowTime(key []byte) (start int64, ok bool) {
 	n := len(key) - windowSuffix
 	if n < 0 || string(key[n+timeSize:]) != "\x00\x00\x00\x00" {
@@ -338,6 +353,16 @@ func sessionTime(key []byte) (end int64, ok bool) {
 	end = timeAt(key[n:])
 	start := timeAt(key[n+timeSize:])
 	return end, start >= 0 && start <= end
+}
+
+// seriesTime returns the time in the key of a record of a series.
+func seriesTime(key []byte) (ms int64, ok bool) {
+	n := len(key) - seriesSuffix
+	if n < 0 {
+		return 0, false
+	}
+	ms = timeAt(key[n:])
+	return ms, ms >= 0
 }
 
 // withTime returns a record's value with its time in front, nil for a tombstone.

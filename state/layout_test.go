@@ -22,6 +22,7 @@ var layouts = []state.Layout{
 	{Kind: state.SessionKind, Retention: day},
 	{Kind: state.VersionedKind, Retention: day},
 	{Kind: state.DedupeKind, Retention: day},
+	{Kind: state.SeriesKind, Retention: day},
 }
 
 func TestLayoutText(t *testing.T) {
@@ -30,7 +31,7 @@ func TestLayoutText(t *testing.T) {
 			t.Errorf("%s is read as %s, %v", l, got, err)
 		}
 	}
-	for _, s := range []string{"", "keyvalue/1", "window", "window/0", "window/-1", "window/01", "window/+1", "window/1/2", "kind 9", "Window/1"} {
+	for _, s := range []string{"", "keyvalue/1", "window", "window/0", "window/-1", "window/01", "window/+1", "window/1/2", "kind 9", "Window/1", "series", "series/0"} {
 		if l, err := state.ParseLayout(s); !errors.Is(err, state.ErrFormat) {
 			t.Errorf("%q is read as %s, %v; want ErrFormat", s, l, err)
 		}
@@ -87,6 +88,8 @@ func TestRecordsAreRows(t *testing.T) {
 		switch l.Kind { // bytes alone are hardly ever such a key
 		case state.WindowKind:
 			r.Key = append(binary.BigEndian.AppendUint64(r.Key, uint64(start)), 0, 0, 0, 0)
+		case state.SeriesKind:
+			r.Key = append(binary.BigEndian.AppendUint64(r.Key, uint64(start)), 0, 0, 0, byte(start))
 		case state.SessionKind:
 			end := rapid.Int64Range(start, 1<<51).Draw(t, "end")
 			r.Key = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(r.Key, uint64(end)), uint64(start))
@@ -109,7 +112,7 @@ func TestRecordsAreRows(t *testing.T) {
 		if err != nil || !bytes.Equal(again.Key, row.Key) || !bytes.Equal(again.Value, row.Value) || again.Delete != row.Delete {
 			t.Fatalf("%s: the row %v became %v, %v", l, row, again, err)
 		}
-		if hasTime := r.Value != nil && (l.Kind != state.KeyValueKind && l.Kind != state.SessionKind) || l.Kind == state.VersionedKind; hasTime &&
+		if hasTime := r.Value != nil && (l.Kind != state.KeyValueKind && l.Kind != state.SessionKind && l.Kind != state.SeriesKind) || l.Kind == state.VersionedKind; hasTime &&
 			got.Timestamp != r.Timestamp {
 			t.Fatalf("%s: the time %d became %d", l, r.Timestamp, got.Timestamp)
 		}
@@ -131,6 +134,9 @@ func TestRecordsOfDamagedRows(t *testing.T) {
 		"window, wrong segment":     {state.WindowKind, none + "k" + minute + none, minute + "v"},
 		"window, before the epoch":  {state.WindowKind, none + "k" + before + none, minute + "v"},
 		"session, wrong segment":    {state.SessionKind, none + "k" + minute + minute, "v"},
+		"series, wrong segment":     {state.SeriesKind, none + "k" + minute + none, "v"},
+		"series, before the epoch":  {state.SeriesKind, none + "k" + before + none, "v"},
+		"series, no number":         {state.SeriesKind, none + minute, "v"},
 		"version, another flag":     {state.VersionedKind, "k" + minute, "\x02v"},
 		"version, deleted and more": {state.VersionedKind, "k" + minute, "\x00v"},
 		"version, before the epoch": {state.VersionedKind, "k" + before, "\x01v"},
@@ -176,6 +182,8 @@ func TestRowsAreDocumented(t *testing.T) {
 		{layout: state.Layout{Kind: state.VersionedKind, Retention: 1}, key: "k", value: "v", ms: 60_000, rowKey: key("k", minute), rowValue: "\x01v"},
 		{layout: state.Layout{Kind: state.DedupeKind, Retention: 130_000}, key: "k", value: "v", ms: 70_000,
 			rowKey: "\x00\x00\x00\x01k", rowValue: key(later, "v")},
+		{layout: state.Layout{Kind: state.SeriesKind, Retention: 1}, key: key("k", minute, "\x00\x00\x00\x02"), value: "v", ms: 60_000,
+			rowKey: key("\x00\x00\x00\x01k", minute, "\x00\x00\x00\x02"), rowValue: "v"},
 	} {
 		w, err := test.layout.Row(state.ChangelogRecord{Key: []byte(test.key), Value: []byte(test.value), Timestamp: test.ms})
 		if err != nil || string(w.Key) != test.rowKey || string(w.Value) != test.rowValue {
@@ -201,6 +209,7 @@ func TestRowTime(t *testing.T) {
 		{state.SessionKind, "k" + later + minute, 70_000},
 		{state.VersionedKind, "k", 65_000},
 		{state.DedupeKind, "k", 65_000},
+		{state.SeriesKind, "k" + minute + "\x00\x00\x00\x01", 60_000},
 	} {
 		l := state.Layout{Kind: test.kind}
 		if test.kind.Forgets() {
@@ -221,6 +230,7 @@ func FuzzRows(f *testing.F) {
 	f.Add(byte(2), []byte("k\x00\x00\x00\x00\x00\x00\xea\x60\x00\x00\x00\x00"), []byte("v"), int64(70_000), false)
 	f.Add(byte(4), []byte("k"), []byte{}, int64(-1), true)
 	f.Add(byte(5), []byte("\x00\x00\x00\x00id"), []byte("\x00\x00\x00\x00\x00\x01\x11\x70v"), int64(0), true)
+	f.Add(byte(6), []byte("\x00\x00\x00\x00k\x00\x00\x00\x00\x00\x00\xea\x60\x00\x00\x00\x02"), []byte("v"), int64(0), true)
 	f.Fuzz(func(t *testing.T, kind byte, key, value []byte, ms int64, asRow bool) {
 		l := layouts[int(kind)%len(layouts)]
 		if asRow {

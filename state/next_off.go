@@ -5,7 +5,7 @@ package state
 // The version of the state directory and of everything in it; FORMAT.md says what each half means.
 const (
 	formatMajor = 1
-	formatMinor = 0
+	formatMinor = 1 // 1: the directory globals
 )
 
 // nextMeta are the fields of meta.json that the next build has: see next_on.go.

@@ -37,6 +37,8 @@ func (l Layout) Parts(key, value []byte) (Parts, error) {
 		p.Key, p.Start = cutWindow(r.Key)
 	case SessionKind:
 		p.Key, p.Start, p.End = cutSession(r.Key)
+	case SeriesKind:
+		p.Key, p.Time, _ = cutSeries(r.Key)
 	case VersionedKind:
 		p.ValidFrom = r.Timestamp
 	}

@@ -34,6 +34,8 @@ func TestParts(t *testing.T) {
 			state.Parts{Start: none, End: none, Time: none, ValidFrom: at}},
 		{layouts[5], state.ChangelogRecord{Key: []byte("k"), Value: []byte("v"), Timestamp: at},
 			state.Parts{Start: none, End: none, Time: at, ValidFrom: none}},
+		{layouts[6], state.ChangelogRecord{Key: append(window[:len(window)-1:len(window)-1], 3), Value: []byte("v"), Timestamp: first},
+			state.Parts{Start: none, End: none, Time: first, ValidFrom: none}},
 	} {
 		row, err := tc.layout.Row(tc.record)
 		if err != nil {

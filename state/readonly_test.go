@@ -26,7 +26,7 @@ func TestReadOnlyDirectory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := state.Identity{Application: "app", Instance: "one", Fingerprint: "f", Format: "1.0"}
+	want := state.Identity{Application: "app", Instance: "one", Fingerprint: "f", Format: "1.1"}
 	if got, err := state.Identify(path); got != want || err != nil {
 		t.Errorf("Identify of a directory in use returned %+v, %v", got, err)
 	}

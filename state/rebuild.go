@@ -24,7 +24,7 @@ func (d *Directory) RebuildPath(subtopology string, partition int32) (string, er
 	return filepath.Join(d.path, t.rebuildName()), nil
 }
 
-func (d *Directory) prepareRebuild(t TaskDirectory) error {
+func (d *Directory) prepareRebuild(t place) error {
 	if err := t.check(); err != nil {
 		return err
 	}
@@ -45,21 +45,26 @@ func (d *Directory) prepareRebuild(t TaskDirectory) error {
 // the old one that are left are removed by the next OpenDirectory.
 func (d *Directory) ReplaceTask(subtopology string, partition int32) error {
 	t := TaskDirectory{subtopology, partition}
+	if err := d.putInPlace(t); err != nil {
+		return fmt.Errorf("state: replace task %s/%d in %s: %w", subtopology, partition, d.path, withFull(err))
+	}
+	return nil
+}
+
+// putInPlace replaces a database, and removes the old one.
+func (d *Directory) putInPlace(t place) error {
 	trash, err := d.replace(t)
 	if err == nil {
 		if err = d.removeTrash(trash); err != nil {
 			err = fmt.Errorf("the new database is in its place, but files of the old one are left: %w", err)
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("state: replace task %s/%d in %s: %w", subtopology, partition, d.path, withFull(err))
-	}
-	return nil
+	return err
 }
 
 // replace makes the two moves, one right after the other, and returns what is left of the old database: the moment in
 // which a kill leaves none is short, however large that was.
-func (d *Directory) replace(t TaskDirectory) (trash string, err error) {
+func (d *Directory) replace(t place) (trash string, err error) {
 	if err := t.check(); err != nil {
 		return "", err
 	}

@@ -19,7 +19,7 @@ func (d *Directory) RemoveTask(subtopology string, partition int32) error {
 	return nil
 }
 
-func (d *Directory) remove(t TaskDirectory) error {
+func (d *Directory) remove(t place) error {
 	if err := t.check(); err != nil {
 		return err
 	}
@@ -32,9 +32,9 @@ func (d *Directory) remove(t TaskDirectory) error {
 	return d.removeTrash(trash)
 }
 
-// discardLocked moves a task's database into the trash and returns where to; nothing if there is none. The caller
+// discardLocked moves a database into the trash and returns where to; nothing if there is none. The caller
 // holds mu.
-func (d *Directory) discardLocked(t TaskDirectory) (trash string, err error) {
+func (d *Directory) discardLocked(t place) (trash string, err error) {
 	if d.closed {
 		return "", ErrClosed
 	}

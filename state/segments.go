@@ -205,7 +205,7 @@ func smallest(heads []head, reverse bool) *head {
 	return best
 }
 
-// timeRows are the typed rows of a store that forgets by time: what Window and Session have in common. Copies share
+// timeRows are the typed rows of a store that forgets by time: what Window, Session and Series have in common. Copies share
 // the buffers.
 type timeRows[K, V any] struct {
 	segments
@@ -224,6 +224,29 @@ func (s timeRows[K, V]) row(ms int64, key K, suffix []byte) ([]byte, error) {
 	}
 	s.buffers.key = append(b, suffix...)
 	return s.buffers.key, nil
+}
+
+// get returns the value of a row; ok is false when there is none.
+func (s timeRows[K, V]) get(row []byte) (value V, ok bool, err error) {
+	b, ok, err := s.bytes.Get(row)
+	if err != nil || !ok {
+		return value, false, err
+	}
+	if value, err = s.decodeValue(b); err != nil {
+		return value, false, err
+	}
+	return value, true, nil
+}
+
+// put writes a row: dst and the value behind it. It moves the stream time to ms. stored is false if
+// the value cannot be encoded, and then nothing happens.
+func (s timeRows[K, V]) put(row, dst []byte, value V, ms int64) (stored bool, err error) {
+	b, err := s.value(dst, value)
+	if err != nil {
+		return false, err
+	}
+	s.bytes.Advance(ms)
+	return true, s.bytes.Put(row, b)
 }
 
 // between returns the range of the keys that are key and a suffix from first to last. Only a longer key can come

@@ -46,12 +46,7 @@ func (s Session[K, V]) Put(key K, start, end int64, value V) (stored bool, err e
 	if err != nil {
 		return false, err
 	}
-	b, err := s.rows.value(s.rows.buffer(), value)
-	if err != nil {
-		return false, err
-	}
-	s.rows.bytes.Advance(end)
-	return true, s.rows.bytes.Put(row, b)
+	return s.rows.put(row, s.rows.buffer(), value, end)
 }
 
 // Get returns the value of a session; ok is false when there is none with exactly these times, or when it has
@@ -64,14 +59,7 @@ func (s Session[K, V]) Get(key K, start, end int64) (value V, ok bool, err error
 	if err != nil {
 		return value, false, err
 	}
-	b, ok, err := s.rows.bytes.Get(row)
-	if err != nil || !ok {
-		return value, false, err
-	}
-	if value, err = s.rows.decodeValue(b); err != nil {
-		return value, false, err
-	}
-	return value, true, nil
+	return s.rows.get(row)
 }
 
 // Delete removes a session. Like Put it moves the stream time, and does nothing for a session that has expired.

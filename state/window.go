@@ -234,12 +234,8 @@ func (s Window[K, V]) get(row []byte) (value V, ms int64, ok bool, err error) {
 }
 
 func (s Window[K, V]) put(row []byte, start int64, value V, ms int64) error {
-	b, err := s.rows.value(appendTime(s.rows.buffer(), ms), value)
-	if err != nil {
-		return err
-	}
-	s.rows.bytes.Advance(start)
-	return s.rows.bytes.Put(row, b)
+	_, err := s.rows.put(row, appendTime(s.rows.buffer(), ms), value, start)
+	return err
 }
 
 // decode fills in everything but the key.

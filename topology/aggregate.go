@@ -15,8 +15,7 @@ import (
 // summed up, as the record caches of Kafka Streams do. A key that an operator has changed needs a
 // [Stream.Repartition] before it.
 func Count[K, V any](s Stream[K, V], store Store[state.Timestamped[K, int64]], opts ...NodeOption) Table[K, int64] {
-	return aggregate(s, store, "Count", true, opts,
-		func(n int64, _ bool, _ Record[K, V]) (int64, error) { return n + 1, nil })
+	return aggregate(store, "Count", opts, partOf(s, true, counting[K, V]))
 }
 
 // Reduce returns the table of what f makes of the values of each key. The first value of a key stands for
@@ -25,7 +24,7 @@ func Reduce[K, V any](
 	s Stream[K, V], store Store[state.Timestamped[K, V]], f func(sofar V, r Record[K, V]) (V, error),
 	opts ...NodeOption,
 ) Table[K, V] {
-	return aggregate(s, store, "Reduce", f != nil, opts, reducing(f))
+	return aggregate(store, "Reduce", opts, partOf(s, f != nil, reducing(f)))
 }
 
 // Aggregate returns the table of what fold makes of the records of each key. fold gets the aggregate so far
@@ -35,11 +34,11 @@ func Aggregate[K, V, A any](
 	s Stream[K, V], store Store[state.Timestamped[K, A]], initial func() A,
 	fold func(sofar A, r Record[K, V]) (A, error), opts ...NodeOption,
 ) Table[K, A] {
-	return aggregate(s, store, "Aggregate", fold != nil, opts, folding(initial, fold))
+	return aggregate(store, "Aggregate", opts, partOf(s, fold != nil, folding(initial, fold)))
 }
 
-// step is one step of an aggregation; ok is false if there is no aggregate so far.
-type step[K, V, A any] func(sofar A, ok bool, r Record[K, V]) (A, error)
+// counting is the step of a count.
+func counting[K, V any](n int64, _ bool, _ Record[K, V]) (int64, error) { return n + 1, nil }
 
 func reducing[K, V any](f func(sofar V, r Record[K, V]) (V, error)) step[K, V, V] {
 	return func(sofar V, ok bool, r Record[K, V]) (V, error) {
@@ -70,19 +69,14 @@ func result[A any](v A, err error) (Option[A], error) {
 	return Option[A]{}, err
 }
 
-// aggregate adds the node that takes one step for each record.
-func aggregate[K, V, A any](
-	s Stream[K, V], store Store[state.Timestamped[K, A]], what string, defined bool, opts []NodeOption,
-	take step[K, V, A],
+// aggregate adds the node that takes one step for each record of its parts.
+func aggregate[K, A any](
+	store Store[state.Timestamped[K, A]], what string, opts []NodeOption, parts ...part[K, A],
 ) Table[K, A] {
 	old := new(bool)
-	p := addStateful(s, store, what, defined, opts, func(t *Setup, next Emit[K, Change[A]]) Emit[K, V] {
-		rows, gate, keepOld := store.In(t), newGate[K, V](t, true), *old
-		twice := keepOld && shares[A]()
-		return func(c *Context, r Record[K, V]) error {
-			if gate.stops(&r) {
-				return nil
-			}
+	p := addAggregation(parts, store, what, true, opts, func(t *Setup, next Emit[K, Change[A]]) Emit[K, bound[A]] {
+		rows, twice := store.In(t), *old && shares[A]()
+		return func(c *Context, r Record[K, bound[A]]) error {
 			sofar, ms, ok, err := rows.Get(r.Key)
 			before := sofar
 			if twice && err == nil {
@@ -92,7 +86,7 @@ func aggregate[K, V, A any](
 				return err
 			}
 			change := Change[A]{Old: Option[A]{before, ok}}
-			if change.New, err = result(take(sofar, ok, r)); err != nil {
+			if change.New, err = result(r.Value(sofar, ok)); err != nil {
 				return err
 			}
 			if ok {
@@ -107,7 +101,7 @@ func aggregate[K, V, A any](
 	p.node.clause(KeyAssumption, "records of one key are aggregated; those with a null key or a null value are left out").
 		clause(OnDuplicate, "a record that comes again is aggregated again").
 		clause(OutOfOrder, "records are aggregated in the order of their offsets, whatever their timestamps")
-	return Table[K, A]{b: s.b, port: p, view: storeView(store, old)}
+	return Table[K, A]{b: parts[0].builder(what), port: p, view: storeView(store, old)}
 }
 
 // shares reports whether two values of type A can share memory, so that changing one changes the other. A

@@ -41,6 +41,7 @@ func (b *Builder) build() *Topology {
 	b.checkStores()
 	b.checkParkStores()
 	b.checkSources()
+	b.checkGlobals()
 	b.checkFeedback()
 	b.checkAgain()
 	b.checkDeadEnds()
@@ -53,6 +54,7 @@ func (b *Builder) build() *Topology {
 		stacks:        b.stacks,
 		policies:      b.policies,
 		subtopologies: divide(b.nodes),
+		globals:       sortGlobals(b.globals),
 	}
 	b.mistakes = append(b.mistakes, t.checkInternalNames()...)
 	if len(b.mistakes) > 0 {
@@ -140,6 +142,9 @@ func (t *Topology) checkInternalNames() []*Mistake {
 		}
 	}
 	note("", t.pos, t.checkNotReserved(t.deadLetters))
+	for _, g := range t.globals {
+		note(g.store.name, g.pos, t.checkNotReserved(g.topic))
+	}
 	for _, s := range t.subtopologies {
 		for _, n := range s.nodes {
 			for _, store := range n.stores {

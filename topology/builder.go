@@ -19,6 +19,7 @@ type Builder struct {
 	nodes       []*node
 	names       map[string]*node
 	sources     map[string]sourceEntry
+	globals     []*globalTable
 	mistakes    []*Mistake
 	// closed is set by Build.
 	closed bool

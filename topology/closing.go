@@ -73,12 +73,13 @@ func timesBetween(from, to int64) state.Range {
 }
 
 const (
-	errShortIndex = schemas.Reason("a row of the store of open windows is too short")
-	errIndexMode  = schemas.Reason("a row of the store of open windows has no mode that a window can have")
+	errShortIndex = schemas.Reason("a row of the store of what is open is too short")
+	errIndexMode  = schemas.Reason("a row of a store of what waits has no mode that a record can have")
 )
 
-// emitClosed passes on the value that a window or a session ends with. mode is the value of its row in the index.
-func emitClosed[K, V any](c *Context, mode []byte, next Emit[Windowed[K], V], w Windowed[K], value V, ms int64) error {
+// emitAs passes on a record that is made of records of the past, such as the value that a window ends with, or a record
+// of a join that has waited. mode is that of the record, and empty for a live one.
+func emitAs[K, V any](c *Context, mode []byte, next Emit[K, V], key K, value V, ms int64) error {
 	own := Live
 	if len(mode) > 0 {
 		var err error
@@ -89,6 +90,6 @@ func emitClosed[K, V any](c *Context, mode []byte, next Emit[Windowed[K], V], w 
 	o := c.graph.newOrigin()
 	*o = origin{streamTime: o.streamTime}
 	return c.graph.inMode(own, func() error {
-		return next(c, Record[Windowed[K], V]{Key: w, Value: value, Timestamp: ms, Headers: []Header{}, origin: o})
+		return next(c, Record[K, V]{Key: key, Value: value, Timestamp: ms, Headers: []Header{}, origin: o})
 	})
 }

@@ -143,6 +143,19 @@ func wantDifferences(t *testing.T, got []graph.Difference, want []string) {
 	}
 }
 
+// TestCompareSuppressions: another time limit is told.
+func TestCompareSuppressions(t *testing.T) {
+	describe := func(until topology.Suppression) graph.Description {
+		b := topology.NewBuilder("suppressed")
+		suppressed(b, until).Into(resultTopic)
+		return mustBuild(t, b).Description()
+	}
+	later := describe(topology.UntilTimeLimit(time.Second).MaxRecords(7))
+	wantDifferences(t, graph.Compare(describe(topology.UntilTimeLimit(time.Minute)), later), []string{
+		"node limit: suppression until time limit 1m0s becomes until time limit 1s, max records 7",
+	})
+}
+
 // TestCompareWindows: another length of windows is told, although the store may be the same.
 func TestCompareWindows(t *testing.T) {
 	describe := func(w topology.Windows) graph.Description {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
@@ -52,6 +53,12 @@ func TestClausesOfTables_K3(t *testing.T) {
 		func(k string, v int64) (string, int64, error) { return k, v, nil }), amountStore("sizes"))
 	words := topology.From(b, wordsTopic)
 	topology.JoinStreamTable(words, amounts, "enriched", func(_, w string, _ int64) (string, error) { return w, nil })
+	topology.JoinForeignKey(amounts, amounts, "linked", func(k string, _ int64) (topology.Option[string], error) { return topology.Some(k), nil },
+		func(_ string, l, _ int64) (int64, error) { return l, nil })
+	topology.JoinStreams(words, topology.From(b, otherTopic), "near", topology.Within(time.Hour), schemas.String(), schemas.String(), schemas.String(), plus)
+	topology.JoinGlobalTable(words, topology.GlobalTableFrom(b, topology.Topic("rates", schemas.String(), schemas.Int64()), amountStore("rates")),
+		"rated", func(r word) (topology.Option[string], error) { return topology.Some(r.Value), nil },
+		func(_, w string, _ int64) (string, error) { return w, nil })
 	topology.Count(words, amountStore("words"))
 	topology.CountWindows(words, hourly, hourStore("hours"))
 	said := map[string]int{}
@@ -61,7 +68,7 @@ func TestClausesOfTables_K3(t *testing.T) {
 			t.Errorf("of late records it says %q", c.Text)
 		}
 	}
-	if s := fmt.Sprint(said); s != "map[enriched:3 hours:3 joined:2 latest:3 limits:3 sizes:2 words:3]" {
+	if s := fmt.Sprint(said); s != "map[enriched:3 hours:3 joined:2 latest:3 limits:3 linked:3 linked-subscriptions:1 near:3 rated:4 sizes:2 words:3]" {
 		t.Errorf("the numbers of clauses are %s", s)
 	}
 }

@@ -36,6 +36,12 @@ func (t *Topology) Describe() string {
 		}
 		s.WriteString("\n")
 	}
+	for _, g := range t.globals {
+		fmt.Fprintf(&s, "   Sub-topology: %s for global store (will not generate tasks)\n", g.topic)
+		fmt.Fprintf(&s, "    Source: %s (topics: [%s])\n      --> %s\n", g.topic+graph.SourceSuffix, g.topic, g.store.name)
+		fmt.Fprintf(&s, "    Processor: %s (stores: [%s])\n      --> none\n      <-- %s\n\n",
+			g.store.name, g.store.name, g.topic+graph.SourceSuffix)
+	}
 	return s.String()
 }
 
@@ -77,11 +83,21 @@ func (t *Topology) Description() graph.Description {
 		}
 		d.Subtopologies = append(d.Subtopologies, s)
 	}
+	for _, g := range t.globals {
+		d.GlobalTables = append(d.GlobalTables, graph.GlobalTableDescription{
+			Store: g.store.name, Topic: g.topic, Layout: g.store.layout.String(),
+			KeyFormat: g.store.formats.key, ValueFormat: g.store.formats.value,
+			TopicKeyFormat: g.formats.key, TopicValueFormat: g.formats.value,
+		})
+	}
 	return d
 }
 
 func (n *node) describe(application string) graph.NodeDescription {
-	d := graph.NodeDescription{Name: n.name, Kind: strings.ToLower(n.kind.String()), Stores: n.storeNames(), Windows: n.windows}
+	d := graph.NodeDescription{
+		Name: n.name, Kind: strings.ToLower(n.kind.String()), Stores: n.storeNames(), GlobalTables: n.globalNames(),
+		Windows: n.windows, Suppression: n.suppression,
+	}
 	if n.kind != processorNode {
 		d.Topic = n.topic.on(application)
 		d.KeyFormat, d.ValueFormat = n.topic.formats.key, n.topic.formats.value

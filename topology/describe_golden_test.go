@@ -211,7 +211,7 @@ func countNodes(d graph.Description) (n int) {
 	for _, sub := range d.Subtopologies {
 		n += len(sub.Nodes)
 	}
-	return n
+	return n + 2*len(d.GlobalTables) // each is a source and a processor in the text
 }
 
 // TestPicturesDrawEveryEdge: both pictures have the same lines, and every name that they use is declared.
@@ -223,9 +223,10 @@ func TestPicturesDrawEveryEdge(t *testing.T) {
 		edges := 0
 		for _, sub := range built.Description().Subtopologies {
 			for _, n := range sub.Nodes {
-				edges += len(n.Next) + len(n.Stores)
+				edges += len(n.Next) + len(n.Stores) + len(n.GlobalTables)
 			}
 		}
+		edges += len(built.Description().GlobalTables)
 		mermaid, dot := built.Description().Mermaid(), built.Description().DOT()
 		if n := strings.Count(mermaid, " --> ") + strings.Count(mermaid, " -.- "); n != edges {
 			t.Errorf("%s: Mermaid has %d lines, want %d:\n%s", name, n, edges, mermaid)

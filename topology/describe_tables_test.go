@@ -66,6 +66,29 @@ var tableTopologies = map[string]func(b *topology.Builder){
 		topology.LeftJoinStreamTable(topology.From(b, amountsTopic), topology.TableFrom(b, limitsTopic, amountStore("limits")), "within",
 			func(_ string, v int64, limit topology.Option[int64]) (int64, error) { return limit.Or(0) - v, nil }).Into(resultsTopic)
 	},
+	"foreign-key-join": func(b *topology.Builder) {
+		topology.LeftJoinForeignKey(topology.TableFrom(b, amountsTopic, amountStore("latest")), topology.TableFrom(b, limitsTopic, amountStore("limits")),
+			"within", func(k string, _ int64) (topology.Option[string], error) { return topology.Some(k), nil },
+			func(_ string, v int64, limit topology.Option[int64]) (int64, error) { return limit.Or(0) - v, nil }).Into(resultsTopic)
+	},
+	"stream-join": func(b *topology.Builder) {
+		topology.OuterJoinStreams(topology.From(b, amountsTopic), topology.From(b, limitsTopic), "near",
+			topology.Within(time.Hour).After(time.Minute).Grace(time.Second), schemas.String(), schemas.Int64(), schemas.Int64(),
+			func(_ string, l, r topology.Option[int64]) (int64, error) { return l.Or(0) - r.Or(0), nil }).Into(resultsTopic)
+	},
+	"stream-self-join": func(b *topology.Builder) {
+		s := topology.From(b, amountsTopic)
+		topology.JoinStreams(s, s, "near", topology.Within(time.Hour), schemas.String(), schemas.Int64(), schemas.Int64(),
+			func(_ string, l, r int64) (int64, error) { return l - r, nil }).Into(resultsTopic)
+	},
+	"global-table-join": func(b *topology.Builder) {
+		limits := topology.GlobalTableFrom(b, limitsTopic, amountStore("limits"))
+		topology.LeftJoinGlobalTable(topology.From(b, amountsTopic), limits, "within",
+			func(r topology.Record[string, int64]) (topology.Option[string], error) {
+				return topology.Some(r.Key), nil
+			},
+			func(_ string, v int64, limit topology.Option[int64]) (int64, error) { return limit.Or(0) - v, nil }).Into(resultsTopic)
+	},
 	"table-group": func(b *topology.Builder) {
 		g := topology.GroupTable(topology.TableFrom(b, amountsTopic, amountStore("latest")), "by-size", schemas.String(), schemas.Int64(),
 			func(k string, v int64) (string, int64, error) { return k, v, nil })
@@ -81,6 +104,20 @@ var tableTopologies = map[string]func(b *topology.Builder){
 		t := topology.ReduceWindows(topology.From(b, amountsTopic), hourly, hourStore("sums"), addAmounts)
 		t.Into(hoursTopic)
 		t.Closed().Into(topology.Topic("final-hours", topology.WindowedCodec(schemas.String(), time.Hour), schemas.Int64()))
+	},
+	"sliding": func(b *topology.Builder) {
+		w := topology.Sliding(time.Hour).Grace(time.Minute)
+		store := topology.WindowStore("counts", schemas.String(), schemas.Int64(), w.Retention())
+		topology.CountWindows(topology.From(b, wordsTopic), w, store).Into(hoursTopic)
+	},
+	"cogroup": func(b *topology.Builder) {
+		lengths := topology.Fold(topology.From(b, wordsTopic), func(sum int64, r word) (int64, error) { return sum + int64(len(r.Value)), nil })
+		amounts := topology.Fold(topology.From(b, amountsTopic), addAmounts)
+		topology.Cogroup([]topology.Folded[string, int64]{lengths, amounts}, amountStore("sums"), nil).Into(resultsTopic)
+	},
+	"suppress": func(b *topology.Builder) {
+		t := topology.TableFrom(b, amountsTopic, amountStore("latest"))
+		t.Suppress("limit", schemas.String(), schemas.Int64(), topology.UntilTimeLimit(time.Minute).MaxRecords(1000)).Into(resultsTopic)
 	},
 	"sessions": func(b *topology.Builder) {
 		w := topology.Sessions(time.Minute).Grace(time.Second)

@@ -74,8 +74,8 @@
 //   - What the broker would refuse at commit time, when it costs the whole round, is refused here, when it
 //     costs one record: sizes, null keys, timestamps. Unknown topics are refused when the graph is made.
 //
-// A record costs no map, no reflection, and no allocation beyond those of codecs and user code: what is
-// encoded lies in chunks of memory that many records share and that are never reused.
+// A record costs no map and no reflection. It costs no allocation beyond those of codecs, user code and scans of stores:
+// what is encoded lies in chunks of memory that many records share and that are never reused.
 //
 // # Keys
 //
@@ -95,12 +95,16 @@
 //	ToTable           a stream                       the last record's          that record's
 //	Count, Reduce,    a stream                       aggregate of its records   largest of its records
 //	Aggregate
+//	Cogroup           several streams, each with a   aggregate of the records   largest of its records
+//	                  function (Fold)
 //	CountTable, ...   a table, grouped by another    aggregate of the entries   largest of its changes
 //	                  key with GroupTable            that are in the group
 //	CountWindows,...  a stream, by key and window    aggregate of the records   largest of its records
 //	                                                 in the window
 //	CountSessions,... a stream, by key and session   aggregate of the records   end of the session
 //	                                                 in the session
+//	CogroupWindows,   as Cogroup, by key and window  as those of one stream     as those of one stream
+//	CogroupSessions   or session
 //
 // The store of a topic has a changelog of its own, unless [RestoreFromTopic] says that the topic is as good.
 //
@@ -113,6 +117,17 @@
 // [JoinStreamTable] and [LeftJoinStreamTable] give the records of a stream the row that a table has for their key at
 // that moment. They keep nothing either, and a change of the table emits nothing.
 //
+// [JoinForeignKey] and [LeftJoinForeignKey] join the rows of a table with the row of another one that each names. The tables
+// may have different tasks, so that the rows subscribe, and are answered, through two internal topics. The results are in no
+// store.
+//
+// [JoinStreams], [LeftJoinStreams] and [OuterJoinStreams] join the records of two streams whose timestamps are near
+// each other, as [JoinWindows] say. They keep the records of both streams for that time.
+//
+// [GlobalTableFrom] reads all partitions of a topic into a store of each process. [JoinGlobalTable] and
+// [LeftJoinGlobalTable] look into it, by a key that is chosen from the record. No commit names the position of such a
+// table, which makes the promise smaller: see there.
+//
 // Records with a null key, if its codec takes one, and of aggregations those with a null value, are left out and
 // counted ("null-key", "null-value"); see also [SkipNullKeys]. A later record wins, also if its timestamp is
 // smaller. Every record makes its changes at once; there is no cache that sums up several. In all this a table
@@ -120,13 +135,15 @@
 // of a key has no old value, where there an aggregation says that it was the initial one, so that a second
 // aggregation subtracts what was never added.
 //
+// [Table.Suppress] makes a table with fewer changes: the changes of a key that come within a time limit become one.
+//
 // A table becomes a stream again by [Table.Stream], [Table.Changes] or [Table.Into].
 //
 // # Windows
 //
-// [Tumbling] and [Hopping] make [Windows] of event time, and their [Windows.Grace] says how late a record may
+// [Tumbling], [Hopping] and [Sliding] make [Windows] of event time, and their [Windows.Grace] says how late a record may
 // be. [CountWindows], [ReduceWindows] and [AggregateWindows] keep an aggregate for each key and window, under
-// [Windowed] keys, for which [WindowedCodec] is the codec in topics. The clock of the node is the largest
+// [Windowed] keys, for which [WindowedCodec] is the codec in topics, and [WindowedTextCodec] where people look. The clock of the node is the largest
 // timestamp that it has got itself. It is part of the state of its store: a record that fails does not move
 // it, and a restart does not set it back.
 //
@@ -193,7 +210,6 @@
 // # What it is not
 //
 // There is no clock for user code, except for the value that a punctuation by the wall clock is given; no I/O and
-// no broker. Joins of two streams, joins by a foreign key, global tables and sliding
-// windows have no operators yet; nor have versioned stores. docs/decisions says what each would reuse, and that what is stored
+// no broker. Versioned tables have no operators yet. docs/decisions says what they would reuse, and that what is stored
 // stays as it is.
 package topology

@@ -69,6 +69,22 @@ func ExampleAggregateWindows() {
 	// {ann 30000 90000} 2
 }
 
+// How many records of the same person were less than a minute apart. Each window ends with a record, or begins behind one.
+func ExampleSliding() {
+	windows := topology.Sliding(time.Minute).Grace(time.Minute)
+	counts := topology.WindowStore("counts", schemas.String(), schemas.Int64(), windows.Retention())
+	b := topology.NewBuilder("sliding")
+	topology.CountWindows(topology.From(b, said), windows, counts).Into(minutes)
+	run(b, minutes, sendAt(100*second, said, "ann", "hello"), sendAt(130*second, said, "ann", "hi"),
+		sendAt(170*second, said, "ann", "still here"))
+	// Output:
+	// {ann 40000 100000} 1
+	// {ann 100001 160001} 1
+	// {ann 70000 130000} 2
+	// {ann 130001 190001} 1
+	// {ann 110000 170000} 2
+}
+
 // One record for each minute, when it is over and the grace as well. The time moves with the records only.
 func ExampleWindowedTable_Closed() {
 	counts := topology.WindowStore("counts", schemas.String(), schemas.Int64(), perMinute.Retention())
@@ -138,6 +154,14 @@ func ExampleSessionCodec() {
 	b, err := codec.Append(nil, topology.Windowed[string]{Key: "ann", Start: 1, End: 60_000})
 	fmt.Printf("%s: %q %v\n", codec.Name(), b, err)
 	// Output: session:string: "ann\x00\x00\x00\x00\x00\x00\xea`\x00\x00\x00\x00\x00\x00\x00\x01" <nil>
+}
+
+// A key that people read, for a topic that they look into.
+func ExampleWindowedTextCodec() {
+	codec := topology.WindowedTextCodec(schemas.String())
+	b, err := codec.Append(nil, topology.Windowed[string]{Key: "ann", Start: 60_000, End: 120_000})
+	fmt.Printf("%s: %s %v\n", codec.Name(), b, err)
+	// Output: windowed-text:string: ann@1970-01-01T00:01:00.000Z/1970-01-01T00:02:00.000Z <nil>
 }
 
 // The bytes of a windowed key are the key, and the beginning of the window.

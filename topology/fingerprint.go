@@ -12,7 +12,7 @@ import (
 )
 
 // Fingerprint returns 32 hexadecimal digits that stand for the structure of the topology: its
-// subtopologies, nodes, edges, outlets, topics, stores, windows, and the names of their codecs. The order of
+// subtopologies, nodes, edges, outlets, topics, stores, global tables, windows, suppressions, and the names of their codecs. The order of
 // declarations, the application id, policies, starts and numbers of partitions do not count, and nor does
 // what the functions do, which nobody can see.
 func (t *Topology) Fingerprint() string { return t.fingerprint }
@@ -51,8 +51,14 @@ func (t *Topology) writeStructure(w io.Writer) {
 			for _, store := range n.storeNames() {
 				fmt.Fprintf(w, " store %q", store)
 			}
+			for _, store := range n.globalNames() {
+				fmt.Fprintf(w, " global table %q", store)
+			}
 			if n.windows != "" {
 				fmt.Fprintf(w, " windows %q", n.windows)
+			}
+			if n.suppression != "" {
+				fmt.Fprintf(w, " suppression %q", n.suppression)
 			}
 			parents := make([]string, len(n.parents))
 			for i, p := range n.parents {
@@ -61,5 +67,9 @@ func (t *Topology) writeStructure(w io.Writer) {
 			slices.Sort(parents)
 			fmt.Fprintf(w, "%s\n", strings.Join(parents, ""))
 		}
+	}
+	for _, g := range t.globals {
+		fmt.Fprintf(w, "global table %q %q %q topic %q %q %q\n",
+			g.store.name, g.store.formats.key, g.store.formats.value, g.topic, g.formats.key, g.formats.value)
 	}
 }

@@ -112,7 +112,7 @@ func nonNilBytes(b []byte) []byte {
 	return b
 }
 
-const errNull = schemas.Reason("is null, and the codec of the topic is not Nullable")
+const errNull = schemas.Reason("is null, and the codec of the topic takes no null; topology.Nullable makes one that does")
 
 func (f *format[T]) decode(b []byte) (T, error) {
 	if b == nil {

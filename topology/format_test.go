@@ -72,7 +72,7 @@ func TestNullIsRefused(t *testing.T) {
 		"value": k.input("words", []byte("k"), nil),
 	} {
 		f := want(t, k.graph.Process(in), topology.DeadLetter).Failure
-		reason := part + ": is null, and the codec of the topic is not Nullable"
+		reason := part + ": is null, and the codec of the topic takes no null; topology.Nullable makes one that does"
 		if f.Class != topology.Poison || f.Reason() != reason {
 			t.Errorf("%v", f)
 		}

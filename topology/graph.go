@@ -30,6 +30,10 @@ type GraphConfig struct {
 	MaxFutureTimestamp time.Duration
 	// Mode is the application's. See [Context.Mode].
 	Mode Mode
+	// GlobalTable returns the rows of a global table by the name of its store, nil where they are not here. It may
+	// be nil for a subtopology that looks into none. The rows are only read. They may change at any time, also
+	// while a record is processed.
+	GlobalTable func(store string) state.Bytes
 }
 
 const maxFutureTimestampDefault = time.Hour

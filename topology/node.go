@@ -37,11 +37,15 @@ type node struct {
 	parents []*outlet
 	outlets []*outlet
 	stores  []storeInfo
+	// globals are the stores of the global tables that the node looks into.
+	globals []storeInfo
 	// rekeyed is that of the stream that a node with outlets of its own gets: what it emits has those keys, as far as
 	// anybody knows.
 	rekeyed *node
 	// windows says what windows the node makes; empty if it makes none.
 	windows string
+	// suppression says how long the node holds changes back; empty if it does not.
+	suppression string
 	// clauses are what the node says about itself.
 	clauses []Clause
 	// horizon is nil if the node has declared none.
@@ -69,7 +73,7 @@ type node struct {
 	// restores says that tables are restored from the topic of the source, and tables are those.
 	restores bool
 	tables   []restoredTable
-	// looksOnly says that the node writes to none of its stores.
+	// looksOnly says that the node writes to none of its stores but the one that it is named after.
 	looksOnly bool
 	// feedback says that a sink writes to a source of the topology on purpose.
 	feedback bool
@@ -161,19 +165,45 @@ func connect[K, V any](b *Builder, p *port[K, V], n *node, entry func(g *Graph) 
 
 // once returns build as a function that builds at most once for a graph: a node with several parents is one
 // node.
-func once[K, V any](n *node, build func(g *Graph) (Emit[K, V], error)) func(g *Graph) (Emit[K, V], error) {
-	return func(g *Graph) (Emit[K, V], error) {
-		if entry, ok := g.entries[n].(Emit[K, V]); ok {
-			return entry, nil
+func once[E any](n *node, build func(g *Graph) (E, error)) func(g *Graph) (E, error) {
+	return func(g *Graph) (E, error) {
+		if entries, ok := g.entries[n].(E); ok {
+			return entries, nil
 		}
-		entry, err := build(g)
+		entries, err := build(g)
+		if err == nil {
+			g.entries[n] = entries
+		}
+		return entries, err
+	}
+}
+
+// opening returns what a node of this package with the output p is in a graph. open gets the function
+// that passes a record on, and returns the ways into the node. It notes mistakes in t.
+func opening[E, K2, V2 any](n *node, p *port[K2, V2], open func(t *Setup, next Emit[K2, V2]) E) func(g *Graph) (E, error) {
+	return once(n, func(g *Graph) (entries E, err error) {
+		next, err := link(g, p)
+		if err != nil {
+			return entries, err
+		}
+		err = g.prepare(n, func(t *Setup) { entries = open(t, next) })
+		return entries, err
+	})
+}
+
+// entrance returns the way into a node that choose picks of all of them.
+func entrance[E, K, V any](n *node, entries func(g *Graph) (E, error), choose func(E) Emit[K, V]) func(g *Graph) (Emit[K, V], error) {
+	return func(g *Graph) (Emit[K, V], error) {
+		e, err := entries(g)
 		if err != nil {
 			return nil, err
 		}
-		g.entries[n] = entry
-		return entry, nil
+		return guard(g, n, choose(e)), nil
 	}
 }
+
+// onlyEntrance is for a node with one way in.
+func onlyEntrance[K, V any](entry Emit[K, V]) Emit[K, V] { return entry }
 
 // link returns what passes a record to all children of p, in the order in which they were connected.
 func link[K, V any](g *Graph, p *port[K, V]) (Emit[K, V], error) {
@@ -220,9 +250,14 @@ func (n *node) childNames() []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-func (n *node) storeNames() []string {
-	names := make([]string, len(n.stores))
-	for i, s := range n.stores {
+func (n *node) storeNames() []string { return namesOf(n.stores) }
+
+func (n *node) globalNames() []string { return namesOf(n.globals) }
+
+// namesOf returns the names of stores, sorted and without repetitions.
+func namesOf(stores []storeInfo) []string {
+	names := make([]string, len(stores))
+	for i, s := range stores {
 		names[i] = s.name
 	}
 	slices.Sort(names)

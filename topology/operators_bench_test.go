@@ -31,7 +31,7 @@ func mapFilterMap(b *Builder) {
 }
 
 // operators are the topologies that are measured, and how many allocations a record may cost: one for each row that is written,
-// which belongs to the store.
+// which belongs to the store, and those of the store's scans.
 var operators = []struct {
 	name    string
 	declare func(b *Builder)
@@ -57,6 +57,16 @@ var operators = []struct {
 		s := From(b, numbersIn)
 		JoinStreamTable(s, ToTable(s, numbersStore), "sum", func(_, v, row int64) (int64, error) { return v + row, nil }).Into(numbersOut)
 	}, 1},
+	{"JoinForeignKey", func(b *Builder) { // the left side
+		others := TableFrom(b, Topic("others", schemas.Int64(), schemas.Int64()), TimestampedStore("other-numbers", schemas.Int64(), schemas.Int64()))
+		JoinForeignKey(TableFrom(b, numbersIn, numbersStore), others, "joined", func(_, v int64) (Option[int64], error) { return Some(v % 7), nil },
+			func(_, l, r int64) (int64, error) { return l + r, nil })
+	}, 1},
+	{"JoinStreams", func(b *Builder) {
+		s, n := From(b, numbersIn), schemas.Int64()
+		JoinStreams(s, From(b, Topic("other", n, n)), "sum", Within(time.Second), n, n, n, func(_, l, r int64) (int64, error) { return l + r, nil }).
+			Into(numbersOut)
+	}, 28},
 	{"GroupTable", func(b *Builder) {
 		GroupTable(TableFrom(b, numbersIn, numbersStore), "groups", schemas.Int64(), schemas.Int64(),
 			func(k, v int64) (int64, int64, error) { return k % 7, v, nil })
@@ -66,6 +76,24 @@ var operators = []struct {
 		counts := CountWindows(From(b, numbersIn), w, WindowStore("windows", schemas.Int64(), schemas.Int64(), w.Retention()))
 		counts.Into(Topic("out", WindowedCodec(schemas.Int64(), time.Hour), schemas.Int64()))
 	}, 1},
+	{"Sliding", func(b *Builder) {
+		w := Sliding(time.Hour)
+		counts := CountWindows(From(b, numbersIn), w, WindowStore("windows", schemas.Int64(), schemas.Int64(), w.Retention()))
+		counts.Into(Topic("out", WindowedCodec(schemas.Int64(), time.Hour), schemas.Int64()))
+	}, 80},
+	{"Sessions", func(b *Builder) {
+		w := Sessions(time.Hour)
+		counts := CountSessions(From(b, numbersIn), w, SessionStore("sessions", schemas.Int64(), schemas.Int64(), w.Retention()))
+		counts.Into(Topic("out", SessionCodec(schemas.Int64()), schemas.Int64()))
+	}, 80},
+	{"Cogroup", func(b *Builder) {
+		count := func(n int64, _ number) (int64, error) { return n + 1, nil }
+		Cogroup([]Folded[int64, int64]{Fold(From(b, numbersIn), count)}, numbersStore, nil).Into(numbersOut)
+	}, 1},
+	{"Suppress", func(b *Builder) {
+		table := TableFrom(b, numbersIn, numbersStore)
+		table.Suppress("limit", schemas.Int64(), schemas.Int64(), UntilTimeLimit(time.Hour).MaxRecords(1<<20)).Into(numbersOut)
+	}, 6},
 	{"Closed", func(b *Builder) {
 		w := Tumbling(time.Hour)
 		counts := CountWindows(From(b, numbersIn), w, WindowStore("windows", schemas.Int64(), schemas.Int64(), w.Retention()))

@@ -118,6 +118,8 @@ func TestOperatorMistakes(t *testing.T) {
 	topology.CountWindows(s, hour.Grace(-1), hours("negative", time.Hour))
 	topology.CountWindows(s, hour.Grace(time.Minute), hours("short", time.Hour))
 	topology.CountWindows(s, hour, hours("retention", 0))
+	topology.CountWindows(s, topology.Sliding(0), hours("no-difference", time.Hour))
+	topology.CountWindows(s, topology.Sliding(time.Second).Grace(time.Second), hours("short-sliding", 3*time.Second))
 	topology.CountWindows(s, hour, hours("right", hour.Retention())).Closed()
 	topology.Count(s, topology.TimestampedStore("right-closing", text, number))
 	s.IntoOneOf("route", nil, []topology.TopicOf[string, string]{outTopic, outTopic})
@@ -134,14 +136,16 @@ func TestOperatorMistakes(t *testing.T) {
 		"group: Partitions(0): a topic has at least one partition",
 		"group-repartition-sink: the value codec is nil",
 		"reduce-group: the function is nil",
-		"none: the windows have no size; Tumbling and Hopping make windows",
+		"none: the windows have no size; Tumbling, Hopping and Sliding make windows",
 		"zero: the windows have no size",
 		"fraction: the size of a window is whole milliseconds, from 1 ms to 100 years, not 1.5ms",
 		"gaps: windows of 1h0m0s advance by whole milliseconds, from 1 ms to their size, not by 2h0m0s",
 		"negative: the grace of windows is whole milliseconds, from 0 to 100 years, not -1ns",
-		"short: store short keeps windows for 1h0m0s, which is less than their size and their grace, 1h1m0s (Windows.Retention)",
+		"short: store short keeps windows for 1h0m0s, which is less than these need, 1h1m0s (Windows.Retention)",
 		"retention: store retention: a window store has a retention of at least 1 ms, not 0",
-		"retention: store retention keeps windows for 0s, which is less than their size",
+		"retention: store retention keeps windows for 0s, which is less than these need",
+		"no-difference: the difference of sliding windows is whole milliseconds, from 1 ms to 100 years, not 0s",
+		"short-sliding: store short-sliding keeps windows for 3s, which is less than these need, 3.002s (Windows.Retention)",
 		"route: the function is nil",
 		"route: topic out is named twice",
 		"nowhere: there is no topic to choose",

@@ -218,6 +218,12 @@ func (t *Setup) store(name string) (state.Bytes, state.Layout, error) {
 			return bytes, s.layout, err
 		}
 	}
+	for _, s := range t.node.globals {
+		if s.name == name {
+			bytes, err := t.graph.globalStore(name)
+			return bytes, s.layout, err
+		}
+	}
 	return nil, state.Layout{}, fmt.Errorf("store %s is not declared by node %s; name it in Stateful", name, t.node.name)
 }
 

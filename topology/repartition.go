@@ -101,6 +101,13 @@ func repartition[K, V any](
 
 // addRepartition adds the sink and the source of a repartition topic; t has the name that the user gave.
 func addRepartition[K, V any](s Stream[K, V], t TopicOf[K, V], pos position, opts []RepartitionOption) Stream[K, V] {
+	return addRepartitionTo(s, t, pos, opts, nil)
+}
+
+// addRepartitionTo is addRepartition with the partition of each value, unless to is nil.
+func addRepartitionTo[K, V any](
+	s Stream[K, V], t TopicOf[K, V], pos position, opts []RepartitionOption, to func(V) int32,
+) Stream[K, V] {
 	b, ref := s.b, topicRef{name: t.name, repartition: true}
 	for _, opt := range opts {
 		err := errNilOption
@@ -111,7 +118,7 @@ func addRepartition[K, V any](s Stream[K, V], t TopicOf[K, V], pos position, opt
 			b.mistakeAt(pos, t.name, err)
 		}
 	}
-	addSink(b, s.port, t, ref.local()+sinkSuffix, ref, pos, nil)
+	addSinkTo(b, s.port, t, ref.local()+sinkSuffix, ref, pos, nil, to)
 	ref.formats, _ = t.formats()
 	out := addSource(b, t, ref, pos, nil)
 	if ref.parks {

@@ -32,10 +32,8 @@ type SessionTable[K, V any] struct {
 func CountSessions[K, V any](
 	s Stream[K, V], w SessionWindows, store Store[state.Session[K, int64]], opts ...NodeOption,
 ) SessionTable[K, int64] {
-	return aggregateSessions(s, w, store, "CountSessions", true, opts, sessionSteps[K, V, int64]{
-		take:  func(n int64, _ bool, _ Record[K, V]) (int64, error) { return n + 1, nil },
-		merge: func(_ K, a int64, _ bool, b int64) (int64, error) { return a + b, nil },
-	})
+	return aggregateSessions(w, store, "CountSessions", opts,
+		func(_ K, a int64, _ bool, b int64) (int64, error) { return a + b, nil }, partOf(s, true, counting[K, V]))
 }
 
 // ReduceSessions returns the table of what f makes of the values of each session. The first value of a session stands
@@ -44,15 +42,14 @@ func CountSessions[K, V any](
 func ReduceSessions[K, V any](
 	s Stream[K, V], w SessionWindows, store Store[state.Session[K, V]], f func(a, b V) (V, error), opts ...NodeOption,
 ) SessionTable[K, V] {
-	return aggregateSessions(s, w, store, "ReduceSessions", f != nil, opts, sessionSteps[K, V, V]{
-		take: reducing(func(sofar V, r Record[K, V]) (V, error) { return f(sofar, r.Value) }),
-		merge: func(_ K, a V, ok bool, b V) (V, error) {
+	return aggregateSessions(w, store, "ReduceSessions", opts,
+		func(_ K, a V, ok bool, b V) (V, error) {
 			if !ok {
 				return b, nil
 			}
 			return f(a, b)
 		},
-	})
+		partOf(s, f != nil, reducing(func(sofar V, r Record[K, V]) (V, error) { return f(sofar, r.Value) })))
 }
 
 // AggregateSessions returns the table of what fold makes of the records of each session, as [Aggregate] does. merge
@@ -62,35 +59,33 @@ func AggregateSessions[K, V, A any](
 	s Stream[K, V], w SessionWindows, store Store[state.Session[K, A]], initial func() A,
 	fold func(sofar A, r Record[K, V]) (A, error), merge func(key K, a, b A) (A, error), opts ...NodeOption,
 ) SessionTable[K, A] {
-	return aggregateSessions(s, w, store, "AggregateSessions", fold != nil && merge != nil, opts, sessionSteps[K, V, A]{
-		take: folding(initial, fold),
-		merge: func(key K, a A, ok bool, b A) (A, error) {
-			if !ok && initial != nil {
-				a = initial()
-			}
-			return merge(key, a, b)
-		},
-	})
+	return aggregateSessions(w, store, "AggregateSessions", opts, mergingSessions(initial, merge),
+		partOf(s, fold != nil && merge != nil, folding(initial, fold)))
 }
 
-// sessionSteps are what an aggregation does: with the sessions that become one, and then with the record. ok is false
-// for the first of these steps.
-type sessionSteps[K, V, A any] struct {
-	take  step[K, V, A]
-	merge func(key K, a A, ok bool, b A) (A, error)
+// sessionMerge combines the sessions that become one, before the step of the record; ok is false for the first of them.
+type sessionMerge[K, A any] func(key K, a A, ok bool, b A) (A, error)
+
+func mergingSessions[K, A any](initial func() A, merge func(key K, a, b A) (A, error)) sessionMerge[K, A] {
+	return func(key K, a A, ok bool, b A) (A, error) {
+		if !ok && initial != nil {
+			a = initial()
+		}
+		return merge(key, a, b)
+	}
 }
 
-// aggregateSessions adds the node that takes the steps for each record.
-func aggregateSessions[K, V, A any](
-	s Stream[K, V], w SessionWindows, store Store[state.Session[K, A]], what string, defined bool, opts []NodeOption,
-	steps sessionSteps[K, V, A],
+// aggregateSessions adds the node that takes the steps for each record of its parts.
+func aggregateSessions[K, A any](
+	w SessionWindows, store Store[state.Session[K, A]], what string, opts []NodeOption, merge sessionMerge[K, A],
+	parts ...part[K, A],
 ) SessionTable[K, A] {
 	old := new(bool)
 	closing := &closing[K, A]{name: store.name, key: codecOf[K](store.key), value: codecOf[A](store.value)}
-	p := addStateful(s, store, what, defined, opts, func(t *Setup, next Emit[Windowed[K], Change[A]]) Emit[K, V] {
-		x := &sessioning[K, V, A]{
-			gap: w.gap.Milliseconds(), grace: w.grace.Milliseconds(), gate: newGate[K, V](t, false), rows: store.In(t),
-			steps: steps, next: next, twice: *old && shares[A](), late: t.Counter(countLate),
+	p := addAggregation(parts, store, what, false, opts, func(t *Setup, next Emit[Windowed[K], Change[A]]) Emit[K, bound[A]] {
+		x := &sessioning[K, A]{
+			gap: w.gap.Milliseconds(), grace: w.grace.Milliseconds(), rows: store.In(t), merge: merge, next: next,
+			twice: *old && shares[A](), late: t.Counter(countLate),
 		}
 		// Its stream time is the node's: it is committed and reverted with the rows.
 		x.time, _, _ = watch(t, store.name, codecOf[K](store.key), codecOf[A](store.value))
@@ -106,14 +101,15 @@ func aggregateSessions[K, V, A any](
 		clause(OnDuplicate, "a record that comes again is aggregated again").
 		clause(OutOfOrder, "a record joins the sessions around its timestamp ("+n.windows+"); it is late, counted and left out if "+
 			"stream time has passed the end of its session by more than the gap and the grace")
+	b := parts[0].builder(what)
 	if err := w.check(); err != nil {
-		s.b.mistakeAt(n.pos, n.name, err)
+		b.mistakeAt(n.pos, n.name, err)
 	} else if store.retention < w.Retention() {
-		s.b.mistakeAt(n.pos, n.name, fmt.Errorf("store %s keeps sessions for %s, which is less than their gap, their grace and "+
+		b.mistakeAt(n.pos, n.name, fmt.Errorf("store %s keeps sessions for %s, which is less than their gap, their grace and "+
 			"a millisecond, %s (SessionWindows.Retention)", store.name, store.retention, w.Retention()))
 	}
-	info, _ := store.info() // addStateful has looked at it
-	return SessionTable[K, A]{closing: closing, Table: Table[Windowed[K], A]{b: s.b, port: p, view: view[Windowed[K], A]{
+	info, _ := store.info() // addAggregation has looked at it
+	return SessionTable[K, A]{closing: closing, Table: Table[Windowed[K], A]{b: b, port: p, view: view[Windowed[K], A]{
 		stores: []storeInfo{info},
 		open: func(t *Setup) getter[Windowed[K], A] {
 			rows := store.In(t)
@@ -127,13 +123,12 @@ func aggregateSessions[K, V, A any](
 }
 
 // sessioning is an aggregation in sessions in a graph.
-type sessioning[K, V, A any] struct {
+type sessioning[K, A any] struct {
 	gap, grace int64
-	gate       *gate[K, V]
 	rows       state.Session[K, A]
 	// time is the store, for its stream time.
 	time  state.Bytes
-	steps sessionSteps[K, V, A]
+	merge sessionMerge[K, A]
 	next  Emit[Windowed[K], Change[A]]
 	// twice has values read again for changes, because the steps may change what they get.
 	twice bool
@@ -144,10 +139,7 @@ type sessioning[K, V, A any] struct {
 	found []state.SessionEntry[K, A]
 }
 
-func (x *sessioning[K, V, A]) process(c *Context, r Record[K, V]) error {
-	if x.gate.stops(&r) {
-		return nil
-	}
+func (x *sessioning[K, A]) process(c *Context, r Record[K, bound[A]]) error {
 	if before := x.time.StreamTime(); r.Timestamp > before {
 		// Sessions are closed before the time moves on: they may expire then. This record belongs to none of
 		// them.
@@ -186,11 +178,11 @@ func (x *sessioning[K, V, A]) process(c *Context, r Record[K, V]) error {
 		} else if err := x.remove(c, r, e, old); err != nil {
 			return err
 		}
-		if sofar, err = x.steps.merge(r.Key, sofar, i > 0, e.Value); err != nil {
+		if sofar, err = x.merge(r.Key, sofar, i > 0, e.Value); err != nil {
 			return err
 		}
 	}
-	value, err := result(x.steps.take(sofar, len(x.found) > 0, r))
+	value, err := result(r.Value(sofar, len(x.found) > 0))
 	if err != nil {
 		return err
 	}
@@ -210,7 +202,7 @@ func (x *sessioning[K, V, A]) process(c *Context, r Record[K, V]) error {
 }
 
 // before returns the value of a session for a change. The steps may change the one in e.
-func (x *sessioning[K, V, A]) before(key K, e state.SessionEntry[K, A]) (Option[A], error) {
+func (x *sessioning[K, A]) before(key K, e state.SessionEntry[K, A]) (Option[A], error) {
 	if !x.twice {
 		return Some(e.Value), nil
 	}
@@ -219,14 +211,14 @@ func (x *sessioning[K, V, A]) before(key K, e state.SessionEntry[K, A]) (Option[
 }
 
 // remove deletes a session that becomes part of another one.
-func (x *sessioning[K, V, A]) remove(c *Context, r Record[K, V], e state.SessionEntry[K, A], old Option[A]) error {
+func (x *sessioning[K, A]) remove(c *Context, r Record[K, bound[A]], e state.SessionEntry[K, A], old Option[A]) error {
 	if err := x.rows.Delete(r.Key, e.Start, e.End); err != nil {
 		return err
 	}
 	return x.emit(c, r, Windowed[K]{Key: r.Key, Start: e.Start, End: e.End}, Change[A]{Old: old})
 }
 
-func (x *sessioning[K, V, A]) emit(c *Context, r Record[K, V], session Windowed[K], change Change[A]) error {
+func (x *sessioning[K, A]) emit(c *Context, r Record[K, bound[A]], session Windowed[K], change Change[A]) error {
 	out := WithKey(WithValue(r, change), session)
 	out.Timestamp = session.End
 	return x.next(c, out)

@@ -116,5 +116,5 @@ func (x *sessionCloser[K, V]) pass(c *Context, row, mode []byte) error {
 	if err := x.index.Delete(row); err != nil || !ok {
 		return err
 	}
-	return emitClosed(c, mode, x.next, Windowed[K]{Key: key, Start: start, End: end}, value, end)
+	return emitAs(c, mode, x.next, Windowed[K]{Key: key, Start: start, End: end}, value, end)
 }

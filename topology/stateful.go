@@ -19,17 +19,7 @@ func addStateful[K, V, K2, V2 any](
 	b.addStore(n, store)
 	b.checkKeyed(n, s.rekeyed)
 	p := addPort[K2, V2](b, n, "")
-	connect(b, s.port, n, once(n, func(g *Graph) (Emit[K, V], error) {
-		next, err := link(g, p)
-		if err != nil {
-			return nil, err
-		}
-		var f Emit[K, V]
-		if err := g.prepare(n, func(t *Setup) { f = prepare(t, next) }); err != nil {
-			return nil, err
-		}
-		return guard(g, n, f), nil
-	}))
+	connect(b, s.port, n, entrance(n, opening(n, p, prepare), onlyEntrance))
 	return p
 }
 

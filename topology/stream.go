@@ -55,6 +55,13 @@ func (s Stream[K, V]) IntoNamed(name string, t TopicOf[K, V], opts ...NodeOption
 func addSink[K, V any](
 	b *Builder, p *port[K, V], t TopicOf[K, V], name string, ref topicRef, pos position, opts []NodeOption,
 ) {
+	addSinkTo(b, p, t, name, ref, pos, opts, nil)
+}
+
+// addSinkTo is addSink with the partition of each value, unless to is nil.
+func addSinkTo[K, V any](
+	b *Builder, p *port[K, V], t TopicOf[K, V], name string, ref topicRef, pos position, opts []NodeOption, to func(V) int32,
+) {
 	f, err := t.formats()
 	if err != nil {
 		b.mistakeAt(pos, name, err)
@@ -70,6 +77,14 @@ func addSink[K, V any](
 		s, err := g.newSink(n)
 		if err != nil {
 			return nil, err
+		}
+		if to != nil {
+			return func(c *Context, r Record[K, V]) error {
+				if err := writeOutput(g, n, s, &t, &r); err != nil {
+					return err
+				}
+				return g.redirect(n, s, to(r.Value))
+			}, nil
 		}
 		return func(c *Context, r Record[K, V]) error { return writeOutput(g, n, s, &t, &r) }, nil
 	}))

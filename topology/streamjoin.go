@@ -57,22 +57,14 @@ func (j streamTableJoin[K, V, T, V2]) add(
 		b.mistakeAt(n.pos, name, fmt.Errorf("a table cannot be joined: %w", errForeign))
 		return joined
 	}
+	t.wantRows()
 	n.stores = slices.Clone(t.view.stores)
 	b.checkKeyed(n, s.rekeyed)
 	n.clause(KeyAssumption, "a record meets the row with its key; the stream and the topics of the table have the same partitions").
 		clause(OnDuplicate, "a record that comes again is joined again").
 		clause(OutOfOrder, "each record meets what the table has at that moment, whatever the timestamps")
-	connect(b, s.port, n, once(n, func(g *Graph) (Emit[K, V], error) {
-		next, err := link(g, p)
-		if err != nil {
-			return nil, err
-		}
-		var entry Emit[K, V]
-		if err := g.prepare(n, func(setup *Setup) { entry = j.entry(setup, t.view.open(setup), next) }); err != nil {
-			return nil, err
-		}
-		return guard(g, n, entry), nil
-	}))
+	open := opening(n, p, func(setup *Setup, next Emit[K, V2]) Emit[K, V] { return j.entry(setup, t.view.open(setup), next) })
+	connect(b, s.port, n, entrance(n, open, onlyEntrance))
 	return joined
 }
 
@@ -94,13 +86,18 @@ func (j streamTableJoin[K, V, T, V2]) entry(t *Setup, rows getter[K, T], next Em
 				return err
 			}
 		}
-		if j.needRow && !row.ok {
-			return nil
-		}
-		v, err := j.join(r.Key, r.Value, row)
-		if err != nil {
-			return err
-		}
-		return next(c, WithValue(r, v))
+		return j.pass(c, r, row, next)
 	}
+}
+
+// pass passes a record on with the row that it meets.
+func (j streamTableJoin[K, V, T, V2]) pass(c *Context, r Record[K, V], row Option[T], next Emit[K, V2]) error {
+	if j.needRow && !row.ok {
+		return nil
+	}
+	v, err := j.join(r.Key, r.Value, row)
+	if err != nil {
+		return err
+	}
+	return next(c, WithValue(r, v))
 }

@@ -3,6 +3,7 @@ package topology
 import (
 	"errors"
 
+	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
 )
 
@@ -42,6 +43,11 @@ type view[K, V any] struct {
 	open func(t *Setup) getter[K, V]
 	// wantOld has the changes carry old values.
 	wantOld func()
+	// wantRows says that a node is going to look into the table. It is nil where that is no mistake.
+	wantRows func()
+	// key and value are the codecs of what a getter returns; nil where none is known.
+	key   schemas.Codec[K]
+	value schemas.Codec[V]
 }
 
 // builder returns the builder of t; declaring is what the caller is about to do.
@@ -61,6 +67,13 @@ func (t Table[K, V]) changes() Stream[K, Change[V]] {
 func (t Table[K, V]) wantOld() {
 	if !t.b.closed {
 		t.view.wantOld()
+	}
+}
+
+// wantRows says that a node is going to look into t.
+func (t Table[K, V]) wantRows() {
+	if t.view.wantRows != nil && !t.b.closed {
+		t.view.wantRows()
 	}
 }
 
@@ -115,6 +128,8 @@ func storeView[K, V any](store Store[state.Timestamped[K, V]], old *bool) view[K
 			return store.In(t).Get
 		},
 		wantOld: func() { *old = true },
+		key:     codecOf[K](store.key),
+		value:   codecOf[V](store.value),
 	}
 }
 

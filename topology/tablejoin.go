@@ -70,6 +70,8 @@ func (j tableJoin[K, L, R, V]) add(
 		b.mistakeAt(n.pos, name, fmt.Errorf("a table cannot be joined: %w", errForeign))
 		return Table[K, V]{b: b, port: addPort[K, Change[V]](b, n, ""), view: view[K, V]{wantOld: func() {}}}
 	}
+	left.wantRows()
+	right.wantRows()
 	n.stores = unionOf(left.view.stores, right.view.stores)
 	// Where one side is enough, only its old value tells a delete from a key that was never there.
 	if !j.needRight {
@@ -82,36 +84,14 @@ func (j tableJoin[K, L, R, V]) add(
 		clause(OutOfOrder, "each change meets what the other table has at that moment, whatever the timestamps")
 	old := new(bool)
 	p := addPort[K, Change[V]](b, n, "")
-	entries := func(g *Graph) (*joinEntries[K, L, R], error) {
-		if e, ok := g.entries[n].(*joinEntries[K, L, R]); ok {
-			return e, nil
+	entries := opening(n, p, func(t *Setup, next Emit[K, Change[V]]) joinEntries[K, L, R] {
+		return joinEntries[K, L, R]{
+			left:  j.entry(right.view.open(t), *old, next),
+			right: j.flip().entry(left.view.open(t), *old, next),
 		}
-		next, err := link(g, p)
-		if err != nil {
-			return nil, err
-		}
-		e := &joinEntries[K, L, R]{}
-		err = g.prepare(n, func(t *Setup) {
-			e.left = guard(g, n, j.entry(right.view.open(t), *old, next))
-			e.right = guard(g, n, j.flip().entry(left.view.open(t), *old, next))
-		})
-		g.entries[n] = e
-		return e, err
-	}
-	connect(b, left.port, n, func(g *Graph) (Emit[K, Change[L]], error) {
-		e, err := entries(g)
-		if err != nil {
-			return nil, err
-		}
-		return e.left, nil
 	})
-	connect(b, right.port, n, func(g *Graph) (Emit[K, Change[R]], error) {
-		e, err := entries(g)
-		if err != nil {
-			return nil, err
-		}
-		return e.right, nil
-	})
+	connect(b, left.port, n, entrance(n, entries, func(e joinEntries[K, L, R]) Emit[K, Change[L]] { return e.left }))
+	connect(b, right.port, n, entrance(n, entries, func(e joinEntries[K, L, R]) Emit[K, Change[R]] { return e.right }))
 	return Table[K, V]{b: b, port: p, view: view[K, V]{
 		stores: n.stores,
 		open: func(t *Setup) getter[K, V] {
@@ -122,6 +102,8 @@ func (j tableJoin[K, L, R, V]) add(
 			right.view.wantOld()
 			*old = true
 		},
+		key:   left.view.key,
+		value: codecOf[V](left.view.value),
 	}}
 }
 

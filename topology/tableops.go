@@ -52,6 +52,8 @@ func (t Table[K, V]) Filter(
 			}
 		},
 		wantOld: func() {},
+		key:     t.view.key,
+		value:   t.view.value,
 	}}
 }
 
@@ -102,5 +104,8 @@ func MapTable[K, V, V2 any](
 			t.view.wantOld()
 			*old = true
 		},
+		wantRows: t.view.wantRows,
+		key:      t.view.key,
+		value:    codecOf[V2](t.view.value),
 	}}
 }

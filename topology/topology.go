@@ -18,8 +18,9 @@ type Topology struct {
 	deadLetters string
 	stacks      bool
 	policies    [classes]Policy
-	// subtopologies are sorted by name.
+	// subtopologies are sorted by name, globals by the names of their stores.
 	subtopologies []*subtopology
+	globals       []*globalTable
 	fingerprint   string
 }
 
@@ -118,12 +119,15 @@ func (t *Topology) InternalTopics() []string {
 	return topics
 }
 
-// Topics returns the topics that are not internal, sorted: sources, sinks and the dead-letter topic. They
-// have to exist before the topology runs.
+// Topics returns the topics that are not internal, sorted: sources, sinks, global tables and the dead-letter
+// topic. They have to exist before the topology runs.
 func (t *Topology) Topics() []string {
 	var topics []string
 	if t.deadLetters != "" {
 		topics = append(topics, t.deadLetters)
+	}
+	for _, g := range t.globals {
+		topics = append(topics, g.topic)
 	}
 	for _, s := range t.subtopologies {
 		for _, n := range s.nodes {

@@ -20,6 +20,11 @@ func (t *Topology) Rows(store string) (rows graph.Rows, ok bool) {
 			}
 		}
 	}
+	for _, g := range t.globals {
+		if g.store.name == store {
+			return g.store.rows, g.store.rows.Keys.Parse != nil
+		}
+	}
 	return graph.Rows{}, false
 }
 
@@ -31,6 +36,11 @@ func (t *Topology) Records(topic string) (rows graph.Rows, ok bool) {
 			if n.topic.on(t.application) == topic {
 				return n.rows, n.rows.Keys.Parse != nil
 			}
+		}
+	}
+	for _, g := range t.globals {
+		if g.topic == topic {
+			return g.records, g.records.Keys.Parse != nil
 		}
 	}
 	return graph.Rows{}, false

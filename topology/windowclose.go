@@ -8,7 +8,8 @@ import (
 )
 
 // Closed returns the stream of the values that windows end with: one record for each key and window, when the
-// stream time of the node has passed the end of the window and the grace. Windows close in the order of their
+// stream time of the node has passed the end of the window and the grace. A sliding window includes its end, so it
+// closes a millisecond later. Windows close in the order of their
 // ends, and of the bytes of their keys. The timestamp of the record is that of the aggregate; it has no
 // headers but [HeaderMode] and no [Record.Source], for it is made of many records: it is live if one of them was, and
 // otherwise in the mode of the first. A window whose entry was removed has no record. As long as no record comes that moves the
@@ -61,6 +62,33 @@ func (x *windowCloser[K, V]) open(c *Context, key K, start int64) error {
 		}
 	}
 	return x.index.Put(row, value)
+}
+
+// openAs notes that a window has taken its first value over from another one, with the mode of that. The window is
+// live if the record is a live one that belongs to it.
+func (x *windowCloser[K, V]) openAs(c *Context, key K, start int64, mode string, belongs bool) error {
+	if belongs && c.graph.ownMode == Live {
+		mode = ""
+	}
+	row, err := x.rowOf(key, start)
+	if err != nil {
+		return err
+	}
+	return x.index.Put(row, []byte(mode))
+}
+
+// modeOf returns the mode of a window for openAs, which is empty for a live one. A window that has closed is taken for
+// a live one, because its mode is not known any more.
+func (x *windowCloser[K, V]) modeOf(key K, start int64) (string, error) {
+	if !x.modes {
+		return "", nil
+	}
+	row, err := x.rowOf(key, start)
+	if err != nil {
+		return "", err
+	}
+	mode, _, err := x.index.Get(row)
+	return string(mode), err
 }
 
 // noteMode notes that there is a window that is not live. Whether the row is there already is asked of the store and not of x.modes,
@@ -135,5 +163,5 @@ func (x *windowCloser[K, V]) pass(c *Context, row, mode []byte) error {
 	if err := x.index.Delete(row); err != nil || !ok {
 		return err
 	}
-	return emitClosed(c, mode, x.next, Windowed[K]{Key: key, Start: start, End: start + x.size}, value, ms)
+	return emitAs(c, mode, x.next, Windowed[K]{Key: key, Start: start, End: start + x.size}, value, ms)
 }

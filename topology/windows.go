@@ -9,10 +9,15 @@ import (
 	"github.com/onceward/onceward/schemas"
 )
 
-// Windows are spans of event time of one size, each with a beginning that is included and an end that is not.
-// They begin at multiples of the advance, counted from the epoch; none begins before it. A record belongs to
-// every window that its timestamp is in. It is made with [Tumbling] or [Hopping], and is a value.
-type Windows struct{ size, advance, grace time.Duration }
+// Windows are spans of event time of one size. None begins before the epoch. A record belongs to every window
+// that its timestamp is in. It is made with [Tumbling], [Hopping] or [Sliding], and is a value.
+//
+// Tumbling and hopping windows begin at multiples of the advance, counted from the epoch. The beginning is part of
+// a window and the end is not.
+type Windows struct {
+	size, advance, grace time.Duration
+	sliding              bool
+}
 
 // Tumbling returns windows of that size, one after the other, so that a record is in exactly one.
 func Tumbling(size time.Duration) Windows { return Windows{size: size, advance: size} }
@@ -21,6 +26,15 @@ func Tumbling(size time.Duration) Windows { return Windows{size: size, advance: 
 // the size; it cannot be larger.
 func Hopping(size, advance time.Duration) Windows { return Windows{size: size, advance: advance} }
 
+// Sliding returns windows that follow the records: for each record of a key, one window ends with it, and one
+// begins a millisecond behind it if another record of the key is in that one. Both ends are part of a window, so two
+// records are in one window if their timestamps differ by at most difference. Each set of records of a key that are
+// that close together has a window.
+//
+// A window that would begin before the epoch begins at the epoch. Records with a null value are left out and
+// counted as "null-value".
+func Sliding(difference time.Duration) Windows { return Windows{size: difference, sliding: true} }
+
 // Grace returns w with time for late records: a window takes records until the stream time of its node is
 // that long behind its end. The default is none.
 func (w Windows) Grace(grace time.Duration) Windows {
@@ -28,15 +42,25 @@ func (w Windows) Grace(grace time.Duration) Windows {
 	return w
 }
 
-// Size returns how long a window is.
+// Size returns how long a window is. That of sliding windows is the difference.
 func (w Windows) Size() time.Duration { return w.size }
 
-// Retention returns how long the store of such windows has to keep one at least: its size and the grace. It
-// is made for the last argument of [WindowStore].
-func (w Windows) Retention() time.Duration { return w.size + w.grace }
+// Retention returns how long the store of such windows has to keep one at least. It is made for the last argument of
+// [WindowStore]. For tumbling and hopping windows it is the size and the grace. A new sliding window takes over what
+// is in windows that begin up to two differences before it, so it is twice the difference, the grace, and two
+// milliseconds.
+func (w Windows) Retention() time.Duration {
+	if w.sliding {
+		return 2*w.size + w.grace + 2*time.Millisecond
+	}
+	return w.size + w.grace
+}
 
-// String returns size, advance and grace; two windows of the same string are the same.
+// String returns the kind of the windows and their times; two windows of the same string are the same.
 func (w Windows) String() string {
+	if w.sliding {
+		return fmt.Sprintf("sliding, difference %s, grace %s", w.size, w.grace)
+	}
 	return fmt.Sprintf("size %s, advance %s, grace %s", w.size, w.advance, w.grace)
 }
 
@@ -47,10 +71,12 @@ func (w Windows) check() error {
 	whole := func(d time.Duration) bool { return d%time.Millisecond == 0 }
 	switch {
 	case w == Windows{}:
-		return errors.New("the windows have no size; Tumbling and Hopping make windows")
+		return errors.New("the windows have no size; Tumbling, Hopping and Sliding make windows")
+	case w.sliding && (w.size < time.Millisecond || w.size > windowsMax || !whole(w.size)):
+		return fmt.Errorf("the difference of sliding windows is whole milliseconds, from 1 ms to 100 years, not %s", w.size)
 	case w.size < time.Millisecond || w.size > windowsMax || !whole(w.size):
 		return fmt.Errorf("the size of a window is whole milliseconds, from 1 ms to 100 years, not %s", w.size)
-	case w.advance < time.Millisecond || w.advance > w.size || !whole(w.advance):
+	case !w.sliding && (w.advance < time.Millisecond || w.advance > w.size || !whole(w.advance)):
 		return fmt.Errorf("windows of %s advance by whole milliseconds, from 1 ms to their size, not by %s",
 			w.size, w.advance)
 	case w.grace < 0 || w.grace > windowsMax || !whole(w.grace):
@@ -60,10 +86,20 @@ func (w Windows) check() error {
 }
 
 // spans are Windows in milliseconds.
-type spans struct{ size, advance, grace int64 }
+type spans struct {
+	size, advance, grace int64
+	// lasts is how long a window takes records behind its beginning, without the grace. That is a millisecond more than
+	// the size for windows that include their end.
+	lasts int64
+}
 
 func (w Windows) spans() spans {
-	return spans{w.size.Milliseconds(), w.advance.Milliseconds(), w.grace.Milliseconds()}
+	s := spans{size: w.size.Milliseconds(), advance: w.advance.Milliseconds(), grace: w.grace.Milliseconds()}
+	s.lasts = s.size
+	if w.sliding {
+		s.advance, s.lasts = 1, s.size+1
+	}
+	return s
 }
 
 // first returns the beginning of the oldest window that has ms in it.
@@ -72,20 +108,20 @@ func (s spans) first(ms int64) int64 { return max(0, ms-s.size+s.advance) / s.ad
 // closing returns the beginning of the youngest window that is closed at a stream time; it is negative if
 // none is.
 func (s spans) closing(streamTime int64) int64 {
-	return floorDiv(streamTime-s.grace-s.size, s.advance) * s.advance
+	return floorDiv(streamTime-s.grace-s.lasts, s.advance) * s.advance
 }
 
 // Windowed is a key in one window: the key of a table of windows. It is comparable if K is.
 type Windowed[K any] struct {
 	Key K
-	// Start and End are those of the window, in milliseconds since the epoch. End is not part of it, except where it is
-	// that of a session: the timestamp of its last record.
+	// Start and End are those of the window, in milliseconds since the epoch. End is part of sliding windows and of
+	// sessions, whose last record it is the timestamp of. It is not part of tumbling and hopping windows.
 	Start, End int64
 }
 
 // WindowedCodec returns the codec of windowed keys for topics: the key followed by the beginning of the
 // window, as eight bytes, big-endian. It is what Kafka Streams' TimeWindowedSerde writes. The size is that of
-// the windows; a key of a window of another size cannot be encoded. Its name is "windowed:", the name of the
+// the windows ([Windows.Size]); a key of a window of another size cannot be encoded. Its name is "windowed:", the name of the
 // key's codec, "/" and the size in milliseconds.
 func WindowedCodec[K any](key schemas.Codec[K], size time.Duration) schemas.Codec[Windowed[K]] {
 	if key == nil {

@@ -13,7 +13,8 @@ import (
 // Alert is something that is wrong with a topic of the application and that an operator has to repair.
 type Alert struct {
 	Topic string `json:"topic"`
-	// Problem is a word of a closed set, as in the metric onceward_topic_problems: deleted, recreated, not_permitted or partitions_not_read.
+	// Problem is a word of a closed set, as in the metric onceward_topic_problems: deleted, recreated, not_permitted, partitions_not_read,
+	// global_table_behind or global_table_unreadable.
 	Problem string `json:"problem"`
 	// Text says what is wrong and what to do.
 	Text string `json:"text"`
@@ -76,9 +77,12 @@ func (a *App) alert(problems []topics.Problem) {
 	}
 }
 
+// allAlerts are those of topics and of global tables.
+func (a *App) allAlerts() []Alert { return append(a.alerts.list(), a.globalAlerts()...) }
+
 // topicProblems are the alerts as metrics show them.
 func (a *App) topicProblems() (out []metrics.TopicProblem) {
-	for _, alert := range a.alerts.list() {
+	for _, alert := range a.allAlerts() {
 		out = append(out, metrics.TopicProblem{Topic: alert.Topic, Problem: alert.Problem, Unread: alert.unread})
 	}
 	return out

@@ -24,6 +24,7 @@ import (
 	"github.com/onceward/onceward/txn/internal/backoff"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/failpoint"
+	"github.com/onceward/onceward/txn/internal/globaltable"
 	"github.com/onceward/onceward/txn/internal/lookout"
 	"github.com/onceward/onceward/txn/internal/metrics"
 	"github.com/onceward/onceward/txn/internal/opening"
@@ -57,6 +58,8 @@ type App struct {
 		// http is where the endpoint listens, shared the caches while there are some.
 		http   string
 		shared *pebblestore.Shared
+		// globals are the global tables while they are read.
+		globals *globaltable.Tables
 		// peersAddress is where other instances dial this one.
 		peersAddress string
 	}
@@ -121,6 +124,7 @@ type instance struct {
 	waits       *waits.Waits
 	lookout     *lookout.Lookout
 	self        *assign.Self
+	globals     *globaltable.Tables // nil if the topology has none
 	watch       *watch
 	clusterID   string
 	// left is what the last session has left.
@@ -155,6 +159,9 @@ func (a *App) Run(ctx context.Context) (err error) {
 			return nil // ended before anything had begun
 		}
 		return err
+	}
+	if in.startGlobals(); in.globals.Wait(ctx) != nil {
+		return nil // ended before anything had begun
 	}
 	if in.watch, err = in.newWatch(); err != nil {
 		return err
@@ -245,8 +252,8 @@ func (in *instance) session() session.Config {
 		RoundBytesMax: cfg.RoundBytesMax, QueueBytesMax: cfg.QueueBytesMax, RestoreBytesMax: cfg.RestoreBytesMax,
 		FailFast: cfg.FailFast, Remain: cfg.Remain, AcceptLostRows: cfg.AcceptLostRows,
 		MetadataMax: cfg.metadataMax, EmptyMax: cfg.emptyMax, PurgeInterval: cfg.purgeInterval, MemberWatch: cfg.memberWatch,
-		Databases: cfg.databases,
-		Cluster:   in.cluster, Broker: in.brokerCfg, Starts: in.starts, Directory: in.dir, Shared: in.shared, Budget: in.budget, Waits: in.waits,
+		Databases: cfg.databases, Globals: in.globals,
+		Cluster: in.cluster, Broker: in.brokerCfg, Starts: in.starts, Directory: in.dir, Shared: in.shared, Budget: in.budget, Waits: in.waits,
 		Lookout: in.lookout, Self: in.self, Rebuilds: &a.rebuilds, Incarnation: in.incarnation, Fingerprint: in.fingerprint,
 		Layout: *in.layout.Load(), Left: in.left,
 		Logger: a.log, Metrics: a.metrics, Failpoints: cfg.failpoints,
@@ -501,6 +508,7 @@ func (in *instance) close() error {
 	if in.watch != nil {
 		in.watch.close() // before the clients with which it fences
 	}
+	err := in.closeGlobals()
 	if in.cluster != nil {
 		in.cluster.Close()
 	}
@@ -509,9 +517,9 @@ func (in *instance) close() error {
 		in.shared.Close()
 	}
 	if in.dir == nil {
-		return nil
+		return err
 	}
-	return in.dir.Close()
+	return errors.Join(err, in.dir.Close())
 }
 
 // producers initialises every transactional id that this instance has used since a start that found nothing that hangs, before the group is joined: that ends what the

@@ -39,10 +39,11 @@ func (b *safeBuffer) Write(p []byte) (int, error) {
 	return b.Buffer.Write(p)
 }
 
-func (b *safeBuffer) text() string {
+// String returns what was written. That of the buffer inside would not lock.
+func (b *safeBuffer) String() string {
 	b.Lock()
 	defer b.Unlock()
-	return b.String()
+	return b.Buffer.String()
 }
 
 // spilling fails in all ways there are, each time with the record in hand and the canary in the error.
@@ -165,7 +166,7 @@ func TestNoPayloadIsTold(t *testing.T) {
 		t.Errorf("Run returns %v, want ErrStopped", err)
 	}
 
-	text := log.text()
+	text := log.String()
 	for _, needed := range []string{"record dead-lettered", "will be tried again", "task stopped", "commit round", `"msg":"pebble"`, "produced"} {
 		if !strings.Contains(text, needed) {
 			t.Errorf("the log has no %q: the test listens to too little", needed)

@@ -85,8 +85,8 @@ type Config struct {
 	// creates what a topology has gained (RebuildFromInput of package txn/admin) goes by the rounds topic.
 	InternalReplicas  int16
 	InternalMinInSync int
-	// AcceptLostRows opens tasks whose windows, sessions or ids would be restored from a changelog that may have lost rows which the store
-	// can still read: aggregates then begin again, and ids are taken for new. By default such a task stops. It can only be where
+	// AcceptLostRows opens tasks whose windows, sessions, series or ids would be restored from a changelog that may have
+	// lost rows. Then aggregates begin again, records of a join meet none, and ids are taken for new. By default such a task stops. It can only be where
 	// retention.ms of the changelog is not -1; the default of the changelogs that Onceward creates is -1.
 	AcceptLostRows bool
 	// Remain keeps the membership when Run ends, for a restart of the same instance within the session timeout. By default the

@@ -28,6 +28,9 @@ func (in *instance) tellChange() error {
 			return err
 		}
 	}
+	if err := in.removeOldGlobals(description, stored); err != nil {
+		return err
+	}
 	text, err := json.Marshal(description)
 	if err != nil {
 		return fmt.Errorf("describing the topology: %w", err)

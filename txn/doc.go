@@ -1,17 +1,18 @@
-// Package txn runs a topology exactly once: input offsets, outputs, changelog records and dead letters of a round commit in one Kafka
-// transaction, and local state never holds a write that is not committed.
+// Package txn runs a topology exactly once. Input offsets, outputs, changelog records and dead letters
+// of a round commit in one Kafka transaction. Local state never holds a write that is not committed.
 //
 //	app, err := txn.New(t, txn.Config{Brokers: brokers, StateDir: dir})
 //	err = app.Run(ctx)
 //
 // # Promises
 //
-//   - Exactly once from topic to topic, state included, under kill -9, rebalances, broker restarts, lost replies and zombies. The
-//     consumers behind have to read committed records only. Calls to other systems from user code are outside of it.
-//   - A crash makes no local state unusable: a restart replays the tail of the changelogs. Only a database that is not there, or of which a
-//     rule says why it cannot be used, is restored in full.
+//   - Exactly once from topic to topic, state included, under kill -9, rebalances, broker restarts,
+//     lost replies and zombies. The consumers behind have to read committed records only. Calls to
+//     other systems from user code are not included.
+//   - A crash makes no local state unusable: a restart replays the tail of the changelogs. A database
+//     is restored in full only if it is missing, or if a rule says why it cannot be used.
 //   - A record that fails leaves no trace but its dead letter, which commits with the move past it.
-//   - A commit that was not answered is settled and then resolved from the log, never guessed.
+//   - A commit without an answer is settled and then resolved from the log, never guessed.
 //
 // # How a round commits
 //
@@ -41,7 +42,7 @@
 //	                 does not take
 //	offsets          a task of the round was given up                    refused      abort, run again without it
 //	                 ILLEGAL_GENERATION                                  refused      wait for the newer generation at most 1 s, once
-//	                 UNKNOWN_MEMBER_ID, a changed member id              refused      abort; all tasks close, join anew
+//	                 UNKNOWN_MEMBER_ID, a changed member id              refused      abort; all tasks close, join again
 //	                 no permission on an input topic                     one topic    abort; the tasks that read it stop, the
 //	                                                                                  others run again
 //	                 no permission on the group, FENCED_INSTANCE_ID,     permanent    abort, then Run returns the error
@@ -55,7 +56,7 @@
 //	                 anything else, no answer                            in doubt     settle, read the stable offsets:
 //	                   they carry this round                             committed    apply
 //	                   they carry what was there before                  aborted      run half of it again
-//	                   they carry something else                         not ours     close everything, join anew
+//	                   they carry something else                         not ours     close everything, join again
 //	                   this round for some tasks only                    integrity    Run returns the error
 //	end (abort)      anything but success                                lost         settle
 //	settle           any error                                                        again with backoff
@@ -68,66 +69,90 @@
 //	                 any other error, as of a database that is not       integrity    Run returns the error; a restart replays
 //	                 where the round begins
 //
-// FENCED_INSTANCE_ID means that another process runs as the same instance, unless this one has just joined anew itself, which counts as a
-// changed member id. The next start waits until 30 s have passed since, before it initialises producers: two copies under a supervisor
-// would otherwise fence each other in turn.
+// FENCED_INSTANCE_ID means that another process runs as the same instance. If this process has just
+// joined again itself, it counts as a changed member id. After it, the next start waits until 30 s have
+// passed before it initialises producers. Two copies under a supervisor would otherwise fence each
+// other in turn.
 //
-// A partition that cannot be fetched (its records were deleted, its topic is gone) stops the task that reads it. A task that stops keeps
-// its offsets, is not fetched, and says why in Status; its neighbours go on ([Config].FailFast ends Run instead). [App.Resume] opens it
-// again.
-// A session looks at all topics every few seconds. One that was deleted, was deleted and created anew, may not be used any more, or has
-// partitions that no task reads is an [Alert] within a minute: in the log, in Status, in the metric onceward_topic_problems, and /readyz
-// says that the process is not ready. The tasks that read such a topic, or keep their state in it, stop, partitions that are not read aside;
-// a task that writes to it stops when it does.
-// A log that after a change of leaders has not all the records that were read, as when a replica that was not in sync becomes the leader,
-// stops the task that reads it as well, for data integrity. A log that only looks so is fetched anew.
-// A task that stopped because the disk of the state directory is full goes on by itself: the process looks for space, first after a second
-// and at most every minute, and opens the task again, which replays what the disk did not take. Until then it counts as one that works.
-// Where state and offsets do not name each other, the reason names the commands that lead on; package txn/admin has them as calls.
-// When all tasks that the process has are stopped, Run returns, also when the last one that worked has moved away; a process without any
-// task stays, in case others fail.
+// # Stopped tasks and alerts
 //
-// "Settle" throws the producer client away and initialises a new one with the same transactional id: after that the old transaction
-// is over and its late requests are refused. "Run again" puts the round's journal, which is still in memory, before everything
-// newer; the consumer is not rewound.
+// A task stops if its partition cannot be fetched, because records were deleted or the topic is gone. A
+// stopped task keeps its offsets, is not fetched, and has its reason in Status. Other tasks continue,
+// unless [Config].FailFast ends Run. [App.Resume] opens the task again.
+//
+// A session looks at all topics every few seconds. It raises an [Alert] within a minute for a topic
+// that was deleted, was deleted and created again, may not be used any more, or has partitions that no
+// task reads. The alert is in the log, in Status, in the metric onceward_topic_problems, and /readyz
+// answers that the process is not ready. Tasks that read such a topic, or keep their state in it, stop,
+// except for partitions that are not read. A task that writes to it stops when it writes.
+//
+// A log can lose records in a change of leaders, if a replica that was not in sync becomes the leader.
+// If records that were read are missing, the task stops for data integrity. If the log only looks
+// shorter, it is fetched again.
+//
+// A task that stopped because the disk of the state directory is full resumes by itself. The process
+// looks for space, first after a second and at most every minute. It then opens the task again, which
+// replays the records that are not on the disk. Until then the task counts as working.
+//
+// If state and offsets do not name each other, the reason names the recovery actions. Package txn/admin
+// has them as calls.
+//
+// Run returns when all tasks of the process are stopped, also if the last working one has moved away. A
+// process without any task stays, in case others fail.
+//
+// "Settle" in the table discards the producer client and initialises a new one with the same
+// transactional id. After that the old transaction is over, and its late requests are refused. "Run
+// again" puts the journal of the round, which is still in memory, in front of all newer records. The
+// consumer is not rewound.
 //
 // # Queries
 //
-// [Read] serves committed state of the tasks that are here, with the ownership epoch, the positions and the round that it belongs to. It
-// refuses while a task restores, is stopped, has been lost, or has a commit in doubt for more than five seconds; [Stale] asks for what there
-// is. Doubt begins when a commit is sent, and ends when it is answered, or found in the stable offsets and applied or run again. Package
-// txn/admin reads state from another process, over the control socket or from the directory.
+// [Read] serves committed state of the tasks of this process, with the ownership epoch, the positions
+// and the round that it belongs to. It refuses while a task restores, is stopped, has been lost, or has
+// a commit in doubt for more than five seconds. [Stale] asks for the state as it is. Doubt begins when
+// a commit is sent. It ends when the commit is answered, or when it is found in the stable offsets, and
+// applied or run again. Package txn/admin reads state from another process, over the control socket or
+// from the directory.
 //
 // # Versions
 //
-// Three formats outlive a process: the state directory, the commit metadata, and what the members of a group tell each other. Each has a
-// major and a minor version, and one rule: a newer minor version adds only what an older build can skip and leave out, a newer major
-// version is everything else. So builds of one major version share a group and use a state directory in turn, and an upgrade can be
-// rolled back; no topic, offset or file has to be changed for it.
+// Three formats outlive a process: the state directory, the commit metadata, and the user data of group
+// members. Each has a major and a minor version. A newer minor version adds only what an older build
+// can skip and leave out. Every other change is a new major version. So builds of one major version
+// share a group and use a state directory in turn, and an upgrade can be rolled back without a change
+// to a topic, an offset or a file.
 //
-// Downgrades over a major version are refused, with an error that wraps state.ErrFormat and names both versions and the way out, and
-// nothing is changed. Run returns it when the state directory or the members of the group are a newer build's. A task whose last commit
-// is a newer build's stops alone, as the commits of different tasks can be of different builds.
+// A downgrade over a major version is refused. The error wraps state.ErrFormat, and names both versions
+// and the recovery action. Nothing is changed. Run returns it when the state directory or the members
+// of the group belong to a newer build. A task whose last commit belongs to a newer build stops alone,
+// as commits of different tasks can be of different builds.
 //
 // # Another topology
 //
-// Members of a group may run different topologies, as while instances are replaced one after the other. What the start of a new one makes of what
-// there is, `onceward plan` says before. Run refuses one that has no place for what waits, before the state directory and the group know of it:
-// parked records of a task that is gone, or records of a repartition topic that the topology does not read any more. Nothing is lost by that,
-// and the others go on.
+// Members of a group may run different topologies, for example while instances are replaced one after
+// the other. `onceward plan` says beforehand what a new topology would do. Run refuses a topology that
+// has no place for waiting records: parked records of a task that is gone, or records of a repartition
+// topic that the topology no longer reads. It refuses before the state directory and the group know of
+// the topology. Nothing is lost, and the other instances continue.
 //
-// Instances that work have nearly always records in their repartition topics. So a rolling update cannot take such a topic away: the new
-// instances are refused for as long as old ones have input, and so are they once all old ones have stopped, if records were left. Hold up what
-// writes to the inputs until the plan refuses the new topology no more, then stop all old instances and start new ones. (Lag does not tell it: it
-// counts what transactions leave in a log beside records.) Where the inputs cannot be held up, run the new topology under an application id of its
-// own, which reads them from where its sources begin.
+// Working instances nearly always have records in their repartition topics, so a rolling update cannot
+// remove such a topic. The new instances are refused while old ones have input, and also after all old
+// ones have stopped, if records are left. There are two ways:
 //
-// A start knows a repartition topic by the offsets that the group has committed in it. Of one in which it has never committed anything, and of what
-// was written by other codecs, the plan alone can tell, from the description of the topology that ran.
+//   - Stop the writers of the inputs until the plan no longer refuses the new topology. Then stop all
+//     old instances, and start new ones. Lag is no measure here: it counts the transaction markers in
+//     the log as well as records.
+//   - If the writers cannot be stopped, run the new topology under an application id of its own. It
+//     reads the inputs from where its sources begin.
+//
+// A start knows a repartition topic by the committed offsets of the group. The plan alone can judge a
+// topic without committed offsets, and records of other codecs, from the description of the topology
+// that ran.
 //
 // # Concurrency
 //
-// An [App] may be used from any goroutine. Its lasting goroutines are named in ARCHITECTURE.md; all of them have ended when Run returns.
+// An [App] may be used from any goroutine. Its lasting goroutines are named in
+// docs/internals/goroutines.md; all of them have ended when Run returns.
 //
 // # What it is not
 //

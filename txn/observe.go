@@ -9,6 +9,7 @@ import (
 	"github.com/onceward/onceward/state/pebblestore"
 	"github.com/onceward/onceward/txn/internal/control"
 	"github.com/onceward/onceward/txn/internal/endpoint"
+	"github.com/onceward/onceward/txn/internal/globaltable"
 	"github.com/onceward/onceward/txn/internal/health"
 	"github.com/onceward/onceward/txn/internal/metrics"
 	"github.com/onceward/onceward/txn/internal/session"
@@ -123,7 +124,7 @@ func (a *App) loops() []*health.Loop {
 // a topic.
 func (a *App) notReady() []string {
 	reasons := a.notAtWork()
-	for _, alert := range a.alerts.list() {
+	for _, alert := range a.allAlerts() {
 		reasons = append(reasons, alert.Text)
 	}
 	return reasons
@@ -132,14 +133,16 @@ func (a *App) notReady() []string {
 // notAtWork says why not all tasks of the process are open.
 func (a *App) notAtWork() []string {
 	s := a.current()
-	if s != nil && !s.Joined() {
-		return []string{"the process is not a member of the group yet"}
-	}
-	status := a.Status() // after the assignment, so that its tasks are seen
+	status := a.Status()
 	if s == nil || status.State != Running {
 		reason := "the application is " + string(status.State)
 		if status.Reason != "" {
 			reason += ": " + status.Reason
+		}
+		for _, g := range status.GlobalTables {
+			if g.State == string(globaltable.Restoring) {
+				reason += fmt.Sprintf("; global table %s is restoring: %d records read, %d offsets left", g.Store, g.Records, g.Remaining)
+			}
 		}
 		return []string{reason}
 	}
@@ -177,7 +180,7 @@ func (a *App) waiting() []string {
 func (a *App) snapshot() metrics.Snapshot {
 	snap := metrics.Snapshot{
 		Now: time.Now(), Application: a.topology.Application(), Mode: a.cfg.Mode.String(), Paused: map[string]int{},
-		Problems: a.topicProblems(),
+		Problems: a.topicProblems(), GlobalTables: a.globalGauges(),
 	}
 	a.mu.Lock()
 	snap.Instance = a.mu.instance

@@ -3,6 +3,7 @@ package txn_test
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -562,12 +563,21 @@ func TestReady(t *testing.T) {
 			resp.ErrorCode = kerr.CoordinatorLoadInProgress.Code
 			return resp, nil, true
 		})
-		app, stop := start(t, top, b.config(txn.Config{StateDir: t.TempDir(), Workers: 1}))
+		var log syncBuffer
+		app, stop := start(t, top, b.config(txn.Config{
+			StateDir: t.TempDir(), Workers: 1, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		}))
 		reason := func() (int, string) { return get(app, "/readyz") }
 		waitFor(t, "the process to wait for the group", func() bool {
 			status, body := reason()
 			return status == http.StatusServiceUnavailable && strings.Contains(body, "not a member of the group yet")
 		})
+		waitFor(t, "the log to say what it waits for", func() bool {
+			return strings.Contains(log.String(), "one that died holds it up until its session timeout")
+		})
+		if got := app.Status(); got.State != txn.Joining || !strings.Contains(got.Reason, "session timeout") {
+			t.Errorf("the state is %s: %q, want joining and for what", got.State, got.Reason)
+		}
 		join.Store(true)
 		waitFor(t, "the process to be ready", func() bool { status, _ := reason(); return status == http.StatusOK })
 		if got := app.Status().Tasks; len(got) != 2 {

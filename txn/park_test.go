@@ -357,7 +357,7 @@ func TestG6RefusedAfterParked(t *testing.T) {
 	})
 }
 
-// TestG6LetterOfParkedRefused: where the letter is refused as well the task stops, and says at which record.
+// TestG6LetterOfParkedRefused: where the dead letter is refused as well the task stops, and says at which record.
 func TestG6LetterOfParkedRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 2, "in", "out", "dead") // with a task that goes on

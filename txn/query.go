@@ -78,6 +78,9 @@ func Stale() ReadOption { return readOption(func(s *readSettings) { s.stale = tr
 // from the cluster does not know yet that its tasks are somebody else's. Who needs more than committed state at a known position compares
 // epochs or positions.
 //
+// The rows of a global table are in partition 0, in every process. Such a view belongs to no round and no owner, so its Round and Epoch are
+// zero; the inputs of its Positions say up to where the topic is in it.
+//
 // It may be called from any goroutine at any time, and does not wait for processing.
 func Read[S any](a *App, store topology.Store[S], partition int32, options ...ReadOption) (*View[S], error) {
 	var settings readSettings
@@ -134,5 +137,5 @@ func (viewBytes) Delete([]byte) error                                { return er
 
 // reader serves the state of the tasks that are here now.
 func (a *App) reader() session.Reader {
-	return session.Reader{Topology: a.topology, Current: a.current}
+	return session.Reader{Topology: a.topology, Current: a.current, Globals: a.globals}
 }

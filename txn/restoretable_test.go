@@ -273,8 +273,8 @@ func TestOlderTable(t *testing.T) {
 			log := &safeBuffer{}
 			p.cfg.Logger = slog.New(slog.NewTextHandler(log, nil))
 			n := p.lives(restorable(t))
-			if again := strings.Contains(log.text(), "source_incomplete"); again != compact {
-				t.Errorf("with compaction %t the store began again: %t\n%s", compact, again, log.text())
+			if again := strings.Contains(log.String(), "source_incomplete"); again != compact {
+				t.Errorf("with compaction %t the store began again: %t\n%s", compact, again, log.String())
 			}
 			if tail := int64(100); !compact && (n < tail*8/10 || n > tail) {
 				t.Errorf("%d records were restored of a tail of %d", n, tail)

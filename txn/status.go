@@ -36,9 +36,11 @@ type State string
 // The states of an App.
 const (
 	Created State = "created"
-	// Starting: reaching the cluster, verifying topics, ending what a previous life left open.
+	// Starting: reaching the cluster, verifying topics, ending what a previous life left open, reading global tables to their ends.
 	Starting State = "starting"
-	// Running: a member of the group, or joining it.
+	// Joining: waiting for the group to take the instance in. Reason says what the group waits for.
+	Joining State = "joining"
+	// Running: a member of the group, with the tasks that the group gives it.
 	Running State = "running"
 	// Reconnecting: a membership has ended and the next one is begun, as when brokers were away or a task is resumed. Reason says why.
 	Reconnecting State = "reconnecting"
@@ -64,12 +66,14 @@ type Status struct {
 	Application string `json:"application"`
 	Instance    string `json:"instance"`
 	State       State  `json:"state"`
-	// Reason is set while the state is Reconnecting.
+	// Reason is set while the state is Joining or Reconnecting.
 	Reason string `json:"reason,omitempty"`
 	// HTTP is where the endpoint of Config.HTTP listens, with the port that was taken; empty without one.
-	HTTP   string       `json:"http,omitempty"`
-	Tasks  []TaskStatus `json:"tasks"`
-	Totals Totals       `json:"totals"`
+	HTTP  string       `json:"http,omitempty"`
+	Tasks []TaskStatus `json:"tasks"`
+	// GlobalTables are the tables that every process has as a whole.
+	GlobalTables []GlobalTableStatus `json:"global_tables,omitempty"`
+	Totals       Totals              `json:"totals"`
 	// Alerts are what is wrong with topics of the application, within a minute after it has begun.
 	Alerts []Alert `json:"alerts,omitempty"`
 	// Hanging are transactions of the application that nothing ends, as they were when they were last looked at.
@@ -221,6 +225,9 @@ func (a *App) Status() Status {
 	current, in := a.mu.session, a.mu.in
 	a.mu.Unlock()
 	if current != nil {
+		if s.State == Running && !current.Joined() { // asked before the tasks, so that an assignment is seen
+			s.State, s.Reason = Joining, "the process is not a member of the group yet; the group waits for its other members, for one that died until its session timeout"
+		}
 		s.Tasks = taskStatuses(current.Tasks(), current.Ends())
 		for _, f := range in.lookout.Found() {
 			s.Hanging = append(s.Hanging, hangingStatus(f))
@@ -230,7 +237,8 @@ func (a *App) Status() Status {
 		s.Totals.add(Totals(current.Totals()))
 		s.Peers = in.watch.status()
 	}
-	s.Alerts = a.alerts.list()
+	s.GlobalTables = a.globalStatus()
+	s.Alerts = a.allAlerts()
 	return s
 }
 

@@ -50,7 +50,7 @@ func TestStatusTellsLagAndRetry(t *testing.T) {
 		}
 		s.broken.Delete("bad")
 		waitFor(t, "the retry to be over", func() bool { return first().Retry == nil && lag() == 0 })
-		if n := strings.Count(log.text(), "msg=running "); n != 1 || !log.hasLine("msg=running", `tasks="in_0 in_1"`) {
+		if n := strings.Count(log.String(), "msg=running "); n != 1 || !log.hasLine("msg=running", `tasks="in_0 in_1"`) {
 			t.Errorf("%d lines say which tasks run, want one: in_0 and in_1", n)
 		}
 	})
@@ -93,7 +93,7 @@ func TestRecordsAreLoggedByReason(t *testing.T) {
 		}
 		for what, total := range map[string]int{"record dead-lettered": n, "records were too late": n} {
 			lines, told := 0, 0
-			for line := range strings.Lines(log.text()) {
+			for line := range strings.Lines(log.String()) {
 				if !strings.Contains(line, fmt.Sprintf("msg=%q", what)) {
 					continue
 				}

@@ -93,7 +93,7 @@ func (w topicScene) alerts(t *testing.T, n int) (out []string) {
 
 // hasLine reports whether a line has all these parts.
 func (b *safeBuffer) hasLine(parts ...string) bool {
-	for line := range strings.Lines(b.text()) {
+	for line := range strings.Lines(b.String()) {
 		if !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(line, part) }) {
 			return true
 		}

@@ -17,17 +17,17 @@ const (
 	groupGap    = 34
 )
 
-// colours of the contestants, readable on white and on black.
+// colours of the candidates, readable on white and on black.
 var colours = map[string]string{
 	Onceward: "#1a7f5a", Streams: "#a0aab4", StreamsTuned: "#c77d1e", StreamsSmall: "#e0b06a", Loop: "#5b7fc7",
 }
 
-// Chart is a picture, in SVG, of the rates in the steady state: a bar for the median of each contestant in each workload, and a
+// Chart is a picture, in SVG, of the rates in the steady state: a bar for the median of each candidate in each workload, and a
 // line from the least to the greatest.
 func (r Result) Chart() string {
 	most, bars := 0.0, 0
 	for _, c := range r.Comparisons {
-		for _, name := range contestantsOf(c) {
+		for _, name := range candidatesOf(c) {
 			most, bars = max(most, measure.SpreadOf(c.values(name, rateK)).Max), bars+1
 		}
 	}
@@ -42,7 +42,7 @@ func (r Result) Chart() string {
 		fmt.Fprintf(&out, `<text x="8" y="%d" font-weight="bold" fill="#222222">%s</text>`+"\n", y+groupGap/2+4,
 			html.EscapeString(c.Workload))
 		y += groupGap - 6
-		for _, name := range contestantsOf(c) {
+		for _, name := range candidatesOf(c) {
 			out.WriteString(bar(y, name, measure.SpreadOf(c.values(name, rateK)), most))
 			y += barHeight
 		}
@@ -52,7 +52,7 @@ func (r Result) Chart() string {
 	return out.String()
 }
 
-// bar draws one contestant at a height.
+// bar draws one candidate at a height.
 func bar(y int, name string, s measure.Spread, most float64) string {
 	at := func(value float64) float64 {
 		return chartLabels + value/max(most, 1)*(chartWidth-chartLabels-chartRight)

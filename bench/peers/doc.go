@@ -2,7 +2,7 @@
 // franz-go's GroupTransactSession. All of them work on one real broker, on the same input, in turns. It is the library behind
 // the tool in the directory run.
 //
-// # Contestants
+// # Candidates
 //
 //   - onceward: the workload through the public API, at the defaults of txn.Config.
 //   - streams: Kafka Streams with exactly_once_v2 and nothing else set. Its commit interval is then 100 ms, as Onceward's
@@ -27,7 +27,7 @@
 // (throughput.Check), and the stores are compared with what they have to hold. A wrong answer ends the measurement: there is no
 // figure for it.
 //
-// The contestants take turns, in every round in another order of who begins. Every run is printed. Ratios are of runs of one
+// The candidates take turns, in every round in another order of who begins. Every run is printed. Ratios are of runs of one
 // round, so that what slows the machine down slows both.
 //
 // Processor time is that of the steady state, of the application and of the broker apart, by a million records. The broker's is
@@ -48,7 +48,7 @@
 //
 // # What it is not
 //
-// Broker and contestants share a machine, so a rate is what is left of it. A cluster of its own would leave the application
+// Broker and candidates share a machine, so a rate is what is left of it. A cluster of its own would leave the application
 // more, and the ratios would be others.
 //
 // # Concurrency

@@ -11,7 +11,7 @@ import (
 	"github.com/onceward/onceward/bench/throughput"
 )
 
-// reportsMax is more than a contestant ever writes.
+// reportsMax is more than a candidate ever writes.
 const reportsMax = 8
 
 // gang is the processes of one application. Its usage may be asked by another goroutine.
@@ -87,7 +87,7 @@ func (g *gang) peakRSS() (sum int64, err error) {
 }
 
 // ask asks each process for what it knows, and keeps it.
-func (g *gang) ask(c contestant, r *Run) error {
+func (g *gang) ask(c candidate, r *Run) error {
 	for _, m := range g.members {
 		if err := m.Continue(); err != nil {
 			return err

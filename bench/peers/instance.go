@@ -14,10 +14,10 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// envInstance makes the program a contestant, with the settings that it holds.
+// envInstance makes the program a candidate, with the settings that it holds.
 const envInstance = "ONCEWARD_PEERS_INSTANCE"
 
-// settings are what a contestant in Go is told.
+// settings are what a candidate in Go is told.
 type settings struct {
 	Kind                 kind
 	Brokers              []string
@@ -27,7 +27,7 @@ type settings struct {
 	CacheBytes           int64
 }
 
-// report is the line that a contestant writes when it is asked. It says what only the contestant knows; Kafka Streams writes
+// report is the line that a candidate writes when it is asked. It says what only the candidate knows; Kafka Streams writes
 // another one when it is running, which says nothing.
 type report struct {
 	// Contents are those of the stores of Kafka Streams.
@@ -50,7 +50,7 @@ type totals struct {
 	DeadLetters int64 `json:"dead_letters"`
 }
 
-// RunInstance makes this program a contestant, here or of package restore, and exits, if a measurement has started it as such.
+// RunInstance makes this program a candidate, here or of package restore, and exits, if a measurement has started it as such.
 // A program that measures calls it first: they are the same executable.
 func RunInstance() {
 	restore.RunInstance()
@@ -68,7 +68,7 @@ func (s settings) run() error {
 		go listen(stop, func() report { return report{} })
 		return s.loop(ctx)
 	default: // Kafka Streams is no program of Go
-		return fmt.Errorf("there is no contestant %q in here", s.Kind)
+		return fmt.Errorf("there is no candidate %q in here", s.Kind)
 	}
 }
 

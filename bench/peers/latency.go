@@ -16,34 +16,34 @@ type LatencyConfig struct {
 	Rate int
 	// What is sent during Warmup does not count.
 	Warmup, Duration time.Duration
-	// Rounds is how often the contestants take turns.
+	// Rounds is how often the candidates take turns.
 	Rounds int
 }
 
 // Latency is one run at a steady rate.
 type Latency struct {
-	Contestant string          `json:"contestant"`
-	Rate       int             `json:"events_per_second"`
-	Latency    latency.Summary `json:"latency"`
-	Load       string          `json:"load"`
+	Candidate string          `json:"candidate"`
+	Rate      int             `json:"events_per_second"`
+	Latency   latency.Summary `json:"latency"`
+	Load      string          `json:"load"`
 }
 
-// latencyContestants are those who are at the defaults.
-func (m *measurement) latencyContestants() []contestant {
-	all := []contestant{onceward}
+// latencyCandidates are those who are at the defaults.
+func (m *measurement) latencyCandidates() []candidate {
+	all := []candidate{onceward}
 	if m.cfg.Streams != nil {
-		all = append(all, contestant{name: Streams, kind: kindStreams, tuning: streams.Tuning{Name: "defaults"}})
+		all = append(all, candidate{name: Streams, kind: kindStreams, tuning: streams.Tuning{Name: "defaults"}})
 	}
 	return m.chosen(all)
 }
 
-// latencies measures the contestants in turns.
+// latencies measures the candidates in turns.
 func (m *measurement) latencies(ctx context.Context) error {
 	cfg := m.cfg.Latency
 	if cfg == nil {
 		return nil
 	}
-	all := m.latencyContestants()
+	all := m.latencyCandidates()
 	for n := range cfg.Rounds {
 		first := n % len(all)
 		for _, c := range slices.Concat(all[first:], all[:first]) {
@@ -58,10 +58,10 @@ func (m *measurement) latencies(ctx context.Context) error {
 	return nil
 }
 
-// latency loads a contestant at the rate. Every event has to come, and to come once.
-func (m *measurement) latency(ctx context.Context, c contestant) (l Latency, err error) {
+// latency loads a candidate at the rate. Every event has to come, and to come once.
+func (m *measurement) latency(ctx context.Context, c candidate) (l Latency, err error) {
 	cfg := m.cfg.Latency
-	l = Latency{Contestant: c.name, Rate: cfg.Rate, Load: latency.LoadAverage()}
+	l = Latency{Candidate: c.name, Rate: cfg.Rate, Load: latency.LoadAverage()}
 	f, err := m.newFleet(ctx, c, 1, cfg.Rate)
 	if err != nil {
 		return l, err

@@ -29,15 +29,15 @@ type Config struct {
 	Name                      string
 	// Dir takes state and logs, and the classes of the Kafka Streams programs.
 	Dir string
-	// Workloads are compared in this order. Nil is all that every contestant has, the flights only if Input has them.
+	// Workloads are compared in this order. Nil is all that every candidate has, the flights only if Input has them.
 	Workloads []string
 	// Records and Partitions are those of the inputs, Input says what is in them.
 	Records    int64
 	Partitions int32
 	Input      workload.Input
-	// Rounds is how often the contestants take turns.
+	// Rounds is how often the candidates take turns.
 	Rounds int
-	// Only are the contestants that take part, nil for all.
+	// Only are the candidates that take part, nil for all.
 	Only []string
 	// Streams is nil for a measurement without Kafka Streams.
 	Streams *streams.Installation
@@ -103,7 +103,7 @@ type Tuned struct {
 	SweptFor string `json:"swept_for,omitempty"`
 }
 
-// Round is what the contestants did in one turn, in its order.
+// Round is what the candidates did in one turn, in its order.
 type Round struct {
 	// Load is the machine's load average before.
 	Load string `json:"load"`
@@ -131,7 +131,7 @@ type content struct {
 	workload.Input
 }
 
-// Measure compares the contestants. See the package comment for the rules.
+// Measure compares the candidates. See the package comment for the rules.
 func Measure(ctx context.Context, cfg Config) (_ Result, err error) {
 	if cfg.Rounds < 1 || cfg.Records < 1 || cfg.Partitions < 1 {
 		return Result{}, fmt.Errorf("%d rounds over %d records in %d partitions: at least one of each", cfg.Rounds, cfg.Records,
@@ -148,7 +148,7 @@ func Measure(ctx context.Context, cfg Config) (_ Result, err error) {
 		return Result{}, err
 	}
 	for _, p := range parts {
-		if p.contestants == 0 {
+		if p.candidates == 0 {
 			m.say("%-11s  is left out: nobody of those who were named takes part in it", p.name)
 			continue
 		}
@@ -170,8 +170,8 @@ func newMeasurement(ctx context.Context, cfg Config) (_ *measurement, err error)
 		m.cfg.Progress = io.Discard
 	}
 	for _, name := range cfg.Only {
-		if !slices.Contains(contestantNames, name) {
-			return nil, fmt.Errorf("there is no contestant %q; there are %s", name, strings.Join(contestantNames, ", "))
+		if !slices.Contains(candidateNames, name) {
+			return nil, fmt.Errorf("there is no candidate %q; there are %s", name, strings.Join(candidateNames, ", "))
 		}
 	}
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
@@ -229,15 +229,15 @@ func (m *measurement) workloads() ([]workload.Workload, error) {
 	return all, nil
 }
 
-// compare lets the contestants take turns on one input. Who begins changes from round to round.
+// compare lets the candidates take turns on one input. Who begins changes from round to round.
 func (m *measurement) compare(ctx context.Context, w workload.Workload) (c Comparison, err error) {
 	in, err := m.input(ctx, w, m.cfg.Records, m.cfg.Partitions, m.cfg.Input)
 	if err != nil {
 		return c, err
 	}
 	c = Comparison{Workload: w.Name, About: w.About, Input: in.Filled}
-	all := m.contestants(w)
-	if slices.ContainsFunc(all, func(c contestant) bool { return c.name == StreamsTuned || c.name == StreamsSmall }) {
+	all := m.candidates(w)
+	if slices.ContainsFunc(all, func(c candidate) bool { return c.name == StreamsTuned || c.name == StreamsSmall }) {
 		choice, sweptFor := m.choices.choice(w)
 		c.Tuned = &Tuned{choice.Tuning, choice.Heap, choice.SmallHeap, sweptFor}
 	}

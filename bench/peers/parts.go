@@ -120,9 +120,9 @@ type part struct {
 	name string
 	// workload is the one that a broker is warmed up with for it.
 	workload string
-	// contestants is how many take part. Of a part without any nothing is measured, and what an earlier result has of it stays.
-	contestants int
-	measure     func(context.Context) error
+	// candidates is how many take part. Of a part without any nothing is measured, and what an earlier result has of it stays.
+	candidates int
+	measure    func(context.Context) error
 }
 
 // parts are the steps of this one.
@@ -133,7 +133,7 @@ func (m *measurement) parts() ([]part, error) {
 	}
 	var all []part
 	for _, w := range workloads {
-		all = append(all, part{w.Name, w.Name, len(m.contestants(w)), func(ctx context.Context) error {
+		all = append(all, part{w.Name, w.Name, len(m.candidates(w)), func(ctx context.Context) error {
 			c, err := m.compare(ctx, w)
 			if err == nil {
 				m.result.Comparisons = append(m.result.Comparisons, c)
@@ -145,10 +145,10 @@ func (m *measurement) parts() ([]part, error) {
 		part
 		wanted bool
 	}{
-		{part{partLatency, loadWorkload, len(m.latencyContestants()), m.latencies}, m.cfg.Latency != nil},
-		{part{partRecovery, loadWorkload, len(m.recoveryContestants()), m.recoveries}, m.cfg.Recovery != nil},
+		{part{partLatency, loadWorkload, len(m.latencyCandidates()), m.latencies}, m.cfg.Latency != nil},
+		{part{partRecovery, loadWorkload, len(m.recoveryCandidates()), m.recoveries}, m.cfg.Recovery != nil},
 		{part{partRestore, loadWorkload, 1, m.restore}, m.cfg.Restore != nil}, // Config.Only is not for it
-		{part{partScaling, loadWorkload, len(m.chosen([]contestant{onceward})), m.scale}, m.cfg.Scaling != nil},
+		{part{partScaling, loadWorkload, len(m.chosen([]candidate{onceward})), m.scale}, m.cfg.Scaling != nil},
 	} {
 		if other.wanted {
 			all = append(all, other.part)

@@ -43,7 +43,7 @@ func TestSelect(t *testing.T) {
 func TestPartsOfAnEarlierResult(t *testing.T) {
 	compared := func(workload string, rate float64) Comparison {
 		var run Run
-		run.Contestant, run.RecordsPerSecond = Onceward, rate
+		run.Candidate, run.RecordsPerSecond = Onceward, rate
 		return Comparison{Workload: workload, Rounds: []Round{{Runs: []Run{run}}}}
 	}
 	chosen := func(name string) streams.Choice {
@@ -58,7 +58,7 @@ func TestPartsOfAnEarlierResult(t *testing.T) {
 		Measured:    map[string]Occasion{"pass": then, "ledger": then, "latency": then},
 		Choices:     Choices{"pass": chosen("old"), "ledger": chosen("old")},
 		Comparisons: []Comparison{compared("pass", 1000), compared("ledger", 2000)},
-		Latency:     []Latency{{Contestant: Onceward, Rate: 77, Latency: latency.Summary{Count: 5}}},
+		Latency:     []Latency{{Candidate: Onceward, Rate: 77, Latency: latency.Summary{Count: 5}}},
 	}
 	dir := t.TempDir()
 	if err := earlier.Write(dir); err != nil {
@@ -132,7 +132,7 @@ func TestEarlierWithoutParts(t *testing.T) {
 	dir := t.TempDir()
 	old := Result{
 		Time: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC), Command: "make all", Machine: "an old machine", Broker: "an old broker",
-		Comparisons: []Comparison{{Workload: "pass"}}, Latency: []Latency{{Contestant: Onceward}},
+		Comparisons: []Comparison{{Workload: "pass"}}, Latency: []Latency{{Candidate: Onceward}},
 	}
 	if err := old.Write(dir); err != nil {
 		t.Fatal(err)
@@ -205,9 +205,10 @@ func TestPartsKeepTheirSettings(t *testing.T) {
 	}
 }
 
-// TestPartsWithoutContestants: a part in which nobody takes part that was named is not measured, so that an earlier result of it stays; and
-// the first part that is measured finds a broker that has worked, whichever it is.
-func TestPartsWithoutContestants(t *testing.T) {
+// TestPartsWithoutCandidates claims two things. A part without any of the named candidates is not
+// measured, so its earlier result stays. The first part that is measured finds a broker that has
+// worked before.
+func TestPartsWithoutCandidates(t *testing.T) {
 	var progress strings.Builder
 	cfg := Config{
 		Brokers: broker(t), Name: "parts", Dir: t.TempDir(), Progress: &progress, Workloads: []string{"ledger"}, Records: 2000, Partitions: 2,

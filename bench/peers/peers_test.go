@@ -18,7 +18,7 @@ import (
 	"github.com/onceward/onceward/e2e/leaktest"
 )
 
-// TestMain lets the test binary be a contestant too, and a double of Java.
+// TestMain lets the test binary be a candidate too, and a double of Java.
 func TestMain(m *testing.M) {
 	RunInstance()
 	runJava()
@@ -55,7 +55,7 @@ func TestMeasure(t *testing.T) {
 	}
 	for i, want := range [][]string{{Onceward, Loop}, {Onceward}, {Onceward}} {
 		c := r.Comparisons[i]
-		if len(c.Rounds) != 2 || !slices.Equal(contestantsOf(c), want) {
+		if len(c.Rounds) != 2 || !slices.Equal(candidatesOf(c), want) {
 			t.Errorf("%s: %+v", c.Workload, c.Rounds)
 		}
 		for _, round := range c.Rounds {
@@ -66,8 +66,8 @@ func TestMeasure(t *testing.T) {
 			}
 		}
 	}
-	if first := r.Comparisons[0].Rounds[1].Runs[0]; first.Contestant != Loop {
-		t.Errorf("the second round is begun by %s", first.Contestant)
+	if first := r.Comparisons[0].Rounds[1].Runs[0]; first.Candidate != Loop {
+		t.Errorf("the second round is begun by %s", first.Candidate)
 	}
 	if len(r.Latency) != 1 || r.Latency[0].Latency.Count != 200 || len(r.Scaling) != 7 || len(r.Scaling[6].Runs) != 1 ||
 		r.Scaling[3].Name != scaleRows || r.Scaling[3].Runs[0].Records != 500 || r.Scaling[3].CacheBytes != cacheMin {
@@ -120,7 +120,7 @@ func TestMeasureWithJava(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{Onceward, Streams, StreamsTuned, StreamsSmall, Loop}
-	if got := contestantsOf(r.Comparisons[0]); !slices.Equal(got, want) {
+	if got := candidatesOf(r.Comparisons[0]); !slices.Equal(got, want) {
 		t.Errorf("%q have run, want %q", got, want)
 	}
 	if text := r.Markdown(); r.Java != "double of Java" || !strings.Contains(text, "Chosen: tuned, heap 64m, smallest 32m") {
@@ -128,8 +128,8 @@ func TestMeasureWithJava(t *testing.T) {
 	}
 
 	cfg.Only = []string{"stream"}
-	if _, err := Measure(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "there is no contestant \"stream\"") {
-		t.Errorf("of a contestant that is not there it says %v", err)
+	if _, err := Measure(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "there is no candidate \"stream\"") {
+		t.Errorf("of a candidate that is not there it says %v", err)
 	}
 	cfg.Only = nil
 

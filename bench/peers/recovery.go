@@ -18,7 +18,7 @@ import (
 type RecoveryConfig struct {
 	// Rate is events per second.
 	Rate int
-	// Restarts and Takeovers are how often each contestant is killed: its only process, which is started again at once, and one
+	// Restarts and Takeovers are how often each candidate is killed: its only process, which is started again at once, and one
 	// of two, which stays away.
 	Restarts, Takeovers int
 	// Between is how long the load runs before each kill: it is state to restore.
@@ -33,7 +33,7 @@ const (
 
 // Recovery is one kill -9 under load.
 type Recovery struct {
-	Contestant string `json:"contestant"`
+	Candidate string `json:"candidate"`
 	// What is restart or takeover.
 	What string `json:"what"`
 	// First and All are from the kill until a read_committed reader has an event that was due after the kill: from any
@@ -61,7 +61,7 @@ const (
 // fleet is some processes of one application under load. Each has its directory, which stays over its lives.
 type fleet struct {
 	m       *measurement
-	who     contestant
+	who     candidate
 	job     job
 	dir     string
 	topics  latency.Topics
@@ -69,24 +69,24 @@ type fleet struct {
 	members []*measure.Process // nil while it is down
 }
 
-// recoveryContestants are those who are at the defaults, and Kafka Streams with static membership.
-func (m *measurement) recoveryContestants() []contestant {
-	all := []contestant{onceward}
+// recoveryCandidates are those who are at the defaults, and Kafka Streams with static membership.
+func (m *measurement) recoveryCandidates() []candidate {
+	all := []candidate{onceward}
 	if m.cfg.Streams != nil {
 		defaults := streams.Tuning{Name: "defaults"}
-		all = append(all, contestant{name: Streams, kind: kindStreams, tuning: defaults},
-			contestant{name: streamsStatic, kind: kindStreams, tuning: defaults})
+		all = append(all, candidate{name: Streams, kind: kindStreams, tuning: defaults},
+			candidate{name: streamsStatic, kind: kindStreams, tuning: defaults})
 	}
 	return m.chosen(all)
 }
 
-// recoveries measures all contestants, one after the other.
+// recoveries measures all candidates, one after the other.
 func (m *measurement) recoveries(ctx context.Context) error {
 	cfg := m.cfg.Recovery
 	if cfg == nil {
 		return nil
 	}
-	for _, c := range m.recoveryContestants() {
+	for _, c := range m.recoveryCandidates() {
 		if err := m.recoverFrom(ctx, c, restart, 1, cfg.Restarts); err != nil {
 			return fmt.Errorf("%s, %s: %w", c.name, restart, err)
 		}
@@ -104,8 +104,8 @@ func (m *measurement) recoveries(ctx context.Context) error {
 	return nil
 }
 
-// recoverFrom kills the last process of a contestant so often, and makes sure at the end that every event came once.
-func (m *measurement) recoverFrom(ctx context.Context, c contestant, what string, processes, times int) (err error) {
+// recoverFrom kills the last process of a candidate so often, and makes sure at the end that every event came once.
+func (m *measurement) recoverFrom(ctx context.Context, c candidate, what string, processes, times int) (err error) {
 	if times == 0 {
 		return nil
 	}
@@ -130,7 +130,7 @@ func (m *measurement) recoverFrom(ctx context.Context, c contestant, what string
 }
 
 // newFleet starts the processes and the load, and returns when every partition is processed.
-func (m *measurement) newFleet(ctx context.Context, c contestant, processes, rate int) (_ *fleet, err error) {
+func (m *measurement) newFleet(ctx context.Context, c candidate, processes, rate int) (_ *fleet, err error) {
 	f := &fleet{m: m, who: c, members: make([]*measure.Process, processes)}
 	if f.dir, err = os.MkdirTemp(m.cfg.Dir, "fleet-"); err != nil {
 		return nil, err
@@ -163,7 +163,7 @@ func (m *measurement) newFleet(ctx context.Context, c contestant, processes, rat
 
 // disturb kills a process and waits until every partition goes on.
 func (f *fleet) disturb(ctx context.Context, what string, victim int) (r Recovery, err error) {
-	r = Recovery{Contestant: f.who.name, What: what, Events: f.load.Producer.Sent(), Load: latency.LoadAverage()}
+	r = Recovery{Candidate: f.who.name, What: what, Events: f.load.Producer.Sent(), Load: latency.LoadAverage()}
 	killed := time.Now()
 	if err := f.kill(victim); err != nil {
 		return r, err

@@ -107,7 +107,7 @@ func (r Result) brief() (all []string) {
 	shortest := map[string]float64{}
 	note := func(who string, runs []Run) {
 		for _, run := range runs {
-			if of := who + " of " + run.Contestant; run.Brief() {
+			if of := who + " of " + run.Candidate; run.Brief() {
 				if least, there := shortest[of]; !there || run.Steady.Seconds < least {
 					shortest[of] = run.Steady.Seconds
 				}
@@ -140,14 +140,14 @@ func (p *page) targets(targets []Target) {
 	p.line("")
 }
 
-// comparison is a table of the contestants, and one of every run.
+// comparison is a table of the candidates, and one of every run.
 func (p *page) comparison(c Comparison) {
 	in := c.Input
 	p.line("## %s\n\nIt %s. %d records in %d partitions, %s.%s\n", c.Workload, c.About, in.Records, in.Partitions, describe(in.Input),
 		tuned(c))
 	p.line("| | k records/s | CPU s per million, application | broker | first commit after s | peak RSS, MiB |")
 	p.line("|---|---|---|---|---|---|")
-	names := contestantsOf(c)
+	names := candidatesOf(c)
 	for _, name := range names {
 		of := func(figure func(Run) float64) measure.Spread { return measure.SpreadOf(c.values(name, figure)) }
 		p.line("| %s | %s | %s | %s | %s | %s |", name, of(rateK).Text(0), of(Run.AppCPU).Text(2), of(Run.BrokerCPU).Text(2),
@@ -158,7 +158,7 @@ func (p *page) comparison(c Comparison) {
 	for n, round := range c.Rounds {
 		cells := make([]string, len(names))
 		for _, run := range round.Runs {
-			cells[slices.Index(names, run.Contestant)] = fmt.Sprintf("%.1f (%.1f); %.2f and %.2f", rateK(run), run.RecordsPerSecond/1e3,
+			cells[slices.Index(names, run.Candidate)] = fmt.Sprintf("%.1f (%.1f); %.2f and %.2f", rateK(run), run.RecordsPerSecond/1e3,
 				run.AppCPU(), run.BrokerCPU())
 		}
 		p.line("| %d | %s | %s |", n+1, round.Load, strings.Join(cells, " | "))
@@ -193,11 +193,11 @@ func describe(in workload.Input) string {
 func rateK(r Run) float64   { return r.Rate() / 1e3 }
 func peakMiB(r Run) float64 { return measure.MiB(r.PeakRSS) }
 
-// contestantsOf are those of the first round, which has the order of their list.
-func contestantsOf(c Comparison) (names []string) {
+// candidatesOf are those of the first round, which has the order of their list.
+func candidatesOf(c Comparison) (names []string) {
 	for _, round := range c.Rounds[:min(1, len(c.Rounds))] {
 		for _, run := range round.Runs {
-			names = append(names, run.Contestant)
+			names = append(names, run.Candidate)
 		}
 	}
 	return names
@@ -212,7 +212,7 @@ func (p *page) latency(all []Latency) {
 	p.line("| | load before | p50 | p90 | p99 | p99.9 | greatest |\n|---|---|---|---|---|---|---|")
 	for _, l := range all {
 		s := l.Latency
-		p.line("| %s | %s | %.1f | %.1f | %.1f | %.1f | %.1f |", l.Contestant, l.Load, ms(s.P50), ms(s.P90), ms(s.P99), ms(s.P999),
+		p.line("| %s | %s | %.1f | %.1f | %.1f | %.1f | %.1f |", l.Candidate, l.Load, ms(s.P50), ms(s.P90), ms(s.P99), ms(s.P999),
 			ms(s.Max))
 	}
 	p.line("")
@@ -229,7 +229,7 @@ func (p *page) recovery(all []Recovery) {
 		"`group.instance.id`, which spares a restart the wait for the session to end. Every event came once. Every run:\n", streamsStatic)
 	p.line("| | | load before | events before | first partition | all partitions |\n|---|---|---|---|---|---|")
 	for _, r := range all {
-		p.line("| %s | %s | %s | %d | %.2f | %.2f |", r.What, r.Contestant, r.Load, r.Events, r.First.Seconds(), r.All.Seconds())
+		p.line("| %s | %s | %s | %d | %.2f | %.2f |", r.What, r.Candidate, r.Load, r.Events, r.First.Seconds(), r.All.Seconds())
 	}
 	p.line("")
 }

@@ -22,9 +22,9 @@ const runTimeout = 15 * time.Minute
 
 var errRunTimeout = fmt.Errorf("not through within %s", runTimeout)
 
-// Run is one contestant's way through one input. Records, times and processor time are those that were seen from outside.
+// Run is one candidate's way through one input. Records, times and processor time are those that were seen from outside.
 type Run struct {
-	Contestant string `json:"contestant"`
+	Candidate string `json:"candidate"`
 	throughput.Progress
 	// PeakRSS is in bytes, at the end; 0 where there is no VmHWM. That of several processes is their sum.
 	PeakRSS int64 `json:"peak_rss_bytes"`
@@ -61,7 +61,7 @@ func perMillion(seconds float64, records int64) float64 {
 // String is the run for people.
 func (r Run) String() string {
 	return fmt.Sprintf("%-13s  %7.1f k/s steady  %7.1f k/s from the start  first commit after %4.1f s  "+
-		"CPU per million: %5.2f s, broker %5.2f s  peak %5.0f MiB", r.Contestant, r.Rate()/1e3, r.RecordsPerSecond/1e3,
+		"CPU per million: %5.2f s, broker %5.2f s  peak %5.0f MiB", r.Candidate, r.Rate()/1e3, r.RecordsPerSecond/1e3,
 		r.ToFirstCommit, r.AppCPU(), r.BrokerCPU(), measure.MiB(r.PeakRSS))
 }
 
@@ -77,7 +77,7 @@ type variant struct {
 // attempt is a run that is being made.
 type attempt struct {
 	*measurement
-	who     contestant
+	who     candidate
 	job     job
 	input   input
 	variant variant
@@ -86,8 +86,8 @@ type attempt struct {
 	result  Run
 }
 
-// run lets a contestant work through an input, and checks what it did. Nothing of it stays.
-func (m *measurement) run(ctx context.Context, c contestant, in input, v variant) (_ Run, err error) {
+// run lets a candidate work through an input, and checks what it did. Nothing of it stays.
+func (m *measurement) run(ctx context.Context, c candidate, in input, v variant) (_ Run, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, runTimeout, errRunTimeout)
 	defer cancel()
 	dir, err := os.MkdirTemp(m.cfg.Dir, "run-")
@@ -98,7 +98,7 @@ func (m *measurement) run(ctx context.Context, c contestant, in input, v variant
 	v.processes = max(v.processes, 1)
 	application := m.name(in.workload.Name, c.name)
 	a := &attempt{
-		measurement: m, who: c, input: in, variant: v, dir: dir, gang: gang{broker: m.cfg.BrokerPID}, result: Run{Contestant: c.name},
+		measurement: m, who: c, input: in, variant: v, dir: dir, gang: gang{broker: m.cfg.BrokerPID}, result: Run{Candidate: c.name},
 		job: job{
 			workload: in.workload.Name, application: application, in: in.Topic, out: application + "-out", cores: v.cores, cache: v.cache,
 		},
@@ -141,8 +141,8 @@ func (a *attempt) check(ctx context.Context) error {
 	return nil
 }
 
-// log is the file that a process of a contestant writes its log to. The next run replaces it.
-func (m *measurement) log(c contestant, n int) string {
+// log is the file that a process of a candidate writes its log to. The next run replaces it.
+func (m *measurement) log(c candidate, n int) string {
 	return filepath.Join(m.cfg.Dir, fmt.Sprintf("%s-%d.log", c.kind, n))
 }
 

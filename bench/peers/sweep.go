@@ -166,7 +166,7 @@ func (m *measurement) sweep(ctx context.Context, w workload.Workload) (c streams
 	search := streams.Search{
 		Tunings: m.cfg.tunings(), Heaps: heaps[:1], Runs: m.cfg.Rounds, Dir: m.cfg.Dir,
 		Run: func(ctx context.Context, tuning streams.Tuning, heap string) (float64, error) {
-			r, err := m.run(ctx, contestant{name: Streams, kind: kindStreams, tuning: tuning, heap: heap}, in, variant{})
+			r, err := m.run(ctx, candidate{name: Streams, kind: kindStreams, tuning: tuning, heap: heap}, in, variant{})
 			if err == nil {
 				m.say("%-11s  %s  %s, %s", w.Name, r, tuning.Name, heap)
 			}

@@ -95,20 +95,20 @@ func (t Target) measured(ratios []float64) Target {
 	return t
 }
 
-// values returns a figure of a contestant in a workload, by round; nil if it has not run in every one.
-func (r Result) values(workload, contestant string, figure func(Run) float64) []float64 {
+// values returns a figure of a candidate in a workload, by round; nil if it has not run in every one.
+func (r Result) values(workload, candidate string, figure func(Run) float64) []float64 {
 	for _, c := range r.Comparisons {
 		if c.Workload == workload {
-			return c.values(contestant, figure)
+			return c.values(candidate, figure)
 		}
 	}
 	return nil
 }
 
-func (c Comparison) values(contestant string, figure func(Run) float64) (values []float64) {
+func (c Comparison) values(candidate string, figure func(Run) float64) (values []float64) {
 	for _, round := range c.Rounds {
 		for _, run := range round.Runs {
-			if run.Contestant == contestant {
+			if run.Candidate == candidate {
 				values = append(values, figure(run))
 			}
 		}
@@ -144,7 +144,7 @@ func quotients(ours, theirs []float64) (out []float64) {
 }
 
 // recoveryRatios compares with the better one of Kafka Streams: at its defaults, or with static membership. The runs of the
-// contestants are not of one round, so they are put together in their order.
+// candidates are not of one round, so they are put together in their order.
 func (r Result) recoveryRatios(what string) (against string, ratios []float64) {
 	against = Streams
 	static, defaults := r.recovered(streamsStatic, what), r.recovered(Streams, what)
@@ -156,9 +156,9 @@ func (r Result) recoveryRatios(what string) (against string, ratios []float64) {
 
 func median(values []float64) float64 { return measure.SpreadOf(values).Median }
 
-func (r Result) recovered(contestant, what string) (seconds []float64) {
+func (r Result) recovered(candidate, what string) (seconds []float64) {
 	for _, one := range r.Recovery {
-		if one.Contestant == contestant && one.What == what {
+		if one.Candidate == candidate && one.What == what {
 			seconds = append(seconds, one.All.Seconds())
 		}
 	}
@@ -166,9 +166,9 @@ func (r Result) recovered(contestant, what string) (seconds []float64) {
 }
 
 func (r Result) latencyTarget(what string, figure func(Latency) time.Duration) Target {
-	of := func(contestant string) (seconds []float64) {
+	of := func(candidate string) (seconds []float64) {
 		for _, l := range r.Latency {
-			if l.Contestant == contestant {
+			if l.Candidate == candidate {
 				seconds = append(seconds, figure(l).Seconds())
 			}
 		}

@@ -14,7 +14,7 @@
 // # One set of changelogs for both
 //
 // Onceward names changelogs as Kafka Streams does, and the record of a key-value store is the same in both: key and value as they
-// are. So both contestants are the same application: one application id, one consumer group, one set of changelogs, and the same
+// are. So both candidates are the same application: one application id, one consumer group, one set of changelogs, and the same
 // committed offsets. Whoever starts, with an empty state directory, has to restore everything. The group has to be empty before
 // each start, and nobody processes or commits anything.
 //
@@ -32,17 +32,17 @@
 //
 // # The run
 //
-// [Measure] first fills the changelogs, and reads them again: what is in them has to be what was generated. Then each contestant
+// [Measure] first fills the changelogs, and reads them again: what is in them has to be what was generated. Then each candidate
 // restores once with its contents read back, which have to be those of the changelogs, entry by entry; this is the warm-up too.
 // Then it looks for the fastest settings of Kafka Streams, with much heap, and for the smallest heap that costs them less than
-// five percent. In the end the contestants take turns: Onceward, Kafka Streams with much heap, and Kafka Streams with the
+// five percent. In the end the candidates take turns: Onceward, Kafka Streams with much heap, and Kafka Streams with the
 // smallest. Speed is compared with the former and memory with the latter. A restore of another number of records than were
 // written fails the measurement.
 //
 // # What it is not
 //
 // It does not show a restore from disks that have to be read: the broker has the changelogs in its page cache. Broker and
-// contestants share a machine, so the broker's processor time is part of every figure, of both in the same way.
+// candidates share a machine, so the broker's processor time is part of every figure, of both in the same way.
 //
 // # Concurrency
 //

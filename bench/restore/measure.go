@@ -24,7 +24,7 @@ type Config struct {
 	Data Data
 	// Dir takes state and logs.
 	Dir string
-	// Rounds is how often the contestants take turns, SearchRuns how often each setting of Kafka Streams is tried.
+	// Rounds is how often the candidates take turns, SearchRuns how often each setting of Kafka Streams is tried.
 	Rounds, SearchRuns int
 	// CacheBytes is Onceward's, 0 for its default.
 	CacheBytes int64
@@ -45,7 +45,7 @@ const runTimeout = 3 * time.Minute
 
 var errRunTimeout = fmt.Errorf("no report within %s", runTimeout)
 
-// Round is what the contestants did in one turn. The peers are nil in a measurement of Onceward alone.
+// Round is what the candidates did in one turn. The peers are nil in a measurement of Onceward alone.
 type Round struct {
 	Onceward *Restore `json:"onceward"`
 	// Streams had the first heap, Small the smallest one that does not cost it much. They are one if no heap was smaller.
@@ -81,7 +81,7 @@ type measurement struct {
 	want Content
 }
 
-// Measure fills changelogs and compares the contestants. See the package comment for the order of things.
+// Measure fills changelogs and compares the candidates. See the package comment for the order of things.
 func Measure(ctx context.Context, cfg Config) (_ Result, err error) {
 	if err := cfg.Data.validate(); err != nil {
 		return Result{}, err
@@ -158,7 +158,7 @@ func (m *measurement) prepare(ctx context.Context) error {
 	return nil
 }
 
-// warmUp lets each contestant restore once and compares what its stores hold.
+// warmUp lets each candidate restore once and compares what its stores hold.
 func (m *measurement) warmUp(ctx context.Context) error {
 	if _, err := m.onceward(ctx, true); err != nil {
 		return err
@@ -236,7 +236,7 @@ func (m *measurement) search(ctx context.Context) (err error) {
 	return err
 }
 
-// compare lets the contestants take turns. Who begins changes from round to round.
+// compare lets the candidates take turns. Who begins changes from round to round.
 func (m *measurement) compare(ctx context.Context) error {
 	for n := range m.cfg.Rounds {
 		round := Round{Load: latency.LoadAverage()}

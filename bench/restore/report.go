@@ -16,17 +16,17 @@ func (r Restore) String() string {
 
 // Summary is the comparison. The ratios are of the runs of one round each.
 type Summary struct {
-	Onceward Contestant `json:"onceward"`
+	Onceward Candidate `json:"onceward"`
 	// Streams has the first heap, Small the smallest one that does not cost it much.
-	Streams Contestant `json:"streams,omitzero"`
-	Small   Contestant `json:"streams_small_heap,omitzero"`
+	Streams Candidate `json:"streams,omitzero"`
+	Small   Candidate `json:"streams_small_heap,omitzero"`
 	// Speed is the rate of Onceward by that of Streams, Memory its peak by that of Small.
 	Speed  measure.Spread `json:"speed_ratio,omitzero"`
 	Memory measure.Spread `json:"memory_ratio,omitzero"`
 }
 
-// Contestant sums up the runs of one.
-type Contestant struct {
+// Candidate sums up the runs of one.
+type Candidate struct {
 	// Rate is in records per second, Took, Wall and CPU in seconds, PeakRSS in MiB.
 	Rate    measure.Spread `json:"records_per_second"`
 	Took    measure.Spread `json:"took_s"`
@@ -35,7 +35,7 @@ type Contestant struct {
 	PeakRSS measure.Spread `json:"peak_rss_mib"`
 }
 
-func contestant(runs []*Restore) Contestant {
+func candidate(runs []*Restore) Candidate {
 	of := func(value func(*Restore) float64) measure.Spread {
 		var values []float64
 		for _, r := range runs {
@@ -43,14 +43,14 @@ func contestant(runs []*Restore) Contestant {
 		}
 		return measure.SpreadOf(values)
 	}
-	return Contestant{
+	return Candidate{
 		Rate: of(func(r *Restore) float64 { return r.Rate }), PeakRSS: of(func(r *Restore) float64 { return measure.MiB(r.PeakRSS) }),
 		Took: of(func(r *Restore) float64 { return r.Took.Seconds() }), Wall: of(func(r *Restore) float64 { return r.Wall.Seconds() }),
 		CPU: of(func(r *Restore) float64 { return r.CPU.Seconds() }),
 	}
 }
 
-// Summary compares the contestants.
+// Summary compares the candidates.
 func (r Result) Summary() Summary {
 	var onceward, streams, small []*Restore
 	var speed, memory []float64
@@ -66,7 +66,7 @@ func (r Result) Summary() Summary {
 		}
 	}
 	return Summary{
-		Onceward: contestant(onceward), Streams: contestant(streams), Small: contestant(small),
+		Onceward: candidate(onceward), Streams: candidate(streams), Small: candidate(small),
 		Speed: measure.SpreadOf(speed), Memory: measure.SpreadOf(memory),
 	}
 }
@@ -90,7 +90,7 @@ func (r Result) Markdown() string {
 		"updates (seed %d), written in transactions, not compressed.\n", r.Log.Records, len(stores), r.Data.Partitions, per,
 		float64(r.Log.Bytes)/float64(r.Log.Records), 100*(1-float64(r.Log.Entries)/float64(r.Log.Records)), r.Data.Seed)
 	line("| | records/s | restore | start to running | processor time | peak RSS |\n|---|---|---|---|---|---|")
-	row := func(name string, c Contestant) {
+	row := func(name string, c Candidate) {
 		rate := measure.Spread{Median: c.Rate.Median / 1000, Min: c.Rate.Min / 1000, Max: c.Rate.Max / 1000}
 		line("| %s | %s k | %s s | %s s | %s s | %s MiB |", name, rate.Text(0), c.Took.Text(2), c.Wall.Text(2), c.CPU.Text(2),
 			c.PeakRSS.Text(0))

@@ -15,20 +15,14 @@ import (
 // contractCommand prints what those may rely on who feed a topology or read from it. It touches neither the cluster
 // nor the disk.
 type contractCommand struct {
-	selection
-	Application string `placeholder:"ID" env:"ONCEWARD_APPLICATION" help:"Application id; default is the name of the pipeline."`
-	Output      string `enum:"text,markdown,json" default:"text" placeholder:"FORMAT" env:"ONCEWARD_CONTRACT_OUTPUT" help:"Form of the result: text, markdown or json; default ${default}."`
+	named
+	Output string `enum:"text,markdown,json" default:"text" placeholder:"FORMAT" env:"ONCEWARD_CONTRACT_OUTPUT" help:"Form of the result: text, markdown or json; default ${default}."`
 }
 
 func (c *contractCommand) Run(p *process) error {
 	t, err := c.topology(p)
 	if err != nil {
 		return err
-	}
-	if c.Application != "" {
-		if t, err = t.WithApplication(c.Application); err != nil {
-			return &usageError{err}
-		}
 	}
 	contract := contractOf(t)
 	switch c.Output {
@@ -142,6 +136,10 @@ func inputsOf(t *topology.Topology) (lines []string) {
 					s.Topic, s.KeyFormat, s.ValueFormat, s.Start))
 			}
 		}
+	}
+	for _, table := range t.Description().GlobalTables {
+		lines = append(lines, fmt.Sprintf("%s: key %s, value %s; a global table: every instance reads all of it",
+			table.Topic, table.TopicKeyFormat, table.TopicValueFormat))
 	}
 	return lines
 }

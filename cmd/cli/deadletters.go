@@ -69,7 +69,7 @@ func (o letterOffice) encoder(topic, encoding string) rowEncoder {
 	return e
 }
 
-// letterFlags choose letters.
+// letterFlags choose dead letters.
 type letterFlags struct {
 	ID          []string `name:"id" placeholder:"ID" help:"Letters with this id. May be given several times, like all that follow; then one of the values is enough."`
 	Key         []string `placeholder:"KEY" help:"Letters whose record has this key."`
@@ -124,7 +124,7 @@ func timeOf(flag, text string) (time.Time, error) {
 	return t, nil
 }
 
-// letterJSON is the JSON form of a letter. Its fields are for programs and stay.
+// letterJSON is the JSON form of a dead letter. Its fields are for programs and stay.
 type letterJSON struct {
 	ID           string    `json:"id"`
 	Deaths       int       `json:"deaths"`
@@ -144,7 +144,7 @@ type letterJSON struct {
 	Source *letterSource `json:"source,omitempty"`
 	// RecordTimestamp is that of the record when it died last, which a redrive keeps; that of its first death is in Origin.
 	RecordTimestamp timeJSON `json:"record_timestamp"`
-	// To is where a redrive writes the record, Letter where the letter is.
+	// To is where a redrive writes the record, Letter where the dead letter is.
 	To     letterPlace `json:"to"`
 	Letter letterAt    `json:"letter"`
 	Cut    string      `json:"cut,omitempty"`
@@ -202,7 +202,7 @@ func (o letterOffice) letterJSONOf(l admin.DeadLetter) letterJSON {
 	return out
 }
 
-// letterSourceOf returns the JSON form, nil for a letter that does not say it.
+// letterSourceOf returns the JSON form, nil for a dead letter that does not say it.
 func letterSourceOf(s graph.DeadLetterSource) *letterSource {
 	if s.Topic == "" {
 		return nil
@@ -231,7 +231,7 @@ func sizeText(b []byte) string {
 	return fmt.Sprintf("%d bytes", len(b))
 }
 
-// stateText says for people how far a letter is.
+// stateText says for people how far a dead letter is.
 func stateText(l admin.DeadLetter) string {
 	text := "waiting"
 	if !l.Redriven.IsZero() {

@@ -17,7 +17,7 @@ import (
 	"github.com/onceward/onceward/txn/admin"
 )
 
-// deadLettersEditCommand writes another edition of a letter.
+// deadLettersEditCommand writes another edition of a dead letter.
 type deadLettersEditCommand struct {
 	ID string `arg:"" placeholder:"ID" help:"The id of the letter, as list shows it."`
 	letterTopic
@@ -80,6 +80,9 @@ func (c *deadLettersEditCommand) Run(p *process) error {
 	}
 	_, err = fmt.Fprintf(p.out, "letter %s: edition %d; redrive --id %s writes it to %s\n",
 		oneLine(l.ID), l.Edition+1, oneLine(l.ID), oneLine(l.To.String()))
+	if err == nil && !c.Force && !form.encoder.decodes {
+		_, err = fmt.Fprintln(p.out, "the value was not checked: the codec of the topic is not known; --file or --topology names a pipeline that has it")
+	}
 	return err
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/onceward/onceward/txn/admin"
 )
 
-// deadLettersListCommand shows letters without their records.
+// deadLettersListCommand shows dead letters without their records.
 type deadLettersListCommand struct {
 	letterTopic
 	letterFlags

@@ -10,7 +10,7 @@ import (
 	"github.com/onceward/onceward/txn/admin"
 )
 
-// deadLettersShowCommand shows one letter with its record.
+// deadLettersShowCommand shows one dead letter with its record.
 type deadLettersShowCommand struct {
 	ID string `arg:"" placeholder:"ID" help:"The id of the letter, as list shows it."`
 	letterTopic
@@ -61,7 +61,7 @@ func (c *deadLettersShowCommand) Run(p *process) error {
 	return err
 }
 
-// writeLetter writes for people what a letter says of the death.
+// writeLetter writes for people what a dead letter says of the death.
 func writeLetter(w *tabwriter.Writer, l admin.DeadLetter) {
 	at := func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
 	fmt.Fprintf(w, "id\t%s\nstate\t%s\n", oneLine(l.ID), stateText(l))

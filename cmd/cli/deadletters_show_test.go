@@ -80,7 +80,7 @@ func TestTimesOfLettersAsJSON(t *testing.T) {
 	}
 }
 
-// TestShowSource is requirement G3: of a letter from an internal topic it is shown which record of an input it is about, if it says so.
+// TestShowSource is requirement G3: of a dead letter from an internal topic it is shown which record of an input it is about, if it says so.
 func TestShowSource(t *testing.T) {
 	at := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	for name, test := range map[string]struct {

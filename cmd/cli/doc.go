@@ -1,11 +1,11 @@
-// Package cli is the command line of Onceward, for the command onceward and for programs with topologies of
-// their own:
+// Package cli is the command line of Onceward: of the command onceward, and of programs with their own
+// topologies:
 //
 //	func main() { os.Exit(cli.Run(payments)) }
 //
-// Such a program has all commands of onceward, and run and describe take its topologies beside pipelines in
-// files. state and verify show rows as the codecs of its topologies read them; without a topology or a pipeline
-// in a file, rows are text, or base64 where they are none.
+// Such a program has all commands of onceward. Its commands take its topologies as well as pipelines
+// from files. state and verify decode rows with the codecs of these topologies. Without a topology,
+// rows are shown as text, or as base64 if they are not text.
 //
 // # Exit codes
 //
@@ -17,142 +17,183 @@
 //	3  data integrity: stored state, changelog and offsets contradict each other, records were deleted before
 //	   they were processed, or stored data is damaged; for demo: a figure differs; for bench: an answer is wrong;
 //	   for verify: the state is not what its changelogs say, or they are not those of the state; for state check: a
-//	   balance is not what its contributions come to
+//	   balance is not the sum of its contributions
 //
-// What goes wrong is said on the standard error, in one line for each problem: what, where, and what to do.
+// Problems go to the standard error, one line each: what, where, and what to do.
 //
 // # Configuration
 //
-// A setting comes from the first of these that has it: the flag, the environment variable that the help names
-// beside it, the YAML file that --config or ONCEWARD_CONFIG names, whose keys are the names of such flags, the
-// default. A flag without a variable is no setting: it says what one call does, such as --dry-run. A setting that no
-// command has is a mistake, so that a misspelt one is not ignored.
+// A setting has the value of the first of these that sets it:
 //
-// A password or token is given in a file that a setting names, or the password in ONCEWARD_SASL_PASSWORD; it is
-// no flag and no key of the configuration file.
+//  1. the flag,
+//  2. the environment variable that the help names beside the flag,
+//  3. the YAML file that --config or ONCEWARD_CONFIG names; its keys are the names of flags,
+//  4. the default.
+//
+// A flag without a variable is not a setting, but a choice for one call, such as --dry-run. An unknown
+// setting is an error, so that a misspelt one is not ignored.
+//
+// A setting names the file with a password or token. A password can also be in
+// ONCEWARD_SASL_PASSWORD. It is never a flag or a key of the configuration file.
 //
 // # Output
 //
-// Results go to the standard output, logs and problems to the standard error. Text is for people and may
-// change; the JSON of --output json is for programs, and its fields stay.
+// Results go to the standard output, logs and problems to the standard error. Text is for people and
+// may change. The JSON of --output json is for programs, and its fields stay.
 //
 // # Plan
 //
-// plan says what the next start of a topology would make of the topics, stores and offsets that there are, and touches nothing. What ran is
-// described in the state directory of each instance, which --state-dir names; --before takes the description from a file instead, as
-// describe --output json has written it; with ONCEWARD_STATE_DIR set, --state-dir= goes with that. See admin.Plan for what it looks at and
-// admin.Judgement for what it says. Where a repartition topic goes, a rolling update is refused while old instances have input, whether or not it
-// is planned: package txn says what to do.
+// plan compares a topology with the topics, stores and offsets that exist, and says what its next
+// start would do. It changes nothing. The state directory of each instance describes the topology that
+// ran; --state-dir names it. --before takes that description from a file instead, as written by
+// describe --output json. If ONCEWARD_STATE_DIR is set, give --state-dir= with --before. See admin.Plan
+// for what is compared, and admin.Judgement for the findings. A rolling update that removes a
+// repartition topic is refused while old instances have input, with or without a plan; package txn has
+// the procedure.
 //
 // # Progress
 //
-// verify, rebuild from-changelog of a stopped instance, and run while it restores, say on the standard error how far they
-// are: records and bytes that were read, offsets that are left, how many go by in a second, and how long the rest takes.
-// They do so on a terminal, and with --progress anywhere; otherwise they are quiet. status has it of a running instance.
+// Three commands show their progress on the standard error: verify, rebuild from-changelog of a
+// stopped instance, and run while it restores. They show records and bytes read, offsets left, the
+// rate, and the time left. They do so on a terminal, or with --progress. status has the same for a
+// running instance.
 //
 // # State
 //
-// state and verify work on the state directory of an instance on this machine. While the instance runs they ask it
-// over the control socket in that directory, and otherwise they read the databases, and change nothing. Answers
-// carry the task, the last round, the positions and, of a running instance, the epoch of its ownership. What is read
-// while a task is restored, stopped, lost or in doubt has to be asked for with --stale.
+// state and verify work on the state directory of an instance on this machine. They ask a running
+// instance over the control socket in that directory. Otherwise they read the databases, and change
+// nothing. Answers carry the task, the last round, the positions, and the epoch of ownership of a
+// running instance. Rows of a task that is restoring, stopped, lost or in doubt need --stale.
 //
-// Rows are shown by key and value as the store's codecs have made them, with the times that the kind of the store has
-// beside them: window_start, session_start and session_end, valid_from, timestamp. Keys that are given, those of ranges
-// included, are such keys. Stores of windows, sessions and ids have their rows in the order of time first.
+// Rows are shown by key and value as the codecs of the store decode them, with the times of the kind of
+// store: window_start, session_start and session_end, valid_from, timestamp. Keys in arguments,
+// including those of ranges, have the same form. Stores of windows, sessions, series and ids sort by
+// time first.
 //
-// state export writes lines of JSON: {"type":"partition"} with the positions before the rows of each partition,
-// {"type":"row"} with "key" and "value" as the codecs read them, or "key_text", "key_hex" or "key_base64" (and so
-// for the value), with times in milliseconds since the epoch, and "deleted":true for a version without a value; and
-// {"type":"end"} with the number of rows. state scan --output json writes the first two.
-// The file is there when it is complete.
+// state export writes lines of JSON. The file is there when it is complete.
 //
-// state check adds up the contributions of a ledger (processors/ledger) and compares the balances that are kept beside
-// them. Both have to be of one moment: an instance that runs is refused, and a copy of its state that state checkpoint and
-// state import have made can be checked instead. It ends with 0 only if every balance was checked and is the same. verify
-// asks another question, whether the state is what its changelogs say: those have a wrong balance as well if a program has
-// written it.
+//	{"type":"partition"}  the positions, before the rows of each partition
+//	{"type":"row"}        "key" and "value" as the codecs decode them, or "key_text", "key_hex" or "key_base64", and the
+//	                      same for the value; times in milliseconds since the epoch; "deleted":true for a version
+//	                      without a value
+//	{"type":"end"}        the number of rows
 //
-// state checkpoint makes a directory that state import turns into the state of a task which an instance does not
-// have: its start replays only what was committed since. The instance may run while a checkpoint is taken, and must
-// not for an import.
+// state scan --output json writes the first two.
 //
-// verify ends with 0 only if every store was verified and is equal. Rows of a store that the last topology did not
-// have any more are not looked at, and their outcome is "unused". Keys that differ and were written again past the
-// position of the state cannot be judged, because compaction may have removed what the state was made of.
-// Neither can rows that only the state has and that are so old that brokers may have deleted or compacted their
-// records by the clock: stores forget by their stream time, which can be far behind it. If there is nothing worse, it
-// ends with 1 and says so.
+// state check adds up the contributions of a ledger (processors/ledger), and compares the sums with the
+// balances. Both must be of one moment, so a running instance is refused. Check a copy of its state
+// instead, made by state checkpoint and state import. It ends with 0 only if every balance was checked
+// and is right. verify answers another question: whether the state equals its changelogs. These have a
+// wrong balance too, if a program wrote it.
+//
+// state checkpoint makes a directory from which state import makes the state of a task that an
+// instance does not have. Its start replays only the records that were committed since. The instance
+// may run during a checkpoint, but not during an import.
+//
+// verify ends with 0 only if every store was verified and is equal.
+//
+//   - A store that the last topology no longer had is not verified. Its outcome is "unused".
+//   - A key that differs and was written again past the position of the state cannot be judged, because
+//     compaction may have removed the record that the state came from.
+//   - A row that only the state has cannot be judged if brokers may have deleted or compacted its
+//     record by the clock. Stores expire rows by their stream time, which can be far behind the clock.
+//
+// If nothing is worse than that, verify says so and ends with 1.
 //
 // # Benchmarks
 //
-// bench measures on a cluster that runs, and that takes clients without TLS and SASL. bench fill writes the input of a workload, bench
-// run processes it as an application of this process until so many records are committed, and reports what package throughput measures;
-// then it reads input, output and state again and compares. bench check does that for an output that somebody else has written. bench
-// latency sends events at a rate, through an application that it starts as a process of its own, or with --external through one that runs
-// already.
+// bench measures on a running cluster that accepts clients without TLS and SASL.
+//
+//	bench fill     writes the input of a workload
+//	bench run      processes it as an application in this process until a number of records is committed, and
+//	               reports the figures of package throughput; then it reads input, output and state, and compares
+//	bench check    compares the output of another program with the input
+//	bench latency  sends events at a rate through an application that it starts as a process of its own, or with
+//	               --external through a running one
 //
 // # Evidence
 //
-// explain shows the decisions about a row, in their order, from a topic of evidence (processors/evidence), and the dead
-// letters of its key, each once. Of the evidence it reads the partition to which Kafka's partitioner gives the key. Without any
-// it ends with 1. With --follow it reads all partitions, and shows behind each decision those of other rows that are about the same
-// record or the same id: why a contribution counts once is in the inbox, whose rows are ids. With --state-dir it shows what each store
-// holds in the row now, and beside each decision of a ledger or a transition what a store holds of its subject: that has the amounts, which
-// no evidence has. Named with -f, the pipeline's codecs read them. ONCEWARD_STATE_DIR and state-dir in the configuration file name the directory
-// for explain as for all commands, so that on the machine of an instance it is shown unasked; --state-dir= leaves it out.
+// explain shows the decisions about a row in order, from a topic of evidence (processors/evidence), and
+// each dead letter of its key once. It reads the partition of the key by Kafka's partitioner. Without
+// any evidence it ends with 1.
 //
-// forensic runs a topology over what its inputs hold and leaves nothing on the cluster; it ends with 1 if a task would
-// have stopped, and with --compare with 3 if the state of a stopped instance is not what the inputs make of nothing, or
-// with 1 if it differs and depends on more than the inputs hold, which is said with the reason.
-// contract prints what those may rely on who feed a topology or read from it, as its processors and their options say it
-// (topology.Node.Clause) and as its policies do; it asks no cluster.
+//   - --follow reads all partitions. It adds the decisions of other rows about the same record or the
+//     same id. For example, the inbox, whose rows are ids, has the reason why a contribution counts
+//     once.
+//   - --state-dir adds the present content of each store for the row. For a decision of a ledger or a
+//     transition it adds the content of a store for its subject, with amounts, which evidence does not
+//     have. The codecs of the pipeline given with -f decode both. ONCEWARD_STATE_DIR and the key
+//     state-dir of the configuration file count too; --state-dir= turns them off.
+//
+// forensic runs a topology over its inputs, and leaves nothing on the cluster. It ends with 1 if a task
+// would have stopped. With --compare it ends with 3 if the state of a stopped instance is not what the
+// inputs make of an empty state. It ends with 1, and says the reason, if the state differs and depends
+// on more than the inputs.
+//
+// contract prints the rules that writers of the inputs and readers of the outputs may rely on. They
+// come from the processors of the topology, their options (topology.Node.Clause) and its policies. It
+// asks no cluster.
 //
 // # Dead letters
 //
-// deadletters list shows what a dead-letter topic holds, without the records; show has a record, as the codecs of the
-// topic in which it died read it; edit keeps another edition of it in the topic; redrive writes records to where they
-// died. A redrive is exactly once: every batch is a transaction with the marks that say what was redriven, so it may be
-// killed and done again. A letter is named by the id that is in the header onceward.id, which a record keeps when it dies
-// again. --from chooses letters by the topic in which the record died first, and by the topic of the input that it came from, where a
-// repartition topic keeps that (topology.KeepOrigin). Records that died three times are left, unless --deaths-max says otherwise: they would come back for ever. The
-// principal needs to read and write the dead-letter topic, to write the topics in which records died, and the
-// transactional id TOPIC~redrive.
+//	deadletters list     what a dead-letter topic holds, without the records
+//	deadletters show     one record, decoded by the codecs of the topic in which it died
+//	deadletters edit     writes another edition of a record to the topic
+//	deadletters redrive  writes records to the topics in which they died
+//
+// A redrive is exactly once, and may be killed and repeated: every batch is a transaction that includes
+// marks of what was redriven. The header onceward.id has the id of a dead letter; a record keeps it
+// when it dies again. --from chooses by the topic in which the record died first. It also chooses by
+// the topic of the input, if a repartition topic keeps that (topology.KeepOrigin). Records that died
+// three times are left, unless --deaths-max is higher, so that they do not come back without end.
+//
+// The principal needs to read and write the dead-letter topic, to write the topics in which records
+// died, and the transactional id TOPIC~redrive.
 //
 // # Statuses
 //
-// inbox list shows the ids that an inbox (processors/inbox) knows, with their statuses, and effects list the calls to other systems
-// (processors/effect): how old they are, how often they were tried, what they wait for, the expiry of a claim included, and their idempotency
-// keys, and of what was sent and answered nothing; effects show --payload has that. Both read the rows that state scan reads, and nothing
-// else, but know without a topology what they say, count them by status, and leave out what is forgotten. What an operator asks of one id,
-// inbox show and effects show tell. To ask for a status that no row can have is a mistake, which says where else to look.
+// inbox list shows the ids of an inbox (processors/inbox) with their statuses. effects list shows the
+// calls to other systems (processors/effect): age, attempts, what they wait for, the expiry of a claim,
+// and idempotency keys. It shows neither requests nor answers; effects show --payload does. Both read
+// the rows that state scan reads. They understand the rows without a topology, count them by status,
+// and leave out expired ones. inbox show and effects show have everything about one id. A status that
+// no row can have is an error that names the right place.
 //
-// effects resolve says what has become of an effect that nobody knows about. It finds the topic of resolutions and the partition from the state
-// and the description of what runs, says beforehand what the ledger would refuse, and waits until the instance has come past what it wrote: the
-// row of the effect is the answer, so that nothing need be declared for it. It ends with 0 only if it is taken, or was taken before. After
-// an answer that did not come the same may be said again, which is taken once. The principal needs to write the resolutions. The instance
-// that has the effect has to run on this machine: what there is to resolve, and after how many attempts, is in its state, and nobody else would
-// say what becomes of it. The topic has to be one that people write to and the ledger's own task reads. Resolutions that go through a
-// repartition topic on their way to effect.Resolve are written by other means: the partition in which they arrive, and when they are past, does not
-// follow from where they are written.
+// effects resolve records the outcome of an effect whose outcome is unknown.
+//
+//   - It finds the topic of resolutions and the partition from the state and from the description of
+//     the running topology. The topology needs no further declaration.
+//   - It says beforehand what the ledger would refuse. It waits until the instance has processed the
+//     resolution, and reads the answer from the row of the effect.
+//   - It ends with 0 only if the resolution is taken, or was taken before. After a lost answer the same
+//     command can be repeated, and takes effect once.
+//   - The principal needs to write to the topic of resolutions.
+//   - The instance that has the effect must run on this machine, because its state has the effects to
+//     resolve and their attempts, and its answer ends the command.
+//   - The task of the ledger must read the topic itself. For a topic in front of a repartition topic,
+//     the partition of arrival does not follow from the topic, so use another program to write there.
 //
 // # Definitions of a projection
 //
-// projection verify and projection switch ask a running application that chooses between definitions (projection.Choose): a command goes to
-// every partition of its topic of commands, and its answers say what became of it. verify changes nothing. switch asks for a comparison in
-// all partitions first, and sends the command only if all agree. Each partition obeys in a transaction of its own, so an interruption can
-// leave some that have switched and some that have not; done again, it goes on, and the other way it goes back. Both end with 0 only if all
-// partitions have answered as it was asked. The principal needs to write the commands and to read the answers.
+// projection verify and projection switch send a command to a running application that chooses between
+// definitions (projection.Choose). The command goes to every partition of the topic of commands, and
+// the answers have the results. verify changes nothing. switch first asks for a comparison in all
+// partitions, and sends the command only if all agree.
+//
+// Each partition obeys in a transaction of its own, so an interruption can leave some switched. Repeat
+// the command to continue, or give the other direction to go back. Both end with 0 only if all
+// partitions have answered as requested. The principal needs to write the commands and to read the
+// answers.
 //
 // # Signals
 //
-// On SIGINT or SIGTERM, run stops in order: what is open is committed, databases are flushed, the group is
-// left. verify and state export remove what is half done, and rebuild from-changelog leaves the task that it is at as it
-// was. A second signal has its usual effect and ends the process at once, which costs nothing but the replay of a tail at
-// the next start.
+// On SIGINT or SIGTERM, run stops in order: it commits open rounds, flushes databases, and leaves the
+// group. verify and state export remove incomplete files. rebuild from-changelog leaves the task at
+// hand as it was. A second signal ends the process at once. That costs only the replay of a tail at the
+// next start.
 //
 // # Concurrency
 //
-// Main may be called once at a time in a process, because it handles signals and reads the environment. All
+// Call Run or Main once at a time in a process, because it handles signals and reads the environment. All
 // goroutines that it starts have ended when it returns.
 package cli

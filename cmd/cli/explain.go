@@ -81,7 +81,7 @@ type explainedDead struct {
 	Attempts int           `json:"attempts"`
 	Deaths   int           `json:"deaths"`
 	Last     time.Time     `json:"last_failure"`
-	// Edition is how often the letter was edited, Redriven when it was redriven.
+	// Edition is how often the dead letter was edited, Redriven when it was redriven.
 	Edition  int        `json:"edition"`
 	Redriven *time.Time `json:"redriven,omitempty"`
 
@@ -194,7 +194,7 @@ func decisionOf(topic string, r admin.Record) (decided, error) {
 	return d, nil
 }
 
-// addLetters adds the letters of the key, each once, however often it was edited.
+// addLetters adds the dead letters of the key, each once, however often it was edited.
 func (x *explanation) addLetters(ctx context.Context, letters *admin.DeadLetters, key []byte) error {
 	of := admin.LetterFilter{Keys: [][]byte{key}, Redriven: true}
 	counts, err := letters.Each(ctx, of, func(l admin.DeadLetter) error {

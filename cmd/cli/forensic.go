@@ -16,7 +16,7 @@ import (
 
 // forensicCommand runs a topology over what its inputs hold and changes nothing.
 type forensicCommand struct {
-	selection
+	named
 	clusterFlags
 	From       map[string]string `placeholder:"TOPIC=OFFSET" help:"Where to read a topic from: an offset, start or end; default is the start."`
 	Show       string            `placeholder:"TOPIC" help:"Show the records that would have been written to this topic."`

@@ -10,16 +10,14 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/admin"
 	"github.com/onceward/onceward/txn/security"
 )
 
 // outside is what commands have in common that act on an application from outside of it.
 type outside struct {
-	selection
+	named
 	clusterFlags
-	Application string `placeholder:"ID" env:"ONCEWARD_APPLICATION" help:"Application id; default is the name of the pipeline."`
 
 	DryRun bool `help:"Check everything and say what would be done, and do nothing."`
 	outputFlag
@@ -38,7 +36,7 @@ func (o *outside) act(p *process, do action, tasks []string) error {
 	if len(o.Brokers) == 0 {
 		return usage("no broker is given; name at least one with --brokers")
 	}
-	t, err := o.application(p)
+	t, err := o.topology(p)
 	if err != nil {
 		return err
 	}
@@ -75,18 +73,6 @@ func wrongConnection(err error) error {
 		return err
 	}
 	return &usageError{errors.Join(mistakes...)}
-}
-
-// application returns the topology under the application's id.
-func (o *outside) application(p *process) (*topology.Topology, error) {
-	t, err := o.topology(p)
-	if err != nil || o.Application == "" {
-		return t, err
-	}
-	if t, err = t.WithApplication(o.Application); err != nil {
-		return nil, &usageError{err}
-	}
-	return t, nil
 }
 
 // writeReport writes for people what was done.

@@ -11,9 +11,8 @@ import (
 
 // permissionsCommand shows what a principal has to be allowed. It asks no cluster.
 type permissionsCommand struct {
-	selection
-	Application string `placeholder:"ID" env:"ONCEWARD_APPLICATION" help:"Application id; default is the name of the pipeline."`
-	Repair      bool   `help:"Show also what finding and repairing hanging transactions takes (onceward transactions)."`
+	named
+	Repair bool `help:"Show also what finding and repairing hanging transactions takes (onceward transactions)."`
 	outputFlag
 }
 
@@ -21,11 +20,6 @@ func (c *permissionsCommand) Run(p *process) error {
 	t, err := c.topology(p)
 	if err != nil {
 		return err
-	}
-	if c.Application != "" {
-		if t, err = t.WithApplication(c.Application); err != nil {
-			return &usageError{err}
-		}
 	}
 	ps := txn.Permissions(t)
 	if c.Repair {

@@ -18,11 +18,10 @@ import (
 
 // planCommand says what the next start of a topology would mean. It changes nothing.
 type planCommand struct {
-	selection
+	named
 	clusterFlags
-	Application string `placeholder:"ID" env:"ONCEWARD_APPLICATION" help:"Application id; default is the name of the pipeline."`
-	StateDir    string `placeholder:"DIR" env:"ONCEWARD_STATE_DIR" help:"State directory of an instance, which may run: it has the description of the topology that ran."`
-	Before      string `placeholder:"FILE" help:"That description from a file instead, as describe --output json writes it."`
+	StateDir string `placeholder:"DIR" env:"ONCEWARD_STATE_DIR" help:"State directory of an instance, which may run: it has the description of the topology that ran."`
+	Before   string `placeholder:"FILE" help:"That description from a file instead, as describe --output json writes it."`
 	outputFlag
 }
 
@@ -41,7 +40,7 @@ func (c *planCommand) Run(p *process) (err error) {
 	if len(c.Brokers) == 0 {
 		return usage("no broker is given; name at least one with --brokers")
 	}
-	t, err := (&outside{selection: c.selection, Application: c.Application}).application(p)
+	t, err := c.topology(p)
 	if err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ type runCommand struct {
 	InternalReplicas int16 `placeholder:"N" env:"ONCEWARD_INTERNAL_REPLICAS" help:"Replicas of changelogs, repartition topics and the rounds topic, which are created with as many and have to have at least as many; default is the cluster's."`
 	InternalInSync   int   `name:"internal-min-in-sync" placeholder:"N" env:"ONCEWARD_INTERNAL_MIN_IN_SYNC" help:"Their min.insync.replicas, in the same way; default is the cluster's."`
 
-	AcceptLostRows bool `env:"ONCEWARD_ACCEPT_LOST_ROWS" help:"Open tasks whose windows, sessions or ids would be restored from a changelog that may have lost rows that are still needed; by default such a task stops."`
+	AcceptLostRows bool `env:"ONCEWARD_ACCEPT_LOST_ROWS" help:"Open tasks whose windows, sessions, series or ids would be restored from a changelog that may have lost rows that are still needed; by default such a task stops."`
 
 	RepairTransactions bool `env:"ONCEWARD_REPAIR_TRANSACTIONS" help:"Write the lost markers of own transactions that hang, where evidence says how they ended; takes ClusterAction. By default they are reported, for onceward transactions repair."`
 

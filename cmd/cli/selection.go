@@ -17,6 +17,24 @@ type selection struct {
 	Topology string `placeholder:"NAME" env:"ONCEWARD_TOPOLOGY" help:"Topology of this program; needed if it has several."`
 }
 
+// named is a selection under an application id.
+type named struct {
+	selection
+	Application string `placeholder:"ID" env:"ONCEWARD_APPLICATION" help:"Application id; default is the name of the pipeline."`
+}
+
+// topology returns the selected topology under the application id.
+func (n named) topology(p *process) (*topology.Topology, error) {
+	t, err := n.selection.topology(p)
+	if err != nil || n.Application == "" {
+		return t, err
+	}
+	if t, err = t.WithApplication(n.Application); err != nil {
+		return nil, &usageError{err}
+	}
+	return t, nil
+}
+
 // stdinName stands for the standard input in mistakes.
 const stdinName = "<stdin>"
 

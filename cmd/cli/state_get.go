@@ -26,7 +26,7 @@ type stateGetCommand struct {
 
 // Help is for --help.
 func (c *stateGetCommand) Help() string {
-	return "All rows of the key are shown. Of a key-value store that is one, found at once. A store of windows, sessions or ids has its rows in " +
+	return "All rows of the key are shown. Of a key-value store that is one, found at once. A store of windows, sessions, series or ids has its rows in " +
 		"the order of time, and is read from one end to the other."
 }
 

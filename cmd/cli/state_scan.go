@@ -29,7 +29,7 @@ type stateScanCommand struct {
 
 // Help is for --help.
 func (c *stateScanCommand) Help() string {
-	return "Stores of windows, sessions and ids have their rows in the order of time first: of these, a range of keys is looked for in all rows."
+	return "Stores of windows, sessions, series and ids have their rows in the order of time first: of these, a range of keys is looked for in all rows."
 }
 
 func (c *stateScanCommand) Run(p *process) (err error) {

@@ -37,10 +37,12 @@ type instanceStatus struct {
 	Application string    `json:"application"`
 	Instance    string    `json:"instance"`
 	State       txn.State `json:"state"`
-	// Reason says why it is reconnecting.
+	// Reason says what it waits for while it is joining, and why it is reconnecting.
 	Reason string       `json:"reason,omitempty"`
 	Totals txn.Totals   `json:"totals"`
 	Tasks  []taskStatus `json:"tasks"`
+	// GlobalTables are left out where there are none.
+	GlobalTables []txn.GlobalTableStatus `json:"global_tables,omitempty"`
 	// PeersAddress is where other instances dial this one, empty without peers. Peers are those that it watches.
 	PeersAddress string           `json:"peers_address"`
 	Peers        []txn.PeerStatus `json:"peers"`
@@ -79,7 +81,7 @@ type taskStatus struct {
 func statusOf(s txn.Status) instanceStatus {
 	out := instanceStatus{
 		Application: s.Application, Instance: s.Instance, State: s.State, Reason: s.Reason, Totals: s.Totals, Tasks: []taskStatus{},
-		PeersAddress: s.PeersAddress, Peers: s.Peers, Alerts: s.Alerts, Hanging: s.Hanging, NotLookedAt: s.NotLookedAt,
+		PeersAddress: s.PeersAddress, Peers: s.Peers, GlobalTables: s.GlobalTables, Alerts: s.Alerts, Hanging: s.Hanging, NotLookedAt: s.NotLookedAt,
 	}
 	if out.Alerts == nil {
 		out.Alerts = []txn.Alert{}
@@ -128,7 +130,7 @@ func writeStatus(out io.Writer, s txn.Status) error {
 	fmt.Fprintf(&text, "commits\t%d\naborts\t%d\nretries\t%d\n", t.Commits, t.Aborts, t.Retries)
 	if s.PeersAddress != "" {
 		fmt.Fprintf(&text, "peers\tconnect at %s\n", s.PeersAddress)
-	} else if s.State == txn.Running {
+	} else if s.State == txn.Joining || s.State == txn.Running {
 		text.WriteString("peers\toff\n")
 	}
 	if len(s.Tasks) > 0 {
@@ -138,6 +140,12 @@ func writeStatus(out io.Writer, s txn.Status) error {
 	for _, task := range s.Tasks {
 		fmt.Fprintf(&text, "%s\t%s\t%d\t%d\t%s\t%s\n", task.ID, stateOf(task), task.Records, task.DeadLetters,
 			positions(task.Inputs), reasonOf(task))
+	}
+	if len(s.GlobalTables) > 0 {
+		text.WriteString("\nGLOBAL TABLE\tSTATE\tRECORDS\tLEFT\tTOPIC\n")
+	}
+	for _, g := range s.GlobalTables {
+		fmt.Fprintf(&text, "%s\t%s\t%d\t%d\t%s\n", g.Store, g.State, g.Records, max(g.Remaining, g.Lag), g.Topic)
 	}
 	writeWaits(&text, s.Tasks)
 	if len(s.Alerts) > 0 {

@@ -11,7 +11,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/admin"
 )
 
@@ -24,9 +23,8 @@ type transactionsCommand struct {
 
 // applicationFlags name an application and its cluster.
 type applicationFlags struct {
-	selection
+	named
 	clusterFlags
-	Application string `placeholder:"ID" env:"ONCEWARD_APPLICATION" help:"Application id; default is the name of the pipeline."`
 	outputFlag
 }
 
@@ -36,13 +34,6 @@ func (f *applicationFlags) open(ctx context.Context, p *process) (*admin.Applica
 		return nil, nil, usage("no broker is given; name at least one with --brokers")
 	}
 	t, err := f.topology(p)
-	if err == nil && f.Application != "" {
-		var renamed *topology.Topology
-		if renamed, err = t.WithApplication(f.Application); err != nil {
-			err = &usageError{err}
-		}
-		t = renamed
-	}
 	if err != nil {
 		return nil, nil, err
 	}

@@ -14,7 +14,7 @@
 // # Virtual time
 //
 // [Scenario] runs a scenario on the embedded brokers of package virtual, in a bubble of testing/synctest, and on real Kafka in a process that
-// tests on it; [OnVirtual] only does the former. Waits cost nothing there, so that scenarios keep the time-outs of production.
+// tests on it; [OnVirtual] only does the former. Waits cost nothing there, so that scenarios keep the timeouts of production.
 // Applications need the [Cluster.Dialer] of a host and no control socket: package instance sees to both. [Virtual] is for tests that
 // choose the seed, the number of brokers or their settings.
 //

@@ -53,6 +53,9 @@ func (p *Process) Err() error { return p.err }
 // Signal sends a signal to the process. It fails if the process is gone.
 func (p *Process) Signal(s os.Signal) error { return p.cmd.Process.Signal(s) }
 
+// Pid returns the id of the process.
+func (p *Process) Pid() int { return p.cmd.Process.Pid }
+
 // Terminate asks the process to end and kills it if it has not done so after grace. It returns once the
 // process is gone. The process alone is signalled, not a group: a broker starts no processes.
 func (p *Process) Terminate(grace time.Duration) error {

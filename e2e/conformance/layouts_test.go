@@ -46,6 +46,7 @@ var (
 )
 
 // layoutTopology puts every record into all stores: a session of it ends some seconds later, and a value that begins with "delete" deletes.
+// A join of the stream with itself has every record twice in its series stores.
 func layoutTopology(t *testing.T, application, in string) *topology.Topology {
 	t.Helper()
 	b := topology.NewBuilder(application)
@@ -55,6 +56,10 @@ func layoutTopology(t *testing.T, application, in string) *topology.Topology {
 			s := layoutStores{plainStore.In(t), timedStore.In(t), windowedStore.In(t), sessionStore.In(t), versionsStore.In(t)}
 			return func(_ *topology.Context, r topology.Record[string, string]) error { return s.keep(r) }, nil
 		})
+	again := topology.MapValues(source, "again", func(v string) (string, error) { return v, nil })
+	twice := source.Merge("twice", again)
+	topology.JoinStreams(twice, twice, "pairs", topology.Within(layoutRetention/2), schemas.String(), schemas.String(), schemas.String(),
+		func(string, string, string) (string, error) { return "", nil })
 	top, err := b.Build()
 	if err != nil {
 		t.Fatal(err)
@@ -108,7 +113,7 @@ func TestLayoutsOfChangelogs(t *testing.T) {
 	app, in, idle := c.Name(t, "app"), c.Name(t, "in"), c.Name(t, "idle")
 	c.CreateTopics(t, layoutPartitions, in, idle)
 	want := fillStores(t, c, app, in)
-	for _, store := range []string{"plain", "last", "windows", "sessions", "versions"} {
+	for _, store := range []string{"plain", "last", "windows", "sessions", "versions", "pairs-left"} {
 		if n := len(linesOf(want, store)); n < layoutKeys-1 || store != "plain" && store != "last" && n < 30 {
 			t.Fatalf("the store %s has too little to compare: %d entries", store, n)
 		}
@@ -172,6 +177,10 @@ func fillStores(t *testing.T, c *cluster.Cluster, application, in string) []stri
 		lines = append(lines, storedLines(t, app.App, p)...)
 	}
 	app.End()
+	for _, r := range layoutInput(in, began) {
+		line := fmt.Sprintf("pairs-left\t%s\t%d\t%s", r.Key, r.Timestamp.UnixMilli(), r.Value)
+		lines = append(lines, line, line)
+	}
 	slices.Sort(lines)
 	return lines
 }
@@ -263,7 +272,7 @@ func streamsReads(t *testing.T, c *cluster.Cluster, application, idle string) []
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	cmd := javaCommand(ctx, t, streamsLibrary, "StreamsRead", properties, idle, strings.Join(names, ","),
-		"keyvalue:plain:0", "timestamped:last:0", "window:windows:"+ms, "session:sessions:"+ms, "versioned:versions:"+ms,
+		"keyvalue:plain:0", "timestamped:last:0", "window:windows:"+ms, "session:sessions:"+ms, "versioned:versions:"+ms, "series:pairs-left:"+ms,
 		"session:"+swappedStore+":"+ms)
 	var problems strings.Builder
 	cmd.Stderr = &problems

@@ -12,6 +12,7 @@ import (
 var (
 	full             = flag.Bool("full", false, "the system tests of Kafka at length, as make verify-eos, verify-smoke and verify-copy run them")
 	casesPerOperator = flag.Int("cases", 100, "random cases of each operator; make verify-differential has 1,000")
+	onlyOperators    = flag.String("operators", "", "compare only operators whose names match this regular expression")
 	seed             = flag.Uint64("seed", 1, "seed of the random cases")
 )
 

@@ -79,6 +79,23 @@ func otherTable(b *topology.Builder) topology.Table[maybeKey, int64] {
 	return topology.TableFrom(b, nullableKeys("other"), topology.TimestampedStore("other-table", presentKey{}, longCodec))
 }
 
+// otherGlobal is the other topic as a global table.
+func otherGlobal(b *topology.Builder) topology.GlobalTable[string, int64] {
+	return topology.GlobalTableFrom(b, numbers("other"), stored("other-table"))
+}
+
+// rowOf chooses the row of a global table: none, that of the key, or that of "a".
+func rowOf(r topology.Record[maybeKey, maybeValue]) (maybeKey, error) {
+	switch v := r.Value.Or(0); {
+	case v%5 == 0:
+		return topology.None[string](), nil
+	case v%2 == 0:
+		return r.Key, nil
+	default:
+		return topology.Some("a"), nil
+	}
+}
+
 // nullableKeys is a topic of keys that may be null.
 func nullableKeys(name string) topology.TopicOf[maybeKey, int64] {
 	return topology.Topic(name, topology.Nullable(strCodec), longCodec)
@@ -126,6 +143,16 @@ var tableOperators = map[string]operator{
 			return l.Or(0) + r.Or(1000), nil
 		}).Into(nullableKeys("out"))
 	}},
+	"global-join": {caseTraits: twoTopics, declare: func(b *topology.Builder) {
+		topology.JoinGlobalTable(anyInput(b), otherGlobal(b), "join", rowOf, func(_ maybeKey, l maybeValue, r int64) (int64, error) {
+			return l.Or(0) + r, nil
+		}).Into(nullableKeys("out"))
+	}},
+	"global-left-join": {caseTraits: twoTopics, declare: func(b *topology.Builder) {
+		topology.LeftJoinGlobalTable(anyInput(b), otherGlobal(b), "join", rowOf, func(_ maybeKey, l, r maybeValue) (int64, error) {
+			return l.Or(0) + r.Or(1000), nil
+		}).Into(nullableKeys("out"))
+	}},
 	// The stream meets the row that its own table has made. A record that both drop is dropped twice there.
 	"stream-own-table-join": {caseTraits: caseTraits{uncounted: true}, declare: func(b *topology.Builder) {
 		s := topology.From(b, numbers("in"))
@@ -157,6 +184,16 @@ var tableControls = map[string]control{
 	"an inner join for a left one": {"table-left-join", func(b *topology.Builder) {
 		topology.JoinTables(tableOf(b, "in"), tableOf(b, "other"), "join", func(_ string, l, r int64) (int64, error) { return l + r, nil }).
 			Into(numbers("out"))
+	}},
+	"an inner join for a left one of a global table": {"global-left-join", func(b *topology.Builder) {
+		topology.JoinGlobalTable(anyInput(b), otherGlobal(b), "join", rowOf, func(_ maybeKey, l maybeValue, r int64) (int64, error) {
+			return l.Or(0) + r, nil
+		}).Into(nullableKeys("out"))
+	}},
+	"a global table that is joined by the key of the record": {"global-join", func(b *topology.Builder) {
+		topology.JoinGlobalTable(anyInput(b), otherGlobal(b), "join",
+			func(r topology.Record[maybeKey, maybeValue]) (maybeKey, error) { return r.Key, nil },
+			func(_ maybeKey, l maybeValue, r int64) (int64, error) { return l.Or(0) + r, nil }).Into(nullableKeys("out"))
 	}},
 	"an inner join for a left one of a stream": {"stream-table-left-join", func(b *topology.Builder) {
 		topology.JoinStreamTable(anyInput(b), otherTable(b), "join", func(_ maybeKey, l maybeValue, r int64) (int64, error) {

@@ -152,6 +152,26 @@ type caseTraits struct {
 	wallClock bool
 	// uncounted leaves out how many records were dropped.
 	uncounted bool
+	// nullsBehind has no record with a null come with a time that is ahead of the others.
+	nullsBehind bool
+	// settled compares what the outputs add up to: the last record of each key that is no delete.
+	settled bool
+}
+
+// limitNulls makes records with a null no later than the latest one before them.
+func limitNulls(records []caseRecord) []caseRecord {
+	records = slices.Clone(records)
+	latest := int64(0)
+	for i, r := range records {
+		_, key := r.key.Get()
+		_, value := r.value.Get()
+		if key && value {
+			latest = max(latest, r.at)
+		} else {
+			records[i].at = min(r.at, latest)
+		}
+	}
+	return records
 }
 
 // randomRecords makes a case from a seed.

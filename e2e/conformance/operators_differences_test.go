@@ -35,6 +35,16 @@ func closedWindow(key string, n int64, id byte) string {
 	return line
 }
 
+// windowFrom is the line of a window of a key that begins with its last record and has the value v.
+func windowFrom(at int64, key string, v int64) string {
+	return wrote(at, string(binary.BigEndian.AppendUint64([]byte(key), uint64(at))), v)
+}
+
+// slidingWindow is the line of a sliding window of a key that ends at 1000 and has counted n.
+func slidingWindow(key string, n int64) string {
+	return wrote(1000, string(binary.BigEndian.AppendUint64([]byte(key), 1000-windowSize)), n)
+}
+
 // closedWindowRecords are two records in one window, and one that closes it.
 var closedWindowRecords = []caseRecord{
 	keyValue("in", 1001, "a", 1).with("id", []byte{1}), keyValue("in", 1000, "a", 2).with("id", []byte{2}),
@@ -110,6 +120,58 @@ var differences = map[string]difference{
 		declare: closingOperators["count-tumbling-on-close"].declare,
 		here:    caseOutputs{closedWindow("a", 2, 0)},
 		there:   caseOutputs{closedWindow("a", 2, 3)},
+	},
+	"count-sliding-suppressed": {
+		why: "a suppression takes the end of a window for its first moment outside, so it emits a sliding window while the window still takes " +
+			"records, and then again; here a window is emitted when it takes no more",
+		records: []caseRecord{
+			keyValue("in", 1000, "a", 1), keyValue("in", 1000+windowGrace, "b", 2), keyValue("in", 1000, "a", 3),
+			keyValue("in", 1001+windowGrace, "b", 4),
+		},
+		declare: slidingOperators["count-sliding-on-close"].declare,
+		here:    caseOutputs{slidingWindow("a", 2)},
+		there:   caseOutputs{slidingWindow("a", 1), slidingWindow("a", 2)},
+	},
+	"cogroup-tumbling-late": {
+		why: "each stream of a cogroup has a clock of its own there, so that a record is late or not by the records of its stream; here they " +
+			"have one clock, which is in the store and closes the windows",
+		records: []caseRecord{keyValue("in", 1000, "a", 1), keyValue("in", 2000, "b", 2), keyValue("other", 1000, "a", 3)},
+		declare: func(b *topology.Builder) { cogroupTumbling(b, windowGrace*ms).Into(windowedOut) },
+		here:    caseOutputs{windowFrom(1000, "a", 101), windowFrom(2000, "b", 102)},
+		there:   caseOutputs{windowFrom(1000, "a", 101), windowFrom(2000, "b", 102), windowFrom(1000, "a", 199)},
+	},
+	"suppress-grouped": {
+		why: "the old value of what a suppression lets go is the one before the last change there, which was never emitted, so that an " +
+			"aggregation subtracts what was never added to it; here it is the one that was emitted last",
+		records: []caseRecord{
+			keyValue("in", 1000, "a", 1), keyValue("in", 1001, "a", 2), keyValue("in", 1020, "b", 9), keyValue("in", 1030, "a", 3),
+			keyValue("in", 1031, "a", 4), keyValue("in", 1050, "b", 9),
+		},
+		declare: func(b *topology.Builder) {
+			moved := topology.GroupTable(suppressInput(b, limit()), "moved", strCodec, longCodec,
+				func(k string, v int64) (string, int64, error) { return k, v, nil })
+			topology.ReduceTable(moved, stored("reduce"), addToGroup, takeFromGroup).Into(numbers("out"))
+		},
+		here:  caseOutputs{wrote(1001, "a", 2), wrote(1020, "b", 9), wrote(1031, "a", 4)},
+		there: caseOutputs{wrote(1001, "a", 2), wrote(1020, "b", 9), wrote(1031, "a", 3)},
+	},
+	"stream-left-join": {
+		why: "a null that is left out moves the time of an outer join there, so that a record which comes later is passed on at once; here it " +
+			"moves no time, as with every other operator",
+		records: []caseRecord{keyValue("in", 1000, "a", 1), deletion("other", 1016, "x"), keyValue("in", 1001, "b", 2)},
+		declare: streamJoinOperators["stream-left-join"].declare,
+		there:   caseOutputs{wrote(1001, "b", 21000)},
+	},
+	"stream-left-join-as-it-is": {
+		why: "after a look at what has closed an outer join takes the last record that waits for the earliest one there, and does not look " +
+			"before that one has closed; here each record is passed on when its own window has closed",
+		records: []caseRecord{
+			keyValue("in", 1000, "a", 1), keyValue("in", 1012, "b", 2), keyValue("in", 1016, "c", 3), keyValue("in", 1020, "d", 4),
+			keyValue("in", 1030, "e", 5), keyValue("in", 1032, "f", 6),
+		},
+		declare: streamJoinOperators["stream-left-join"].declare,
+		here:    caseOutputs{wrote(1000, "a", 11000), wrote(1012, "b", 21000), wrote(1016, "c", 31000)},
+		there:   caseOutputs{wrote(1000, "a", 11000), wrote(1012, "b", 21000)},
 	},
 	"aggregate-grouped": {
 		why: "the first change of a key has the initial aggregate for its old value there, and none here, so that there a second " +

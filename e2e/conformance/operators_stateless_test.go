@@ -16,11 +16,12 @@ type (
 var (
 	operatorGroups = []map[string]operator{
 		statelessOperators, dynamicOperators, headerOperators, processorOperators, aggregationOperators, tableOperators, windowOperators,
-		closingOperators, timeOperators, invalidTimeOperators,
+		closingOperators, slidingOperators, cogroupOperators, suppressOperators, timeOperators, invalidTimeOperators, streamJoinOperators,
+		foreignOperators,
 	}
 	controlGroups = []map[string]control{
 		statelessControls, headerControls, processorControls, tableControls, windowControls, countControls, closingControls,
-		invalidControls,
+		slidingControls, cogroupControls, suppressControls, invalidControls, streamJoinControls, foreignControls,
 	}
 )
 

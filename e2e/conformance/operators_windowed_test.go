@@ -27,12 +27,15 @@ func countIn(b *topology.Builder, w topology.Windows, opts ...topology.SourceOpt
 
 // inputValues are the records of the input that have a value. Windowed aggregations of Kafka Streams take null for a value as ours do, so
 // those that would fail on it get none.
-func inputValues(b *topology.Builder) topology.Stream[string, int64] {
-	present := topology.From(b, keyed("in")).Filter("present", func(r topology.Record[string, maybeValue]) (bool, error) {
+func inputValues(b *topology.Builder) topology.Stream[string, int64] { return valuesOf(b, "in", "") }
+
+// valuesOf are the records of a topic that have a value. The nodes are named with the prefix.
+func valuesOf(b *topology.Builder, topic, prefix string) topology.Stream[string, int64] {
+	present := topology.From(b, keyed(topic)).Filter(prefix+"present", func(r topology.Record[string, maybeValue]) (bool, error) {
 		_, ok := r.Value.Get()
 		return ok, nil
 	})
-	return topology.MapValues(present, "value", func(v maybeValue) (int64, error) { return v.Or(0), nil })
+	return topology.MapValues(present, prefix+"value", func(v maybeValue) (int64, error) { return v.Or(0), nil })
 }
 
 func reduceIn(b *topology.Builder, w topology.Windows) topology.WindowedTable[string, int64] {

@@ -16,7 +16,7 @@ import (
 	"github.com/onceward/onceward/e2e/instance"
 )
 
-// On real Kafka time-outs are as short as a busy machine bears: the cells wait for both, often. A transaction outlives the session, so that a
+// On real Kafka timeouts are as short as a busy machine bears: the cells wait for both, often. A transaction outlives the session, so that a
 // frozen process can still commit.
 const (
 	sessionOnKafka     = 2 * time.Second

@@ -1,7 +1,7 @@
 // Package faults makes the runtime fail at every point, loses and delays every request and reply, and kills restores, and looks for the damage.
 //
-// On virtual time (package virtual) each cell of a table has brokers of its own, the time-outs of production, and an application on a host
-// of its own, which is cut off, stalled or copied as package instance does it. On real Kafka all cells share a broker, time-outs are short,
+// On virtual time (package virtual) each cell of a table has brokers of its own, the timeouts of production, and an application on a host
+// of its own, which is cut off, stalled or copied as package instance does it. On real Kafka all cells share a broker, timeouts are short,
 // and what is killed or frozen is a process: [instance.Application], in the test binary. On real Kafka only those cells run in which a real
 // coordinator, its markers or its compaction can make a difference, with -short those of the commit only. On virtual time TestEveryPoint
 // runs all cells, with -short every kill and two of five other cells, and under the race detector every fifth cell.

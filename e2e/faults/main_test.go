@@ -17,7 +17,7 @@ const (
 	restoreProgram = "restore"
 )
 
-// tests is how many tests run at a time: on real Kafka they wait for time-outs, and for the broker.
+// tests is how many tests run at a time: on real Kafka they wait for timeouts, and for the broker.
 const tests = 12
 
 func TestMain(m *testing.M) {
@@ -58,7 +58,7 @@ func newProducer(t *testing.T, c *cluster.Cluster) *kgo.Client {
 	return c.Client(t, kgo.RecordPartitioner(kgo.ManualPartitioner()))
 }
 
-// virtualPatience bounds the waits on virtual time. They cost nothing there, and the time-outs of production are long.
+// virtualPatience bounds the waits on virtual time. They cost nothing there, and the timeouts of production are long.
 const virtualPatience = 10 * time.Minute
 
 const pollInterval = 5 * time.Millisecond

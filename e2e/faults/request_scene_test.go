@@ -37,7 +37,7 @@ var onKafka = timing{
 	feed: 25 * time.Millisecond, poll: 50 * time.Millisecond,
 }
 
-// onVirtual has the time-outs of production.
+// onVirtual has the timeouts of production.
 var onVirtual = timing{
 	patience: virtualPatience, span: 3 * time.Second, outage: time.Minute, resolveMax: 20 * time.Second,
 	feed: 100 * time.Millisecond, poll: 200 * time.Millisecond,

@@ -28,7 +28,7 @@ const (
 	copyKills = 3
 	// awayFor is how long what was killed stays away.
 	awayFor = 2 * time.Second
-	// stuckAfter is how long a copy may make no progress until it is given up: beyond all time-outs.
+	// stuckAfter is how long a copy may make no progress until it is given up: beyond all timeouts.
 	stuckAfter = 3 * time.Minute
 )
 

@@ -74,7 +74,7 @@ func TestPeers(t *testing.T) {
 		}
 		runs := comparison.Rounds[0].Runs
 		if len(runs) != want {
-			t.Errorf("%d contestants have run %s, want %d", len(runs), comparison.Workload, want)
+			t.Errorf("%d candidates have run %s, want %d", len(runs), comparison.Workload, want)
 		}
 		for _, run := range runs {
 			if run.Records != cfg.Records || run.Outputs == 0 || runtime.GOOS == "linux" && (run.CPUSeconds <= 0 || run.PeakRSS <= 0) {

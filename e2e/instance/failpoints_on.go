@@ -49,7 +49,7 @@ func Points() []string { return txn.Failpoints() }
 // RedrivePoints returns the names of all points of a redrive.
 func RedrivePoints() []string { return admin.Failpoints() }
 
-// RedriveContext returns a context with which package admin redrives and edits letters, and fails as the environment says.
+// RedriveContext returns a context with which package admin redrives and edits dead letters, and fails as the environment says.
 func RedriveContext(ctx context.Context) (context.Context, error) {
 	all, err := parseAll(os.Getenv(ArmingVariable), admin.Failpoints())
 	if err != nil {

@@ -3,8 +3,10 @@ package instance
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -56,8 +58,25 @@ type victimProcess struct {
 func (p victimProcess) Cancel() { p.Tell(syscall.SIGTERM) }
 func (p victimProcess) End()    { p.Stop() }
 func (p victimProcess) Freeze() { p.Tell(stopSignal) }
-func (p victimProcess) Thaw()   { p.Tell(continueSignal) }
 func (p victimProcess) Kill()   { p.Tell(os.Kill) }
+
+// Thaw waits until the process stands still. A point says in the log that it freezes before it does, and
+// a signal to continue that comes in between has no effect.
+func (p victimProcess) Thaw() {
+	p.t.Helper()
+	p.Await("the process to stand still", func() bool { return standsStill(p.Pid()) })
+	p.Tell(continueSignal)
+}
+
+// standsStill reports whether a process is stopped by a signal. Without /proc it says yes at once.
+func standsStill(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return true
+	}
+	_, after, _ := strings.Cut(string(stat), ") ") // the name of the program is in parentheses
+	return strings.HasPrefix(after, "T")
+}
 
 func (p victimProcess) Killed() (stateDir string) {
 	p.t.Helper()

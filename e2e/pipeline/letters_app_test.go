@@ -40,7 +40,7 @@ type letterSettings struct {
 // virtual time are exact, and kills between two polls would always meet the same phase of the pause.
 const letterPause = 17 * time.Millisecond
 
-// Config returns the configuration. Nothing waits for its time-outs: the next life of one that is killed has the same identity.
+// Config returns the configuration. Nothing waits for its timeouts: the next life of one that is killed has the same identity.
 func (s letterSettings) Config() txn.Config {
 	return txn.Config{
 		Brokers: s.Brokers, Application: s.Application, Instance: s.Instance, StateDir: s.StateDir, Workers: 2,

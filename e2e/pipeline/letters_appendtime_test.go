@@ -19,7 +19,7 @@ import (
 )
 
 // TestG5RedriveAppendTime: the dead-letter topic has the broker's time. The payments that are redriven from it keep theirs, and so does
-// what is made of them; so do those whose letters are of an older build, which do not say which time the record had when it died last.
+// what is made of them; so do those whose dead letters are of an older build, which do not say which time the record had when it died last.
 func TestG5RedriveAppendTime(t *testing.T) {
 	t.Parallel()
 	c := cluster.Kafka(t) // the embedded broker does not give records its own time
@@ -81,7 +81,7 @@ func TestG5RedriveAppendTime(t *testing.T) {
 			}
 		}
 	}
-	// The payments of the older letters are those of the others, once more.
+	// The payments of the older dead letters are those of the others, once more.
 	s.until(app, map[string]int64{"closed-0": payments / 2, "closed-1": payments / 2}, false)
 	app.Until("the duplicates", func(now txn.Status) bool { return now.Totals.Records == 3*payments })
 	for _, r := range s.Records(t, s.Out) {

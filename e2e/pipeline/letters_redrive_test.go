@@ -272,7 +272,7 @@ func (r *redrives) applied() {
 	r.want(want, true)
 }
 
-// wantMarks: every letter is redriven, by the word of the topic.
+// wantMarks: every dead letter is redriven, by the word of the topic.
 func (s *letterScene) wantMarks(n int64) {
 	s.t.Helper()
 	counts, err := connect(s.t, s.Cluster).DeadLetters(s.Dead).Each(s.t.Context(), admin.LetterFilter{}, func(l admin.DeadLetter) error {

@@ -424,7 +424,7 @@ func firstSeed() uint64 {
 	return rand.Uint64() >> 1
 }
 
-// inMemory runs a test of what runs in memory, on virtual time, because the calls of effects have time-outs. It skips the test where the
+// inMemory runs a test of what runs in memory, on virtual time, because the calls of effects have timeouts. It skips the test where the
 // process tests on real Kafka.
 func inMemory(t *testing.T, f func(t *testing.T)) {
 	t.Helper()

@@ -383,7 +383,7 @@ func recountFindings(findings []effect.Resolution, outputs outcome) {
 	outputs.sorted()
 }
 
-// paidOnce wants one payment for each payout that was accepted, one letter for each notice, and no other.
+// paidOnce wants one payment for each payout that was accepted, one dead letter for each notice, and no other.
 func paidOnce(want outcome, gateway, post *Gateway) error {
 	return errors.Join(calledOnce(want[TopicPaid], nodePayouts, gateway), calledOnce(want[TopicNoticed], nodeNotices, post))
 }

@@ -87,7 +87,7 @@ func newScene(t *testing.T, c *cluster.Cluster, seed uint64) *scene {
 	return s
 }
 
-// On real Kafka time-outs are as short as a busy machine bears: rows wait for both.
+// On real Kafka timeouts are as short as a busy machine bears: rows wait for both.
 const (
 	sessionOnKafka     = 2 * time.Second
 	transactionOnKafka = 4 * time.Second

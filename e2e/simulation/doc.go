@@ -24,10 +24,12 @@
 //
 //   - [Copy], [Ledger], [Repartition], [Accounts]: the applications of package workload. Package check follows each input.
 //   - [Tables]: two tables and their joins. What is joined is a path through the versions of both inputs.
+//   - [Links]: two joins by a foreign key, whose records go through internal topics and back. They end as the join of both inputs,
+//     and no two versions meet twice.
 //   - [Windows]: sums in windows, written when a window closes. They are computed again from the inputs in the order of the log.
 //   - [Processors]: all processors, with the source, the providers and the people around them. Package pipeline recounts them.
 //
-// What the last three have to write is computed from their committed inputs, without package topology and the processors.
+// What the last four have to write is computed from their committed inputs, without package topology and the processors.
 // Package check compares the bytes of their databases with the changelogs.
 //
 // # Seeds

@@ -121,7 +121,7 @@ func (i *instance) start() error {
 	return nil
 }
 
-// stopMax is how long an orderly end may take. Each of its steps has a time-out below that.
+// stopMax is how long an orderly end may take. Each of its steps has a timeout below that.
 const stopMax = 10 * time.Minute
 
 // stop ends the life in order, and returns what Run returned.

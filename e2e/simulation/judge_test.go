@@ -91,6 +91,36 @@ func TestJudgeOfTables(t *testing.T) {
 	}, simulation.EitherTopic, simulation.BothTopic)
 }
 
+// TestJudgeOfLinks: every damage to the joined records is found.
+func TestJudgeOfLinks(t *testing.T) {
+	link := func(key string, version int, to string) *kgo.Record {
+		r := &kgo.Record{Key: []byte(key)}
+		if version > 0 {
+			r.Value = fmt.Appendf(nil, `{"version":%d,"to":%q}`, version, to)
+		}
+		return r
+	}
+	joined := func(key string, left, right int) *kgo.Record {
+		r := &kgo.Record{Key: []byte(key)}
+		if left > 0 {
+			r.Value = fmt.Appendf(nil, `{"left":%d,"right":%d}`, left, right)
+		}
+		return r
+	}
+	target := func(key string, version uint64) *kgo.Record {
+		return &kgo.Record{Key: []byte(key), Value: binary.BigEndian.AppendUint64(nil, version)}
+	}
+	testJudge(t, simulation.Links, logs{
+		simulation.LinksTopic:   {{link("a", 1, "x"), link("b", 1, "y"), link("c", 1, ""), link("d", 1, "x"), link("d", 0, ""), link("b", 2, "x")}},
+		simulation.TargetsTopic: {{target("x", 1), target("y", 1), target("x", 2)}},
+		simulation.LinkedTopic: {{
+			joined("a", 1, 2), joined("c", 1, 0), joined("b", 1, 0), joined("d", 1, 0), joined("d", 1, 1), joined("d", 0, 0), joined("b", 1, 1),
+			joined("b", 2, 1), joined("b", 2, 2),
+		}},
+		simulation.LinkedBothTopic: {{joined("a", 1, 2), joined("b", 1, 1), joined("d", 1, 1), joined("d", 0, 0), joined("b", 2, 1), joined("b", 2, 2)}},
+	}, simulation.LinkedTopic, simulation.LinkedBothTopic)
+}
+
 // TestJudgeOfWindows: every damage to the closed windows is found. The windows are of ten seconds with a grace of five.
 func TestJudgeOfWindows(t *testing.T) {
 	event := func(key string, id int, at time.Duration) *kgo.Record {

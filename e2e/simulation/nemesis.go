@@ -94,6 +94,8 @@ type nemesis struct {
 	// away counts the brokers that are stopped, back is when the last one came back.
 	away int
 	back time.Time
+	// lateRemovals counts the rules that delay every LeaveGroup.
+	lateRemovals int
 }
 
 // appointment is something that is due.
@@ -208,7 +210,7 @@ func (n *nemesis) watch() {
 // look finds tasks that have stopped. A full disk stops one until there is space; nothing else may, but a failpoint.
 func (r *run) look(l *life) {
 	status := l.app.Status()
-	l.ran = l.ran || status.State == txn.Running
+	l.ran = l.ran || status.State == txn.Joining || status.State == txn.Running
 	for _, task := range status.Tasks {
 		if task.State != txn.TaskStopped || diskFull(task.Reason) {
 			continue
@@ -404,7 +406,8 @@ func (n *nemesis) actOnPeers(fault string, i *instance) {
 	case LateRemoval:
 		rule := n.r.network.Add(proxy.Match{Key: int16(kmsg.LeaveGroup), Direction: proxy.ToBroker},
 			proxy.Delay(n.between(100*time.Millisecond, 20*time.Second)))
-		n.later(session, func() error { rule.Lift(); return nil })
+		n.lateRemovals++
+		n.later(session, func() error { rule.Lift(); n.lateRemovals--; return nil })
 	}
 }
 
@@ -444,9 +447,15 @@ func (n *nemesis) kill(i *instance, lost bool) {
 // judgeStop ends a life with stop. It is a finding if that gives an error, unless a fault explains it.
 func (n *nemesis) judgeStop(l *life, stop func() error) {
 	disturbed := !n.reachable() || time.Since(l.disturbed) < lateExit || n.busy[Weather]
-	if err := stop(); err != nil && !disturbed && !diskFull(err.Error()) && !l.failedAt(err) {
+	late := n.lateRemovals > 0 // an instance waits 10 s for the answer to its own LeaveGroup
+	if err := stop(); err != nil && !disturbed && !diskFull(err.Error()) && !l.failedAt(err) && !(late && leaving(err)) {
 		n.r.found("%v", err)
 	}
+}
+
+// leaving says whether an error is that an instance could not leave its group.
+func leaving(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) && strings.Contains(err.Error(), "leaving group")
 }
 
 // failedAt says whether an error is that of a failpoint where errors end an application.

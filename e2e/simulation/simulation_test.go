@@ -34,6 +34,7 @@ var subjects = []struct {
 	{"repartition", simulation.Repartition, 6},
 	{"accounts", simulation.Accounts, 14},
 	{"tables", simulation.Tables, 4},
+	{"links", simulation.Links, 4},
 	{"windows", simulation.Windows, 4},
 	{"processors", simulation.Processors, 3},
 }

@@ -43,7 +43,7 @@ type directory struct {
 // wallClock returns the findings of a directory's test files, named as dir names them: calls of time.Sleep, and deadlines, timers and upper
 // bounds of elapsed times that are shorter than shortest, outside of the function literals and functions that only bubbles run.
 //
-// It judges constants of the directory and no variables, so that a short time-out that is a parameter is not seen. Neither are tickers, nor
+// It judges constants of the directory and no variables, so that a short timeout that is a parameter is not seen. Neither are tickers, nor
 // what a method does that tests call in bubbles alone and the product elsewhere.
 func wallClock(dir string) ([]finding, error) {
 	names, err := filepath.Glob(filepath.Join(dir, "*.go"))

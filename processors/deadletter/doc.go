@@ -31,7 +31,7 @@
 //
 // # Redriving
 //
-// The command onceward deadletters, and txn/admin's DeadLetters for programs, list letters, edit them, and write records again to
+// The command onceward deadletters, and txn/admin's DeadLetters for programs, list dead letters, edit them, and write records again to
 // where they died. A redriven record is the record as it was, with headers that say of its deaths, which its topology does not
 // see: it goes the way of every other record. Whatever it has done already by another way, such as the same event sent again, has
 // no second effect where an inbox stands before it.

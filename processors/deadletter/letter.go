@@ -25,7 +25,7 @@ type Letter struct {
 }
 
 // Parse reads a record of a dead-letter topic. The error is graph.ErrNoDeadLetter if the record is not a
-// dead letter of ours; else it names the header that is missing or malformed. The letter shares the bytes of
+// dead letter of ours; else it names the header that is missing or malformed. The dead letter shares the bytes of
 // the record.
 func Parse(r topology.Record[[]byte, []byte]) (Letter, error) {
 	info, err := graph.ParseDeadLetter(r.Headers)

@@ -43,7 +43,7 @@ func parseOne(t *testing.T, d *topologytest.Driver) deadletter.Letter {
 	return letter
 }
 
-// TestParse: a letter has everything that was known of the record, and of its death after three attempts.
+// TestParse: a dead letter has everything that was known of the record, and of its death after three attempts.
 func TestParse(t *testing.T) {
 	b := topology.NewBuilder("app", topology.DeadLetters("dead"), topology.OnError(topology.Transient,
 		topology.Policy{Action: topology.Retry, Attempts: 3, Backoff: time.Second, BackoffMax: time.Second,
@@ -168,7 +168,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// TestText: no form of a letter that ends up in a log shows what is in the record.
+// TestText: no form of a dead letter that ends up in a log shows what is in the record.
 func TestText(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) { failing(b, nil) })
 	d.Pipe("in", codectest.Canary, codectest.Canary, topologytest.Header(codectest.Canary, codectest.Canary))

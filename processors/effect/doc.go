@@ -1,6 +1,6 @@
-// Package effect makes calls to other systems: payments, mails, whatever a Kafka transaction does not reach. It
-// keeps a ledger of them, so that each one has an idempotency key that never changes, one row that says how far it
-// has come, and one answer, however often it is asked for.
+// Package effect makes calls to other systems, such as payments and mails, that a Kafka transaction
+// does not reach. It keeps a ledger of these effects. Each effect has an idempotency key that never
+// changes, one row with its status, and one answer for all copies of its request.
 //
 //	captured := effect.Perform(captures, "capture", captureRequest, gateway.Capture, effect.Lookup(gateway.Find))
 //	captured.Completed().Into(Captured)
@@ -9,23 +9,25 @@
 //
 // # What it does not promise
 //
-// A call to another system is never exactly once. The promise of Onceward ends where a transaction ends: between a
-// call and the commit of its outcome the process can die, and then no program can know whether the call arrived.
-// This package makes the rest small and visible:
+// A call to another system is never exactly once. The promise of Onceward ends with the transaction.
+// The process can die between a call and the commit of its outcome, and then no program can know
+// whether the call arrived. This package makes that case rare and visible:
 //
-//   - A call is only made when a claim of it is committed, and a claim is used by one opening of a task, once. So
-//     neither an aborted round, nor a duplicate, nor a second instance makes a call again.
-//   - What nobody knows has a status of its own, [Unknown]. It is looked up ([Lookup]), or repeated where the
-//     provider itself makes one effect of one key ([Repeatable]), or it waits for a person ([Resolve]). It is never
-//     taken for a failure, and never blindly tried again. That lasts until it is known: a repeated call that had no
-//     effect says nothing about the one before, and a version of the application that can neither look up nor repeat
-//     tells people what it finds unknown.
-//   - Every call carries the same idempotency key. A provider that honours it turns what is left into exactly
-//     once; with one that does not, at most one call is made of which it was not known that it had no effect.
+//   - A call is made only after its claim is committed. One opening of a task uses a claim, once. So
+//     an aborted round, a duplicate or a second instance does not repeat a call.
+//   - An effect whose outcome is unknown has a status of its own, [Unknown]. It is looked up
+//     ([Lookup]), or repeated if the provider makes one effect of one key ([Repeatable]), or it waits
+//     for a person ([Resolve]). It never counts as a failure, and is never tried again blindly. It
+//     stays unknown until a lookup, a repeated call that succeeds, or a person decides. A repeated call
+//     without effect says nothing about the one before. A version of the application that can neither
+//     look up nor repeat passes unknown effects to people.
+//   - Every call carries the same idempotency key. A provider that honours it makes the effect happen
+//     exactly once. With another provider, at most one call can have had an effect that is not known.
 //
 // # Contract
 //
-// Every request has exactly one outcome, and is counted under its name when the round that contains it is applied:
+// Every request has exactly one outcome, and is counted under its name when the round that contains it
+// is applied:
 //
 //	outcome       when                                               what follows
 //	requested     the id is new                                      the call
@@ -38,29 +40,29 @@
 //	(failure)     no key, an id or other text that is unusable,      it fails (Validation)
 //	              more than 256 KiB, or no JSON ([PayloadJSON])
 //
-// [EmitConflicts] alone decides whether a conflict fails. Build reports a use of Conflicts without the option, and the
-// option without a use of Conflicts. The other streams may be used or not.
+// [EmitConflicts] alone decides whether a conflict fails. Build reports a use of Conflicts without the
+// option, and the option without a use of Conflicts. The other streams may be used or not.
 //
-// Every effect then comes to an end, which is told once, with the key, the time and the headers of its request:
+// Every effect has one end. It is emitted once, with the key, the time and the headers of its request:
 //
 //	status            what it means                          goes to      what follows
 //	COMPLETED         it has happened                        Completed
 //	FAILED_TERMINAL   it has not happened and will not       Failed
 //	FAILED_RETRYABLE  it has not happened                                 a call, after a pause; at last FAILED_TERMINAL
-//	UNKNOWN           nobody knows                           Unknown (*)  a lookup or a call, after a pause; or a person
+//	UNKNOWN           it is not known                        Unknown (*)  a lookup or a call, after a pause; or a person
 //
-// (*) once neither a lookup nor a call is left to the program. A lookup can end with each of the four. A call that is
-// made while the effect is unknown can complete it, and leaves it unknown otherwise. The row has the first two statuses
-// before that: RECEIVED, and STARTED while a call is claimed.
+// (*) after the program has no lookup and no call left. A lookup can end with each of the four. A call
+// for an unknown effect can complete it; otherwise the effect stays unknown. Before these, the row has
+// the status RECEIVED, and STARTED while a call is claimed.
 //
-// The answer to the request is not the answer to the record: results go through an internal topic, so that a record
-// which fails behind them cannot undo what is known of a call that was made.
+// The outcome of a call is separate from the outcome of the record. Results go through an internal
+// topic, so a record that fails behind them cannot undo the knowledge of a call.
 //
 // # The two steps, and every place where a process can die
 //
-// What a handler does is only true when its round is committed, and a handler cannot see that: the next round
-// computes while the previous one commits, and an aborted round runs again. So the handler of a request must not
-// call. It writes the row (RECEIVED) and puts the effect on the agenda. Then:
+// The work of a handler is final when its round is committed, and a handler cannot see that. The next
+// round computes while the previous one commits, and an aborted round runs again. So the handler of a
+// request must not call. It writes the row (RECEIVED) and puts the effect into the timer queue. Then:
 //
 //  1. A tick of the task claims what is due: it writes the claim with the rows (STARTED), and sends it to an
 //     internal topic, addressed to its own task.
@@ -77,80 +79,92 @@
 //	the same, but the process lives                    the round runs again and finds the outcomes in its memory
 //	after the outcome is committed                     all of it
 //
-// The claim names the opening of the task by a random name that lives in memory only. Whoever reads the claim under
-// the same name knows that nobody else has used it, and whether it has itself; under another name nobody knows, and
-// the claim is left to expire. That is why there is a claim and not just a row that says "started".
+// The claim names the opening of the task by a random name that lives in memory only. An opening that
+// reads a claim with its own name is the only one that can have used it, and knows whether it has. A
+// claim with another name may have been used, so it is left to expire. For this reason there is a
+// claim, and not just a row with the status "started".
 //
-// A claim expires for one reason: an instance that is cut off or was frozen may still be calling. Before each call
-// the caller looks at the clock, and starts none that would not have ended when the claim does. The next opening
-// leaves the claim alone for that long and the grace on top ([Claims]), which has to cover the difference of the
-// clocks, and goes on with everything else. What is left is a process that is frozen between that look and the first
-// byte of the call, for longer than claim and grace: its call comes late, and only the idempotency key stands against
-// it.
+// A claim expires because an instance that is cut off or was frozen may still be calling. Before each
+// call the caller looks at the clock, and does not begin a call that could outlast the claim. The next
+// opening leaves the claim alone until it expires and the grace has passed ([Claims]), and continues
+// with everything else. The grace has to cover the difference of the clocks. One case is left: a
+// process that freezes between that look and the first byte of the call, for longer than claim and
+// grace. Its call comes late, and only the idempotency key protects against it.
 //
-// A clean stop is no different from a crash for a claim that is open in that moment, some milliseconds in each loop:
-// its effects are UNKNOWN until they are looked up.
+// A clean stop treats an open claim as a crash does. Claims are open for some milliseconds in each
+// loop. Their effects are UNKNOWN until they are looked up.
 //
-// Rejected: calling in the handler of the request (a round that is aborted calls again, and nothing knows of it);
-// calling from a tick after the claim (a tick does not know what is committed); an outbox that a program of its own
-// reads (the same two steps, with two states that have to agree); letting the claims of an opening that is gone expire
-// at once (it may not be gone).
+// Rejected:
+//
+//   - Calls in the handler of the request: an aborted round would call again, without a trace.
+//   - Calls from a tick after the claim: a tick does not know what is committed.
+//   - An outbox that another program reads: it has the same two steps, and two states that must agree.
+//   - Claims that expire at once when their opening is gone: it may still be alive.
 //
 // # Order and speed
 //
-// Effects are not ordered, not even those of one key: what must follow an effect is requested when its result has
-// come. A task makes [Parallel] calls at once, and takes no records meanwhile, for a second and one [Timeout] at most;
-// nor do other tasks of the same worker. An application with slow calls is best one of its own.
+// Effects are not ordered, not even those of one key. Request an effect that must follow another one
+// when the result of the first has come. A task makes [Parallel] calls at once. Meanwhile it, and the
+// other tasks of its worker, take no records, for a second and one [Timeout] at most. Give slow calls
+// an application of their own.
 //
 // # Lag
 //
-// The lag of the input says nothing about calls: requests are processed when they come. The gauge overdue-milliseconds of
-// the node says for how long the oldest step that is due has not been taken, an open claim included.
+// The lag of the input does not include calls, because requests are processed when they come. The
+// gauge overdue-milliseconds of the node says for how long the oldest step is due, an open claim
+// included.
 //
 // # Modes
 //
-// Calls are made in mode topology.Live alone, unless [AlsoIn] asks for more: a replay must not capture a payment a
-// second time. A request in another mode is remembered as suppressed, and stays so for its duplicates in a live run,
-// because nobody knows whether the call was made when the event was new; [Resolve] can release it. What was requested
-// live and is due while the application runs in another mode waits.
+// Calls are made in mode topology.Live only, unless [AlsoIn] adds others: a replay must not capture a
+// payment a second time. A request in another mode is remembered as suppressed. It stays suppressed
+// for its duplicates in a live run, because the call may have been made when the event was new.
+// [Resolve] can release it. An effect that was requested live and is due in another mode
+// waits.
 //
 // # Origin
 //
-// Calls are made in the turns of claims, which a clock makes and no record of an input. So the internal topics of a ledger do not keep origins
-// (topology.KeepOrigin): of what is decided there, and of the results of calls, there is none, and they are known by the ids of the effect. Answers
-// to duplicates, which have one, go the same way. A dead letter from there says where the record died, and nothing else.
+// A clock makes the turns of claims, in which calls are made, and no input record belongs to them. So
+// the internal topics of a ledger do not keep origins (topology.KeepOrigin). Decisions there, results
+// of calls, and answers to duplicates are identified by the id of the effect. A dead letter from there
+// says where the record died, and nothing else.
 //
 // # People
 //
-// What people say ([Resolution]) names the attempt that they have judged. So a copy of it, or one that comes late, does
-// not release a call of which they know nothing. Who has said it, and why, is kept with the effect until the program finds
-// out more, and is a decision for evidence ([Resolutions.Decisions]).
+// A [Resolution] names the attempt that the person has judged. So a copy of it, or a late one, does
+// not release a call that the person does not know. The author and the reason stay with the effect
+// until the program finds out more, and are a decision for evidence ([Resolutions.Decisions]).
 //
-// `onceward effects list` shows effects, with --status UNKNOWN those that may wait for a person, and `effects show` all
-// that is known of one. `effects resolve` writes a resolution: it finds topic and partition, says beforehand what Resolve
-// would refuse ([Effect.Takes]), and waits until it is taken. It runs beside the instance that has the effect, and needs a topic that this reads
-// itself: what goes through topology.Repartition before [Resolve] has to be written by other means.
+// `onceward effects list` shows effects; with --status UNKNOWN, those that may wait for a person.
+// `effects show` has all facts about one. `effects resolve` writes a resolution: it finds topic and
+// partition, says beforehand what Resolve would refuse ([Effect.Takes]), and waits until it is taken.
+// It runs beside the instance that has the effect. The topic must be one that [Resolve] reads itself;
+// a topic in front of topology.Repartition needs another way to write.
 //
 // # Scope
 //
-// The ledger is per partition: the copies of a request need the same record key, as copies of one message have, or
-// topology.Repartition before.
+// The ledger is per partition: the copies of a request need the same record key, as copies of one
+// message have, or topology.Repartition before.
 //
 // # Stored form
 //
-// Three stores belong to a ledger. <name> has a row for each effect ([Effect] as JSON) under its id; <name>-due the
-// agenda, whose keys are the time in eight bytes, big-endian, and the id, with empty values; <name>-claim the open
-// claims, as JSON, under the names of their openings. The internal topics are those of the repartitionings
-// <name>-claims and <name>-results, as JSON. There is no retention: a row is what a duplicate is answered from.
+// Three stores belong to a ledger:
+//
+//	<name>        a row for each effect ([Effect] as JSON) under its id
+//	<name>-due    the timer queue: time in eight bytes, big-endian, and the id; empty values
+//	<name>-claim  the open claims, as JSON, under the names of their openings
+//
+// The internal topics are those of the repartitionings <name>-claims and <name>-results, as JSON. There
+// is no retention, because a duplicate is answered from the row.
 //
 // # Concurrency
 //
-// request is called by all tasks at once; the functions that call and look up by several goroutines of every task.
-// The goroutines end before the handler that started them. An [Effects] is a value that is used while the topology
-// is declared.
+// All tasks call request at the same time. Several goroutines of every task call the functions that
+// call and look up. These goroutines end before the handler that started them. An [Effects] is a value
+// that is used while the topology is declared.
 //
 // # Testing
 //
-// Claims go by the clock of the machine. A topologytest.Driver needs a clock near it, topologytest.Clock(time.Now()),
-// and Advance for every step: a claim is made by a tick, every 20 ms.
+// Claims follow the clock of the machine. A topologytest.Driver needs a clock near it,
+// topologytest.Clock(time.Now()), and Advance for every step: a tick makes a claim, every 20 ms.
 package effect

@@ -74,7 +74,7 @@ func classOfState(code string) topology.Class {
 		return topology.Transient
 	}
 	switch code {
-	case "57014", "55P03": // canceled by a time-out, a lock that was not available
+	case "57014", "55P03": // canceled by a timeout, a lock that was not available
 		return topology.Transient
 	case "XX001", "XX002":
 		return topology.Corruption

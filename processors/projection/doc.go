@@ -1,15 +1,15 @@
-// Package projection keeps the latest state of each key from a stream of versioned records. A row carries
-// the version that it has applied, and versions only move forward.
+// Package projection keeps the latest state of each key from a stream of versioned records. A row
+// carries the version that it has applied. Versions only move forward.
 //
 //	accounts := projection.Latest(events, "accounts", version, fold, schemas.JSON[Account]())
 //	accounts.Changes().Into(Accounts)
 //
-// Records can wait for those before them ([ParkGaps]), and the next definition of a projection can be built
-// beside the old one and take its place ([Choose]).
+// Records can wait for earlier versions ([ParkGaps]). The next definition of a projection can be
+// built beside the old one, and then replace it ([Choose]).
 //
 // # Contract
 //
-// The version of a record is compared with that of the row of its key:
+// The version of a record is compared with the version of the row of its key:
 //
 //	outcome     when                                      effect              goes to           counted as
 //	applied     next version, or there is no row yet      fold, row written   Changes           applied
@@ -22,126 +22,165 @@
 //	            with RepairGaps                           it waits            Parked, Repairs   parked, repairs
 //	            with Sparse                               it is applied, and no gap
 //
-// The first record of a key is applied whatever its version is, because the topic may begin anywhere, unless
-// [FirstVersion] says where the versions begin. A stale record or a duplicate is an outcome and never an
-// error. A gap under FailFast, a version below the first one, a null key and a version that cannot be read
-// fail with class Validation; an error of fold has the class that fold gives it. What fails becomes a dead
-// letter, unless a policy says otherwise ([OnError]), and the row stays as it was.
+// The first record of a key is applied at any version, because the topic may begin anywhere.
+// [FirstVersion] changes that.
 //
-// FailFast is the default because a fold that adds to what it finds is wrong from the missing version on.
-// All later records of the key then fail as well, until the missing ones arrive and are followed by those
-// that failed, redriven in their order.
+// A stale record and a duplicate are outcomes, not errors. These records fail with class Validation:
 //
-// Two records with one version are taken for the same record: payloads are not compared. An inbox before the
-// projection finds an id that says two things.
+//   - a gap under FailFast,
+//   - a version below the first one,
+//   - a null key,
+//   - a version that cannot be read.
+//
+// An error of fold has the class that fold gives it. A failed record becomes a dead letter unless a
+// policy says otherwise ([OnError]). The row stays as it was.
+//
+// FailFast is the default, because a fold that adds to the row is wrong from the missing version on.
+// All later records of the key fail too. They recover when the missing records arrive, and the failed
+// ones are redriven in order.
+//
+// Two records with one version count as the same record: payloads are not compared. Use an inbox
+// before the projection to find two payloads under one id.
 //
 // # Waiting
 //
-// With [ParkGaps] a record before which versions are missing is kept in a store, with its timestamp and
-// headers. Once the missing ones were applied, in whatever order they have come, it is applied behind them:
-// in the turn of the record that closes the gap, in the order of the versions, and in its transaction. Any
-// order of the records of a key, and any number of copies, gives the rows and the changes of the clean
-// sequence, as long as the limits are not reached; without [FirstVersion], what comes before the first record
-// of the key is stale.
+// With [ParkGaps] a record with missing predecessors is kept in a store, with its timestamp and
+// headers. It is released when the missing versions were applied. The record that closes the gap
+// releases all records that wait for it, in the order of their versions, in its own transaction.
+//
+// The result does not depend on the order of the records of a key, or on copies. It equals the result
+// of the clean sequence, with two exceptions: a limit was reached, or [FirstVersion] is not set and a
+// record came before the first one of its key. The latter is stale.
 //
 //	what becomes of it   when                                   goes to           counted as
 //	released             the versions before it were applied    Changes           released, applied
 //	accepted             a limit is reached, with AcceptLatest  Changes, Gaps     released, applied, gaps
 //	abandoned            a limit is reached, with FailFast      Abandoned         abandoned
-//	abandoned            its turn came, and it was refused      Abandoned         abandoned
+//	abandoned            it was released and failed             Abandoned         abandoned
 //	stale                a higher incarnation has begun         Stale             stale
-//	waiting on           Abandoned would have it, and refuses   nowhere           stayed
+//	stayed               Abandoned refused it                   nowhere           stayed
 //
-// [Limits] bound how many records of a key wait, and how long a key waits without any progress. What was
-// abandoned is nowhere else: Build reports a projection whose Abandoned is not used. A copy of a record that waits is a duplicate.
+// [Limits] bound how many records of a key wait, and how long a key waits without progress. A copy of
+// a record that waits is a duplicate.
 //
-// What uses Abandoned should take every record: a topic with a larger max.message.bytes than the source, a node that does not
-// fail. deadletter.Send there is a mistake that Build reports, because no record is at work that could die. A record that is
-// refused there, or whose evidence is, waits on, and its key with it, as if they had begun to: it is tried again when the key
-// reaches a limit the next time, and has no effect any more when a copy of it has come and was applied. One that has no effect any
-// more, and that neither Stale nor Abandoned takes, keeps nothing waiting, and has its place among those that wait. It is tried again when the row
-// is past all of them, when a later life begins, and when the key reaches a limit; of several, the first one that stays ends it.
+// # Abandoned records
 //
-// An abandoned record that is to have another chance has to come in front of the projection, but behind an inbox before it, which
-// has accepted it and would take it for a copy; see the example of [Projection.Abandoned].
+// An abandoned record exists only in the stream Abandoned. Build reports a projection that does not
+// use it. The nodes behind Abandoned should take every record, so write it to a topic whose
+// max.message.bytes is larger than that of the source. Build reports deadletter.Send there, because
+// there is no record at work that could become a dead letter.
 //
-// With [RepairGaps] every range of missing versions is asked for once, when it is first seen, in the same
-// transaction. What the source sends then comes like any other record. A version is asked for again only once nothing of its
-// key waits any more: after the waiting was given up with FailFast and Abandoned has taken all of it, the next record before which
-// it is missing does so. One that is missing again because its record was refused in its turn is not asked for before that.
+// A record that a node behind Abandoned refuses stays in the store, and its key waits on with it. The
+// record is tried again when its key reaches a limit the next time. It has no effect any more if a
+// copy of it was applied in the meantime.
 //
-// A record whose turn has come is what it was: it has its own position (topology.Record.Source), timestamp and headers,
-// and is handled in its own mode (topology.Context.Mode), and so is what is made of it, whatever the record is that has
-// released it. What is not its own shows in three places. Its stream time is that of now. If fold fails on it,
-// or anything behind the projection on what becomes of it, and the policy of the node that failed ([OnError]) ends in
-// a dead letter, it is abandoned, no other trace of it is left, its version is missing again, and the record that
-// has released it goes on. If that policy has something tried again, or stops the task, it is the record that has
-// released it to which this happens. Where that was no record but the reaching of a limit in time, it is the task that tries
-// again, or stops; what would be parked or delayed waits on, is tried again when its key reaches a limit the next time, and is not
-// given up for it. And all that one record releases is one unit of work, and goes into one transaction: Limits.Records
-// bounds it. So is what a look at the limits in time gives up, which is 10,000 records or 16 MiB, and the rest of the last key;
-// the other keys are due at the next look.
+// A record without an effect that neither Stale nor Abandoned takes keeps its place in the store, and
+// holds up no other record. It is tried again in three cases: the row has passed all of these
+// records, a later incarnation begins, or the key reaches a limit. If there are several, the first
+// one that stays ends the attempt.
 //
-// A projection whose ParkGaps is taken away again does not know any more what waits: nothing should, by then. How many records
-// wait is counted when a task is opened, and every minute, and shown as the gauge waiting-records of the node
-// (onceward_node_value): it is 0 for all tasks then.
+// To give an abandoned record another chance, write it to a topic that is read in front of the
+// projection, but behind an inbox. The inbox has accepted the record before, and would take it for a
+// copy. The example of [Projection.Abandoned] shows this.
+//
+// # Repairs
+//
+// With [RepairGaps] each range of missing versions is requested once, when it is first seen, in the
+// same transaction. The answer of the source is a record like any other.
+//
+// A version is requested again only after no record of its key waits any more. This happens after the
+// limits with FailFast, when Abandoned has taken all records of the key. The next record of the key
+// with a gap then requests the missing versions again. A version that is missing because its record
+// was refused on its release is not requested before that.
+//
+// # A released record
+//
+// A released record keeps what belongs to it:
+//
+//   - its position (topology.Record.Source), timestamp and headers,
+//   - its mode (topology.Context.Mode),
+//   - and so do the records made from it.
+//
+// Three things come from the record that releases it:
+//
+//   - Stream time is that of the release.
+//   - A failure of fold, or of a node behind the projection, follows the policy of that node
+//     ([OnError]). If the policy ends in a dead letter, the released record is abandoned. It leaves no
+//     other trace, its version is missing again, and the releasing record continues. If the policy
+//     retries or stops the task, it does so with the releasing record. If a limit in time caused the
+//     release, the task retries or stops. A record to be parked or delayed then stays, and is tried
+//     again when its key reaches a limit the next time.
+//   - All records that one record releases are one unit of work in one transaction. Limits.Records
+//     bounds it. A check of the limits in time takes at most 10,000 records or 16 MiB, and the rest of
+//     the last key. Other keys are due at the next check.
+//
+// If you remove ParkGaps, the projection does not know the records that wait. Remove it only when none
+// waits: the gauge waiting-records of the node (onceward_node_value) must be 0 for all tasks. It is
+// counted when a task opens, and every minute.
 //
 // # Replay
 //
-// The same records over an empty store give the same rows. Over a store that is kept, what was applied is stale
-// or a duplicate, and changes nothing; what has failed or was abandoned gets another chance.
+// The same records over an empty store give the same rows. Over a store with rows, records that were
+// applied are stale or duplicates and change nothing. Records that failed or were abandoned are tried
+// again.
 //
 // # Versions
 //
-// A version is a number that the source gives to a change of the aggregate: the aggregate's version, a
-// sequence number, a position in the source's log. It is never a wall clock of this process. Where versions
-// are not dense, such as event times, [Sparse] makes every higher one the next. Timestamps decide nothing.
+// A version is a number that the source gives to a change of an aggregate: the version of the
+// aggregate, a sequence number, or a position in the log of the source. It is never a wall clock of
+// this process. If versions are not dense, such as event times, [Sparse] makes every higher version
+// the next one. Timestamps decide nothing.
 //
-// # Deletes and what comes after
+// # Deletes and incarnations
 //
-// A record whose value is null (an absent topology.Option, or a nil []byte) deletes, and has a version like
-// any other, which it carries in its headers, say. The row stays, with the version and a mark, so that
-// an older record that comes late cannot raise the dead. A later version makes the aggregate anew: fold is
-// called as for a key without a row. Rows of deleted aggregates are never removed.
+// A record with a null value (an absent topology.Option, or a nil []byte) deletes. It has a version
+// like any other record, for example in its headers. The row stays, with the version and a mark, so
+// that a late record with an older version cannot bring the aggregate back. A later version creates
+// the aggregate again: fold is called as for a key without a row. Rows of deleted aggregates are never
+// removed.
 //
-// Where the source begins with the versions anew when it makes an aggregate again, versions alone cannot tell
-// the new life from what comes late of the old one. [Incarnation] reads which life a record belongs to: a
-// number that grows, such as the time of the creation or a generation. Positions are compared by incarnation
-// first. A higher incarnation begins without a state, whether the delete of the one before has come or not;
-// nothing is missing between the two, and with [FirstVersion] its versions begin there too.
+// Some sources restart the versions when they create an aggregate again. Then versions alone cannot
+// tell the new incarnation from late records of the old one. [Incarnation] reads the incarnation of a
+// record: a number that grows, such as the time of creation or a generation. Incarnations are
+// compared before versions. A higher incarnation begins without a state, with or without a delete of
+// the one before. Nothing is missing between two incarnations. With [FirstVersion] the versions of
+// each incarnation begin there.
 //
 // # Definition
 //
-// What fold computes is the definition of the projection, and [DefinitionVersion] numbers it; every row has
-// the number. Rows that another definition wrote are refused with an error of class Config, which stops the
-// task: the two would mix. So a next definition is built beside the old one, and takes its place in steps:
+// The definition of a projection is what fold computes. [DefinitionVersion] numbers it, and every row
+// has the number. A row of another definition is refused with an error of class Config, which stops
+// the task, because the two would mix. A next definition is therefore built beside the old one, and
+// replaces it in steps:
 //
-//  1. Build. The next definition is a projection of its own, with a store of its own, and reads the topic from
-//     the beginning: the topology with [DefinitionVersion] raised under another application id
-//     (topology.Topology.WithApplication), whose changes go to another topic. A projection of another name in
-//     the same topology does where the topology is new, or where fold needs no history.
-//  2. Verify. [Choose] reads the rows of both, passes on those of the active one alone, and keeps the last rows
-//     of each. A command with [Verify] has it compare them: which keys are missing in the next definition, are
-//     behind, or are deleted in one of them alone.
-//  3. Switch. A command with [Switch] compares them again, in its transaction, and refuses if a key is missing,
-//     behind or contrary; who knows better forces it. Otherwise the next definition is the active one from
-//     that record on, and every row in which it differs is passed on at once.
-//  4. Roll back, which is a switch the other way. The old definition goes on beside the new one until it is
-//     taken away, and so it has what has come since. It can be taken away once it is not the active one.
+//  1. Build. The next definition is a projection with its own store that reads the topic from the
+//     beginning. Run the topology with a higher [DefinitionVersion] under another application id
+//     (topology.Topology.WithApplication), and write its changes to another topic. A projection with
+//     another name in the same topology is enough if the topology is new, or if fold needs no history.
+//  2. Verify. [Choose] reads the rows of both definitions, passes on those of the active one only, and
+//     keeps the last rows of each. The command [Verify] makes it compare them. It reports keys that
+//     are missing in the next definition, are behind, or are deleted in one of the two only.
+//  3. Switch. The command [Switch] compares them again, in its transaction. It refuses if a key is
+//     missing, behind, or deleted in one of the two only, unless it is forced. Otherwise the next
+//     definition is active from that record on, and each row that differs is passed on at once.
+//  4. Roll back. This is a switch in the other direction. The old definition continues beside the new
+//     one until you remove it, so its rows are current. Remove it only while it is not active.
 //
-// What was decided is recorded: each command once, under its id, with the comparison. Whoever keeps the last
-// row of each key from Changes has, at any time, the rows of the active definition; a key that it does not have,
-// after a forced switch, stays as it was. Answers are per partition, so a command is written to each of them,
-// and the answer is looked at for each of them: `onceward projection verify` and `switch` do that, where commands and answers are
-// schemas.JSON under keys that are schemas.Bytes. A command that is refused is sent again under another id.
+// Each command is recorded once, under its id, with the comparison. A reader that keeps the last row
+// of each key from Changes has the rows of the active definition at any time. After a forced switch, a
+// key that the active definition does not have stays as it was.
 //
-// A switch passes on all differences of a partition in one unit of work and in one transaction, and compares
-// all rows before: it is meant for what fits into one. Rows of all definitions are kept in the choice beside
-// those of the projections.
+// Answers are per partition. Write a command to each partition, and read the answer of each. The
+// commands `onceward projection verify` and `switch` do that, if commands and answers are
+// schemas.JSON under schemas.Bytes keys. Send a refused command again under another id.
+//
+// A switch compares all rows of a partition, and passes on all differences in one unit of work and one
+// transaction. It is meant for tables whose differences fit into one. The choice keeps the rows of all
+// definitions beside those of the projections.
 //
 // # Stored form
 //
-// The store has the name of the projection, the key of a row is the record's key. The row is
+// The store has the name of the projection. The key of a row is the key of the record. The row is
 //
 //	offset  bytes  content
 //	0       1      format, 1
@@ -151,9 +190,10 @@
 //	12      0, 8   incarnation, likewise; left out if it is 0
 //	        rest   the state as its codec writes it; nothing if deleted
 //
-// Records that wait are in the store <name>-parked. Their key is the encoded record key with each byte 00
-// replaced by 00 FF, then 00 01, then incarnation and version, 8 bytes each with the sign bit flipped, so that
-// they lie in their order. What is known of the waiting of a key is in <name>-queues, under the record's key.
+// Records that wait are in the store <name>-parked. Their key is the encoded record key with each byte
+// 00 replaced by 00 FF, then 00 01, then incarnation and version, 8 bytes each with the sign bit
+// flipped. So they sort by key, incarnation and version. The store <name>-queues has the state of each
+// key with such records, under the record key.
 //
 //	record that waits                                queue
 //	offset  bytes  content                           offset  bytes  content
@@ -173,23 +213,24 @@
 //	        rest   value as its codec writes it;
 //	               nothing if null
 //
-// Format 1, which earlier builds have written, has nothing from the mode to the topic. Such a record is in the mode that
-// its headers tell, and its position is not known: it has none ([topology.Record.Source]). With the position of the record that
-// releases it, it would pass for a copy of that one. So inbox.IngestionID behind the projection refuses it, and it is abandoned: where
-// an inbox goes by that, let what waits run out before the upgrade.
+// Format 1 of earlier builds has no mode and no position. The headers of such a record give its mode.
+// Its position is unknown ([topology.Record.Source]): with the position of the releasing record it
+// would look like a copy of that record. Therefore inbox.IngestionID behind the projection refuses
+// it, and it is abandoned. If an inbox there uses IngestionID, let all waiting records be released
+// before the upgrade.
 //
-// A choice has <name>-rows, with rows as above whose definition is 0, under the encoded record key, escaped
-// and ended as above, and 2 bytes of definition; <name>-answers, with a byte 1 for the format and an
-// [Answer] in JSON under the id of the command; and <name>-active, with the number of the active definition
-// in 8 bytes under the key "active".
+// A choice has three stores. <name>-rows has rows as above with definition 0. Their key is the encoded
+// record key, escaped and ended as above, and 2 bytes of definition. <name>-answers has a byte 1 for
+// the format and an [Answer] in JSON, under the id of the command. <name>-active has the number of the
+// active definition in 8 bytes, under the key "active".
 //
 // # Concurrency
 //
-// The functions are called by all tasks at once and must be safe for that. A [Projection] is a value that is
-// used while the topology is declared.
+// All tasks call the functions at the same time, so the functions must be safe for concurrent use. A
+// [Projection] is a value that is used while the topology is declared.
 //
 // # What it is not
 //
-// It is no log: rows have no history. And it is per partition: all records of a key are in one partition, as
-// Kafka's partitioners see to it.
+// A projection is not a log: rows have no history. It works per partition: all records of a key must
+// be in one partition, as Kafka's partitioners ensure.
 package projection

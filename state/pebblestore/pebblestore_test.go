@@ -210,6 +210,10 @@ func TestOpenRefuses(t *testing.T) {
 		"a name with another id": {func(b *pebble.Batch) error {
 			return b.Set([]byte("m/store/00000001"), []byte("s"), nil)
 		}, state.ErrCorrupt, "another id"},
+		// As an older build sees a series.
+		"a store of a kind that came later": {func(b *pebble.Batch) error {
+			return b.Set([]byte("m/store/f60c4582"), []byte("s\x00another/1000"), nil)
+		}, state.ErrFormat, `"another/1000" is none that this build knows`},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

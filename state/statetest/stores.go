@@ -17,6 +17,7 @@ type Opener func(t *testing.T) func() (state.Database, error)
 // StoreKinds are the kinds that RunStores checks: all but the plain key-value store, of which Run checks the bytes.
 var StoreKinds = []state.Kind{
 	state.TimestampedKind, state.WindowKind, state.SessionKind, state.VersionedKind, state.DedupeKind,
+	state.SeriesKind,
 }
 
 // RunStores checks the typed views over the databases that open makes: random programs against plain maps, with

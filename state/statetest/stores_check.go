@@ -52,6 +52,8 @@ func newSubject(l state.Layout) subject {
 		return &versionedSubject{retention: l.Retention}
 	case state.DedupeKind:
 		return dedupeSubject{retention: l.Retention}
+	case state.SeriesKind:
+		return seriesSubject{retention: l.Retention}
 	default:
 		return timedSubject{layout: l}
 	}

@@ -76,7 +76,9 @@ func brokenBy(form brokenStore) statetest.StoreFaults {
 
 var (
 	timed  = []state.Kind{state.WindowKind, state.SessionKind}
-	forget = []state.Kind{state.WindowKind, state.SessionKind, state.VersionedKind, state.DedupeKind}
+	forget = []state.Kind{state.WindowKind, state.SessionKind, state.VersionedKind, state.DedupeKind, state.SeriesKind}
+	// merged are read in several segments.
+	merged = []state.Kind{state.WindowKind, state.SessionKind, state.SeriesKind}
 )
 
 // storeControls are made anew for each program.
@@ -117,7 +119,7 @@ var storeControls = []struct {
 			return b.Get(key)
 		}})
 	}},
-	{"the oldest segments are not merged", timed, func() statetest.StoreFaults {
+	{"the oldest segments are not merged", merged, func() statetest.StoreFaults {
 		newest := uint32(0)
 		return brokenBy(brokenStore{scan: func(b state.Bytes, r state.Range) iter.Seq2[state.Entry, error] {
 			if newest = max(newest, binary.BigEndian.Uint32(r.From)); binary.BigEndian.Uint32(r.From)+2 <= newest {
@@ -126,7 +128,7 @@ var storeControls = []struct {
 			return b.Scan(r)
 		}})
 	}},
-	{"longer keys pass for the one that is fetched", timed, func() statetest.StoreFaults {
+	{"longer keys pass for the one that is fetched", merged, func() statetest.StoreFaults {
 		return brokenBy(brokenStore{scan: func(b state.Bytes, r state.Range) iter.Seq2[state.Entry, error] {
 			return func(yield func(state.Entry, error) bool) {
 				for e, err := range b.Scan(r) {
@@ -147,6 +149,12 @@ var storeControls = []struct {
 				r.To = r.To[:n-1]
 			}
 			return b.Scan(r)
+		}})
+	}},
+	{"a value replaces the one of the same moment", []state.Kind{state.SeriesKind}, func() statetest.StoreFaults {
+		return brokenBy(brokenStore{get: func(b state.Bytes, key []byte) ([]byte, bool, error) {
+			value, _, err := b.Get(key)
+			return value, false, err
 		}})
 	}},
 	{"reverse scans are not reversed", statetest.StoreKinds, func() statetest.StoreFaults {

@@ -17,7 +17,8 @@ type storeModel struct {
 	keys map[string]map[rowTime]held
 }
 
-// rowTime tells the rows of one key apart. Only sessions begin before the time that they go by.
+// rowTime tells the rows of one key apart. Only sessions begin before the time that they go by. Of a value of a series
+// start is its number.
 type rowTime struct{ start, at int64 }
 
 // moment is the time of a row that is no session.

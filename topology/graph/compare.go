@@ -15,6 +15,7 @@ const (
 	SubjectSink        = "sink topic"
 	SubjectNode        = "node"
 	SubjectDeadLetters = "dead-letter topic"
+	SubjectGlobalTable = "global table"
 )
 
 // The attributes of a [Difference].
@@ -27,6 +28,10 @@ const (
 	AttributeLayout = "layout"
 	// AttributeChangelog is the topic that a store is restored from.
 	AttributeChangelog = "changelog"
+	// AttributeTopic is the topic of a global table.
+	AttributeTopic = "topic"
+	// AttributeTopicFormats are the names of the codecs of that topic.
+	AttributeTopicFormats = "topic formats"
 	// AttributeSubtopology is the name of the subtopology of a source or a store, which names its
 	// tasks.
 	AttributeSubtopology = "subtopology"
@@ -34,7 +39,9 @@ const (
 	AttributeStart = "start"
 	// AttributeWindows are the windows that a node makes.
 	AttributeWindows = "windows"
-	// AttributeWiring is what a node is, which stores it uses, and where it leads.
+	// AttributeSuppression is how long a node holds changes back.
+	AttributeSuppression = "suppression"
+	// AttributeWiring is what a node is, which stores and global tables it uses, and where it leads.
 	AttributeWiring = "wiring"
 )
 
@@ -137,10 +144,18 @@ func factsOf(d Description) facts {
 			f[factKey{SubjectNode, n.Name, AttributeExistence}] = "a " + n.Kind
 			f[factKey{SubjectNode, n.Name, AttributeWiring}] = n.wiring()
 			f[factKey{SubjectNode, n.Name, AttributeWindows}] = cmp.Or(n.Windows, "none")
+			f[factKey{SubjectNode, n.Name, AttributeSuppression}] = cmp.Or(n.Suppression, "none")
 			if n.Kind == SinkKind {
 				f[factKey{SubjectNode, n.Name, AttributeFormats}] = codecNames(n.KeyFormat, n.ValueFormat)
 			}
 		}
+	}
+	for _, t := range d.GlobalTables {
+		f[factKey{SubjectGlobalTable, t.Store, AttributeExistence}] = "a global table"
+		f[factKey{SubjectGlobalTable, t.Store, AttributeTopic}] = t.Topic
+		f[factKey{SubjectGlobalTable, t.Store, AttributeLayout}] = t.Layout
+		f[factKey{SubjectGlobalTable, t.Store, AttributeFormats}] = codecNames(t.KeyFormat, t.ValueFormat)
+		f[factKey{SubjectGlobalTable, t.Store, AttributeTopicFormats}] = codecNames(t.TopicKeyFormat, t.TopicValueFormat)
 	}
 	return f
 }
@@ -156,6 +171,9 @@ func (n NodeDescription) wiring() string {
 	}
 	if len(n.Stores) > 0 {
 		s += " with " + strings.Join(n.Stores, ", ")
+	}
+	if len(n.GlobalTables) > 0 {
+		s += " looking into " + strings.Join(n.GlobalTables, ", ")
 	}
 	for i, e := range n.Next {
 		if i == 0 {

@@ -14,8 +14,23 @@ type Description struct {
 	// Topics and InternalTopics are names on the cluster, sorted.
 	Topics         []string `json:"topics"`
 	InternalTopics []string `json:"internal_topics"`
-	// Subtopologies are sorted by name.
+	// Subtopologies are sorted by name, GlobalTables by store.
 	Subtopologies []SubtopologyDescription `json:"subtopologies"`
+	GlobalTables  []GlobalTableDescription `json:"global_tables,omitempty"`
+}
+
+// GlobalTableDescription is a table that every process has with all partitions of its topic.
+type GlobalTableDescription struct {
+	// Store is the name of its store, and Topic that of its topic on the cluster.
+	Store string `json:"store"`
+	Topic string `json:"topic"`
+	// Layout is the text of its state.Layout.
+	Layout string `json:"layout"`
+	// The formats are the names of the codecs, of the store and of the topic.
+	KeyFormat        string `json:"key_format"`
+	ValueFormat      string `json:"value_format"`
+	TopicKeyFormat   string `json:"topic_key_format"`
+	TopicValueFormat string `json:"topic_value_format"`
 }
 
 // SubtopologyDescription is a part of a [Description].
@@ -72,8 +87,12 @@ type NodeDescription struct {
 	ValueFormat string `json:"value_format,omitempty"`
 	// Stores are the names of the stores that a processor uses, sorted.
 	Stores []string `json:"stores,omitempty"`
+	// GlobalTables are the stores of the global tables that it looks into, sorted.
+	GlobalTables []string `json:"global_tables,omitempty"`
 	// Windows are those that an aggregation makes, in words; empty for other nodes.
 	Windows string `json:"windows,omitempty"`
+	// Suppression is how long a node holds changes back, in words; empty for other nodes.
+	Suppression string `json:"suppression,omitempty"`
 	// Next are sorted by outlet and node.
 	Next []EdgeDescription `json:"next,omitempty"`
 }

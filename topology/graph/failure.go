@@ -107,7 +107,7 @@ func typeOf(err error) string {
 
 // PartError says which part of a record a codec could not handle.
 type PartError struct {
-	// Part is "key" or "value".
+	// Part is "key", "value" or "foreign key".
 	Part string
 	Err  error
 }

@@ -10,8 +10,8 @@ import (
 // subtopology to another. The dead-letter topic is left out, because every node leads there.
 
 // Mermaid returns d as a flow chart for Mermaid, which GitHub and GitLab draw in Markdown. Topics
-// lie outside of the subtopologies, and stores inside. Internal topics and the lines to stores are
-// dashed. Equal topologies have equal pictures.
+// and global tables lie outside of the subtopologies, and stores inside. Internal topics and the lines
+// from nodes to stores are dashed. Equal topologies have equal pictures.
 func (d Description) Mermaid() string {
 	p := d.picture()
 	var s strings.Builder
@@ -29,10 +29,13 @@ func (d Description) Mermaid() string {
 		}
 		s.WriteString("  end\n")
 	}
+	for _, name := range p.globals {
+		fmt.Fprintf(&s, "  %s[(\"%s\")]\n", mermaidID("d", name), name)
+	}
 	for _, e := range p.edges {
 		from, to := mermaidID(e.from.kind, e.from.name), mermaidID(e.to.kind, e.to.name)
 		switch {
-		case e.to.kind == storeShape:
+		case e.to.kind == storeShape && e.from.kind != topicShape:
 			fmt.Fprintf(&s, "  %s -.- %s\n", from, to)
 		case e.label != "":
 			fmt.Fprintf(&s, "  %s -- \"%s\" --> %s\n", from, e.label, to)
@@ -89,10 +92,13 @@ func (d Description) DOT() string {
 		}
 		s.WriteString("  }\n")
 	}
+	for _, name := range p.globals {
+		fmt.Fprintf(&s, "  %q [label=%q, shape=cylinder]\n", "d "+name, name)
+	}
 	for _, e := range p.edges {
 		attributes := ""
 		switch {
-		case e.to.kind == storeShape:
+		case e.to.kind == storeShape && e.from.kind != topicShape:
 			attributes = " [dir=none, style=dashed]"
 		case e.label != "":
 			attributes = fmt.Sprintf(" [label=%q]", e.label)
@@ -117,7 +123,9 @@ type picture struct {
 	// topics are those that sources read and sinks write, in the order in which they are first met.
 	topics        []pictureTopic
 	subtopologies []pictureSubtopology
-	edges         []pictureEdge
+	// globals are the stores of global tables, which are in no subtopology.
+	globals []string
+	edges   []pictureEdge
 }
 
 type pictureTopic struct {
@@ -172,6 +180,9 @@ func (d Description) picture() picture {
 			for _, store := range n.Stores {
 				p.edges = append(p.edges, pictureEdge{from: shapeOf(n), to: shape{storeShape, store}})
 			}
+			for _, store := range n.GlobalTables {
+				p.edges = append(p.edges, pictureEdge{from: shapeOf(n), to: shape{storeShape, store}})
+			}
 			for _, e := range n.Next {
 				p.edges = append(p.edges, pictureEdge{from: shapeOf(n), to: shapes[e.To], label: e.Outlet})
 			}
@@ -182,6 +193,14 @@ func (d Description) picture() picture {
 		if len(drawn.processors)+len(drawn.stores) > 0 { // an empty frame is not drawn
 			p.subtopologies = append(p.subtopologies, drawn)
 		}
+	}
+	for _, t := range d.GlobalTables {
+		if !seen[t.Topic] {
+			seen[t.Topic] = true
+			p.topics = append(p.topics, pictureTopic{name: t.Topic})
+		}
+		p.globals = append(p.globals, t.Store)
+		p.edges = append(p.edges, pictureEdge{from: shape{topicShape, t.Topic}, to: shape{storeShape, t.Store}})
 	}
 	return p
 }

@@ -72,6 +72,6 @@ func (r *SourceRows) Written(key []byte) bool { return r.written(key) }
 //
 // ok is false for a record that does not change the table: one without a key, without a valid
 // timestamp, or that its codecs refuse. The Key of the write is then that of the row that stays, or
-// nil if no record with that key has a row. The caller owns the write, whose Store is not set. At
-// an error, processing would have stopped.
+// nil if no record with that key has a row. The write has no Store, and its Key is valid until
+// the next call. At an error, processing would have stopped.
 type RowReader func(key, value []byte, timestamp int64) (w state.Write, ok bool, err error)

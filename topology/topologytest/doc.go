@@ -34,6 +34,10 @@
 //	d.Save()
 //	totals.Want(topologytest.KV("anna", 3), topologytest.KV("anna", 7))
 //
+// A record that is written to the topic of a global table, by Pipe or by the topology, is a row for all tasks at once. Partition 0 of its
+// store has all rows. No commit names them, so that a crash takes none of them back. A record that makes no row is counted as "skipped" of
+// the store.
+//
 // There are two clocks, as in a runtime. Stream time moves with the records, task by task, and schedules on
 // stream time fire with them. The wall clock moves with [Driver.Advance]; schedules of the wall clock fire
 // there.

@@ -28,6 +28,8 @@ type Driver struct {
 	ready   ready
 	delayed []*task
 	counts  map[outcome]int64
+	// globals are the global tables, by their topics.
+	globals map[string]*globalTable
 	// round is what is not committed yet.
 	round round
 }
@@ -86,7 +88,7 @@ func New(t *topology.Topology, opts ...Option) (*Driver, error) {
 	}
 	d := &Driver{
 		topology: t, settings: s, now: s.start,
-		topics: map[string]*topic{}, counts: map[outcome]int64{},
+		topics: map[string]*topic{}, counts: map[outcome]int64{}, globals: map[string]*globalTable{},
 	}
 	external := map[string]int32{}
 	for _, name := range t.Topics() {
@@ -103,6 +105,9 @@ func New(t *topology.Topology, opts ...Option) (*Driver, error) {
 	}
 	for name, n := range internal {
 		d.topics[name] = newTopic(name, n)
+	}
+	for _, g := range t.GlobalTables() {
+		d.globals[g.RestoredFrom] = newGlobalTable(g)
 	}
 	for _, sub := range t.Subtopologies() {
 		if err := d.addTasks(sub); err != nil {
@@ -253,7 +258,15 @@ func (d *Driver) Counts() []graph.Tally {
 
 // Store returns a store of the task of that partition, as it is now. Writing to it prepares a test.
 // [Driver.Crash] and [Driver.Abort] undo that too, unless it is committed.
+//
+// Of a global table partition 0 has all rows. Neither Crash nor Abort undoes them, because no commit names them.
 func Store[S any](d *Driver, store topology.Store[S], partition int32) (opened S, err error) {
+	if rows := d.globalTable(store.Name()); rows != nil {
+		if partition != 0 {
+			return opened, fmt.Errorf("topologytest: the global table %s has partition 0 only", store.Name())
+		}
+		return store.Open(rows), nil
+	}
 	for _, sub := range d.topology.Subtopologies() {
 		for _, s := range sub.Stores {
 			if s.Name != store.Name() {
@@ -323,6 +336,9 @@ func (d *Driver) deliver(v *graph.Verdict) {
 func (d *Driver) publish(outputs []graph.Output, counts []graph.Tally) {
 	for i := range outputs {
 		d.topics[outputs[i].Topic].append(outputs[i])
+		if global := d.globals[outputs[i].Topic]; global != nil {
+			global.take(d, &outputs[i])
+		}
 	}
 	for _, c := range counts {
 		d.counts[outcome{c.Node, c.Outcome}] += c.N

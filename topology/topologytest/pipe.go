@@ -25,7 +25,7 @@ func Header(key, value string) PipeOption {
 // ToPartition sets the partition. The default is that of Kafka's partitioner, and 0 for a null key.
 func ToPartition(n int32) PipeOption { return func(r *Raw) { r.Partition = n } }
 
-// Pipe writes a record to a source topic and runs the topology until nothing is left to do. The error says
+// Pipe writes a record to a source topic or the topic of a global table, and runs the topology until nothing is left to do. The error says
 // that the record could not be encoded, or which tasks are stopped with records before them; then it wraps
 // a [*topology.Failure].
 func Pipe[K, V any](d *Driver, t topology.TopicOf[K, V], key K, value V, opts ...PipeOption) error {
@@ -60,13 +60,17 @@ func (d *Driver) PipeRaw(name string, key, value []byte, opts ...PipeOption) err
 	if at := time.UnixMilli(r.Timestamp).UTC(); at.After(d.now) && !d.settings.ownClock {
 		d.now = at
 	}
+	if global := d.globals[name]; global != nil {
+		global.take(d, &r)
+		return nil
+	}
 	t.partitions[r.Partition].append(r)
 	return d.run()
 }
 
 // readable says what is wrong with a topic to pipe to.
 func (d *Driver) readable(name string) error {
-	if t, ok := d.topics[name]; !ok || t.partitions[0].reader == nil {
+	if t, ok := d.topics[name]; d.globals[name] == nil && (!ok || t.partitions[0].reader == nil) {
 		return fmt.Errorf("topologytest: pipe to %s: the topology does not read it; it reads %s", name,
 			strings.Join(d.sources(), ", "))
 	}
@@ -79,6 +83,9 @@ func (d *Driver) sources() []string {
 		for _, s := range sub.Sources {
 			names = append(names, s.Topic)
 		}
+	}
+	for topic := range d.globals {
+		names = append(names, topic)
 	}
 	slices.Sort(names)
 	return names

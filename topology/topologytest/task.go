@@ -57,6 +57,7 @@ func (t *task) open() error {
 		Compacted:       func(name string) bool { return d.settings.compacted[name] },
 		Now:             d.Now,
 		Mode:            d.settings.mode,
+		GlobalTable:     d.globalTable,
 	})
 	if err != nil {
 		return err

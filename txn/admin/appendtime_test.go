@@ -40,7 +40,7 @@ func (o *office) appendTime(topic string) {
 }
 
 // TestG5RedriveAppendTime: a record keeps its time where the dead-letter topic has the broker's: as it died first, as an operator has
-// edited it, when it dies again with a time that a redrive has given it, and where its letter does not say it because an older build
+// edited it, when it dies again with a time that a redrive has given it, and where its dead letter does not say it because an older build
 // has written it.
 func TestG5RedriveAppendTime(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
@@ -89,7 +89,7 @@ func TestG5RedriveAppendTime(t *testing.T) {
 	})
 }
 
-// TestG5RedriveOlder: the letters of older builds do not say which time the record had when it died last. It is the letter's then,
+// TestG5RedriveOlder: the dead letters of older builds do not say which time the record had when it died last. It is the dead letter's then,
 // unless that is the time of the failure.
 func TestG5RedriveOlder(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {

@@ -16,30 +16,45 @@ import (
 	"github.com/onceward/onceward/txn/internal/broker"
 )
 
-// DeadLetters is a dead-letter topic as an operator works with it: what is in it ([DeadLetters.Each]), the same put right
-// ([DeadLetters.Edit]), and written again to where it came from ([DeadLetters.Redrive]).
+// DeadLetters is a dead-letter topic for operators. [DeadLetters.Each] lists its dead letters,
+// [DeadLetters.Edit] corrects one, and [DeadLetters.Redrive] writes records to the topics in which they
+// died.
 //
 // # What the topic holds
 //
-// Beside the letters that the runtime writes, the topic holds what operators have done with them, so that nothing else has to be
-// created, allowed or kept: an edited letter is one more record, with a number of its edition, and a redriven one is followed by
-// a mark, which has a null key, a null value and the header [HeaderRedriven]. Both are written to the partition of the letter and so
-// behind it: retention deletes from the front, so that a letter is never there without what was done with it. Both have the header
-// [graph.HeaderSession], which says who has written them. What identifies a letter is its id, its number of deaths and where the
-// record died last: a letter that is there twice, because its input was read again from far back, is one letter.
+// The topic holds the dead letters of the runtime, and the actions of operators. Nothing else has to be
+// created, allowed or kept.
+//
+//   - An edited dead letter is one more record, with the number of its edition.
+//   - A redriven dead letter is followed by a mark. A mark has a null key, a null value and the header
+//     [HeaderRedriven].
+//
+// Both are written to the partition of the dead letter, and so behind it. Retention deletes from the
+// front, so a dead letter never outlives its editions and marks. Both have the header
+// [graph.HeaderSession], which identifies their writer.
+//
+// The id, the number of deaths and the position of the last death identify a dead letter. If an input
+// was read again from far back, the topic can hold a dead letter twice. It counts once.
 //
 // # Exactly once
 //
-// A batch of redriven records and their marks are one transaction, and the transactional id follows from the topic alone. So a
-// redrive that is killed leaves a batch that is there as a whole or not at all; the next one first ends what the last one has
-// left open, then reads the topic to its end, and leaves out what has a mark. It waits for the transactions that are open in the
-// topic, because a mark could be behind one of them. Two redrives of one topic at a time stop the older one. A batch that fails, or
-// whose commit is not answered, is settled the same way, and then looked up by its marks. Marks and editions of somebody else that
-// are there by then end the redrive too: it may have been away for long, and what it has read of the partition is not true any more.
+// A batch of redriven records and their marks are one transaction. The transactional id follows from
+// the topic alone.
 //
-// What reads the redriven record is not part of that: an application that has processed the record in some other way meanwhile
-// has an effect twice, unless it dedupes (package inbox). And a topic is read by everybody: an application beside the one in
-// which the record died gets it again.
+//   - A redrive that is killed leaves a batch as a whole or not at all. The next redrive first ends the
+//     open transaction of the last one. Then it reads the topic to its end, and leaves out dead letters
+//     with a mark. It waits for open transactions in the topic, because they may contain marks.
+//   - Of two redrives of one topic at a time, the older one stops.
+//   - A batch that fails, or whose commit is not answered, is settled the same way. Then its marks
+//     decide whether it was committed.
+//   - Marks and editions of another writer end the redrive. It may have been suspended for long, and
+//     then its view of the partition is out of date.
+//
+// The readers of redriven records are not part of this promise:
+//
+//   - An application that has processed the record in another way meanwhile processes it twice, unless
+//     it dedupes (package inbox).
+//   - All applications that read the topic get the record, not only the one in which it died.
 //
 // All methods may be called by any goroutine.
 type DeadLetters struct {
@@ -50,8 +65,12 @@ type DeadLetters struct {
 // DeadLetters returns the dead-letter topic of that name.
 func (c *Client) DeadLetters(topic string) *DeadLetters { return &DeadLetters{client: c, topic: topic} }
 
-// The headers of a mark: what was redriven, as id/deaths/topic-partition@offset with the position at which the record died last;
-// when, in RFC 3339; and where to, as topic-partition. Marks of builds that told letters by id/deaths alone are read too.
+// The headers of a mark:
+//
+//   - HeaderRedriven names the dead letter as id/deaths/topic-partition@offset, with the position of the
+//     last death. Marks of older builds have id/deaths only, and are read too.
+//   - HeaderRedrivenAt is the time in RFC 3339.
+//   - HeaderRedrivenTo is the target as topic-partition.
 const (
 	HeaderRedriven   = graph.HeaderRedriven
 	HeaderRedrivenAt = graph.HeaderRedrivenAt
@@ -64,15 +83,16 @@ type DeadLetter struct {
 	// Partition and Offset are where the newest edition is in the dead-letter topic.
 	Partition int32
 	Offset    int64
-	// Timestamp is that of the newest edition in the dead-letter topic. It is the record's own, unless the topic has the broker's
-	// time (message.timestamp.type=LogAppendTime) or would not have taken it; LastTimestamp is the record's own then too.
+	// Timestamp is that of the newest edition in the dead-letter topic. It is the record's own, with two
+	// exceptions: the topic has the broker's time (message.timestamp.type=LogAppendTime), or it refuses
+	// the record's own. LastTimestamp is always the record's own.
 	Timestamp time.Time
 	// Key, Value and Headers are the record's own; Headers are without those of the dead letter.
 	Key, Value []byte
 	Headers    []Header
 	// To is where a redrive writes the record: the topic and the partition in which it died last.
 	To TopicPartition
-	// Redriven is when the letter was redriven, zero if it was not.
+	// Redriven is when the dead letter was redriven, zero if it was not.
 	Redriven time.Time
 
 	// identity is the same for all editions.
@@ -85,8 +105,8 @@ type DeadLetter struct {
 	rekeyed bool
 }
 
-// OwnKey returns the key that the record has for the application: Key, unless it died in a topic through which it travels under
-// another one ([graph.HeaderOwnKey]). SetOwnKey changes it.
+// OwnKey returns the key that the record has for the application. That is Key, unless the record died
+// in an internal topic that has another key ([graph.HeaderOwnKey]). SetOwnKey changes it.
 func (l *DeadLetter) OwnKey() []byte {
 	if i := l.lastHeader(graph.HeaderOwnKey); i >= 0 {
 		return l.Headers[i].Value
@@ -94,11 +114,11 @@ func (l *DeadLetter) OwnKey() []byte {
 	return l.Key
 }
 
-// SetOwnKey changes the key that OwnKey returns, for [DeadLetters.Edit], and nothing else: a record that travels under another
-// key keeps that.
+// SetOwnKey changes the key that OwnKey returns, for [DeadLetters.Edit]. The key in an internal topic
+// stays.
 func (l *DeadLetter) SetOwnKey(key []byte) {
 	if i := l.lastHeader(graph.HeaderOwnKey); i >= 0 {
-		l.Headers = slices.Clone(l.Headers) // they may be those of a copy of the letter as well
+		l.Headers = slices.Clone(l.Headers) // a copy of the dead letter may share them
 		l.Headers[i].Value = key
 		return
 	}
@@ -121,9 +141,11 @@ func (l *DeadLetter) lastHeader(name string) int {
 	return -1
 }
 
-// RecordTime returns the timestamp that the record had when it died last, and that a redrive gives it. Letters of older builds do
-// not say it where their own is another one: the broker's, or the time of the failure in place of one that the topic would not have
-// taken. It is the time of the first death then, unless a redrive has given the record another one since, which nobody knows.
+// RecordTime returns the timestamp that the record had when it died last. A redrive writes it again.
+//
+// Dead letters of older builds do not have it if their own timestamp is another one: that of the
+// broker, or the time of the failure if the topic refused the record's. Then RecordTime is the timestamp
+// at the first death. It is wrong if a redrive has changed it since.
 func (l *DeadLetter) RecordTime() time.Time {
 	switch {
 	case l.LastTimestamp != state.NoTime:
@@ -144,24 +166,26 @@ type TopicPartition struct {
 // String returns topic[partition].
 func (p TopicPartition) String() string { return fmt.Sprintf("%s[%d]", p.Topic, p.Partition) }
 
-// LetterFilter chooses dead letters. A letter has to satisfy every field that is set; a field with several values is satisfied by
-// one of them. The zero LetterFilter chooses all letters that were not redriven.
+// LetterFilter chooses dead letters. A dead letter has to match every field that is set, and one value
+// of a field with several values. The zero LetterFilter chooses all dead letters that were not
+// redriven.
 type LetterFilter struct {
 	IDs          []string
 	Keys         [][]byte // as in [DeadLetter.OwnKey]; a nil one is the null key
 	Classes      []graph.Class
 	Nodes        []string
 	Applications []string
-	// Topics are those in which the record died first, or from which it came there, where an internal topic keeps that (topology.KeepOrigin):
-	// who looks for what became of an input need not know through which topics its records go.
+	// Topics match the topic in which the record died first. They also match the topic of the input, if
+	// an internal topic keeps that (topology.KeepOrigin). So the name of an input finds its records
+	// without knowledge of the internal topics.
 	Topics []string
 	// Since and Until bound the time of the last failure: at or after Since, before Until.
 	Since, Until time.Time
-	// Redriven chooses letters that were redriven too.
+	// Redriven chooses also dead letters that were redriven.
 	Redriven bool
 }
 
-// Chooses reports whether the filter chooses the letter.
+// Chooses reports whether the filter chooses the dead letter.
 func (f *LetterFilter) Chooses(l *DeadLetter) bool {
 	among := func(texts []string, text string) bool { return len(texts) == 0 || slices.Contains(texts, text) }
 	switch {
@@ -179,7 +203,7 @@ func (f *LetterFilter) Chooses(l *DeadLetter) bool {
 
 // LetterCounts is what a dead-letter topic held. Its JSON form is for programs, and its fields stay.
 type LetterCounts struct {
-	// Letters counts each letter once, Redriven those of them that were redriven.
+	// Letters counts each dead letter once, Redriven the redriven ones among them.
 	Letters  int64 `json:"letters"`
 	Redriven int64 `json:"redriven"`
 	// Foreign are records of other programs: they have none of our headers. Malformed have some, but not all, or not as they
@@ -188,8 +212,8 @@ type LetterCounts struct {
 	Malformed int64 `json:"malformed"`
 }
 
-// Each hands over the letters that the filter chooses, partition by partition, in the order in which the records died. An error
-// of f ends it, and is returned as it is. What a transaction that is open has written does not count.
+// Each calls f for every chosen dead letter, partition by partition, in the order in which the records
+// died. An error of f ends it, and is returned as it is. Records of open transactions are left out.
 func (d *DeadLetters) Each(ctx context.Context, filter LetterFilter, f func(DeadLetter) error) (LetterCounts, error) {
 	t, err := d.open(ctx)
 	if err != nil {
@@ -258,11 +282,12 @@ func (t *letterTopic) topic(ctx context.Context, name string) (broker.TopicInfo,
 
 var errNoTopic = errors.New("it does not exist")
 
-// letterKey identifies a letter, as [HeaderRedriven] has it: a record, which of its deaths, and where that was.
+// letterKey identifies a dead letter as [HeaderRedriven] does: the record, the number of the death, and
+// its position.
 type letterKey string
 
-// keyOf returns the key of the letter in a record. The position is that of the record which died, so that records which bring the
-// same headers along have letters of their own.
+// keyOf returns the key of the dead letter in a record. The position is that of the record that died, so
+// records that came with equal headers have dead letters of their own.
 func keyOf(i *graph.DeadLetterInfo, r *broker.Record) letterKey {
 	var topic, partition, offset string
 	for _, h := range r.Headers {
@@ -278,22 +303,23 @@ func keyOf(i *graph.DeadLetterInfo, r *broker.Record) letterKey {
 	return letterKey(fmt.Sprintf("%s/%s-%s@%s", olderKeyOf(i), topic, partition, offset))
 }
 
-// olderKeyOf returns the key that the letter has in the marks of builds which told letters by the record and its deaths alone.
+// olderKeyOf returns the key of the dead letter in marks of older builds, which have the record and the
+// number of deaths only.
 func olderKeyOf(i *graph.DeadLetterInfo) letterKey {
 	return letterKey(fmt.Sprintf("%s/%d", i.ID, i.Deaths))
 }
 
-// letterIndex is what one partition says of its letters.
+// letterIndex is the index of the dead letters of one partition.
 type letterIndex struct {
 	partition  int32
 	start, end int64
-	// first is where the letter is for the first time, which is its place among the others.
+	// first is the first offset of each dead letter, which is its place in the order.
 	first map[letterKey]int64
-	// edited are the letters that operators have edited, in the newest edition.
+	// edited are the newest editions of the dead letters that operators have edited.
 	edited map[letterKey]*broker.Record
 	// redriven are the marks.
 	redriven map[letterKey]mark
-	// sessions are those of the marks and editions; one without a session is from before there were any, and has "".
+	// sessions are those of the marks and editions. Marks and editions of older builds have "".
 	sessions map[string]bool
 	counts   LetterCounts
 }
@@ -319,7 +345,7 @@ func (t *letterTopic) scan(ctx context.Context, partition int32, start, end int6
 		edited: map[letterKey]*broker.Record{}, redriven: map[letterKey]mark{}, sessions: map[string]bool{},
 	}
 	editions := map[letterKey]int{}
-	older := map[letterKey]letterKey{} // by their keys in older marks, the first letters that have them
+	older := map[letterKey]letterKey{} // by their keys in older marks, the first dead letters with them
 	err := t.read(ctx, partition, start, end, func(r *broker.Record) error {
 		if m, ok := parseMark(r); ok {
 			idx.redriven[m.letter], idx.sessions[m.session] = m, true
@@ -359,10 +385,11 @@ func (t *letterTopic) scan(ctx context.Context, partition int32, start, end int6
 	return idx, err
 }
 
-// takeOlderMarks has the marks of older builds count for the letters that those builds have redriven. Of several letters that they took
-// for one they wrote the first in the partition, and the mark says nothing of the others. If retention has deleted that one since, the
-// mark counts for the next one, which is then left and shown as redriven: nothing tells it from a copy of the one that is gone, and
-// what is redriven twice cannot be taken back.
+// takeOlderMarks applies the marks of older builds to the dead letters that those builds have redriven.
+// Older builds took several dead letters for one, and redrove the first in the partition. So the mark
+// counts for the first. If retention has deleted it since, the mark counts for the next one, which is
+// then shown as redriven and left. It could be a copy of the deleted one, and a second redrive cannot
+// be undone.
 func (idx *letterIndex) takeOlderMarks(first map[letterKey]letterKey) {
 	for older, key := range first {
 		m, marked := idx.redriven[older]
@@ -372,7 +399,7 @@ func (idx *letterIndex) takeOlderMarks(first map[letterKey]letterKey) {
 	}
 }
 
-// each hands over the letters of a partition that was indexed.
+// each calls f for the dead letters of an indexed partition.
 func (t *letterTopic) each(ctx context.Context, idx *letterIndex, f func(DeadLetter) error) error {
 	return t.read(ctx, idx.partition, idx.start, idx.end, func(r *broker.Record) error {
 		info, err := graph.ParseDeadLetter(headersOf(r))
@@ -401,7 +428,7 @@ func (t *letterTopic) read(ctx context.Context, partition int32, from, to int64,
 	return newReading(t.cluster, t.info.Name, t.info.ID, partition).each(ctx, from, to, take, nil)
 }
 
-// letterOf takes the record of a letter apart.
+// letterOf parses the record of a dead letter.
 func letterOf(r *broker.Record, info graph.DeadLetterInfo) DeadLetter {
 	l := DeadLetter{
 		DeadLetterInfo: info, Partition: r.Partition, Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value,
@@ -414,7 +441,7 @@ func letterOf(r *broker.Record, info graph.DeadLetterInfo) DeadLetter {
 			l.Headers = append(l.Headers, Header{h.Key, h.Value})
 			continue
 		case isMarkHeader(h.Key), h.Key == graph.HeaderSession:
-			continue // of this edition alone, or of a record that has brought it along when that was not refused yet
+			continue // of this edition alone, or of the record that died in an older build
 		case h.Key == graph.HeaderStreamsTopic && len(h.Value) > 0:
 			l.To.Topic = string(h.Value)
 		case h.Key == graph.HeaderStreamsPartition:

@@ -13,8 +13,8 @@ import (
 	"github.com/onceward/onceward/txn/internal/broker"
 )
 
-// Find returns the letter with that id which was not redriven, or else the one that died last. The error is ErrNoLetter if there
-// is none.
+// Find returns the dead letter with that id. If a record has died several times, it is the one of the
+// last death. The error is ErrNoLetter if there is none.
 func (d *DeadLetters) Find(ctx context.Context, id string) (found DeadLetter, err error) {
 	_, err = d.Each(ctx, LetterFilter{IDs: []string{id}, Redriven: true}, func(l DeadLetter) error {
 		if found.ID == "" || l.Deaths > found.Deaths {
@@ -28,22 +28,23 @@ func (d *DeadLetters) Find(ctx context.Context, id string) (found DeadLetter, er
 	return found, err
 }
 
-// The reasons for which a letter is not edited.
+// The reasons for which a dead letter is not edited.
 var (
-	// ErrNoLetter says that there is no letter with the id.
+	// ErrNoLetter says that there is no dead letter with the id.
 	ErrNoLetter = errors.New("there is no dead letter with the id")
-	// ErrLetterRedriven says that the letter was redriven, and an edition would be of no use.
+	// ErrLetterRedriven says that the dead letter was redriven, so an edition would have no effect.
 	ErrLetterRedriven = errors.New("the dead letter was redriven already")
-	// ErrLetterEdited says that somebody has edited the letter since it was read.
-	ErrLetterEdited = errors.New("somebody else has edited the dead letter meanwhile; look at it again")
+	// ErrLetterEdited says that the dead letter was edited since it was read.
+	ErrLetterEdited = errors.New("the dead letter was edited meanwhile; look at it again")
 )
 
-// Edit writes another edition of a letter, with Key, Value and Headers as in edited, and everything else as it was. edited is a
-// letter that Each or Find has returned and that was changed; if it is not the newest edition any more, or was redriven
-// meanwhile, it is refused. The letter as it died stays in the topic too. A letter that was cut counts as whole once every part
-// that was cut, of key, value and headers, is another one than the cut has left.
+// Edit writes another edition of a dead letter. Key, Value and Headers are those of edited; everything
+// else stays. edited is a changed dead letter from Each or Find. It is refused if it is no longer the
+// newest edition, or was redriven meanwhile. The original stays in the topic.
 //
-// Edit ends a redrive of the topic that is under way, which can be done again.
+// A dead letter that was cut counts as whole when every cut part (key, value, headers) was changed.
+//
+// Edit ends a running redrive of the topic, which can be repeated.
 func (d *DeadLetters) Edit(ctx context.Context, edited DeadLetter) error {
 	return d.edit(ctx, edited, nil)
 }
@@ -59,7 +60,7 @@ func (d *DeadLetters) edit(ctx context.Context, edited DeadLetter, crash func(po
 		return err
 	}
 	defer w.close()
-	// Who edits or redrives from here on stops this writer; what was done before is in front of the end of the log.
+	// A later edit or redrive stops this writer. The records of an earlier one are in the log already.
 	var before DeadLetter
 	committed := func(ctx context.Context) (done bool, err error) {
 		before, done, err = t.editedBy(ctx, w.session, &edited)
@@ -70,7 +71,7 @@ func (d *DeadLetters) edit(ctx context.Context, edited DeadLetter, crash func(po
 	}
 	rec := editionOf(d.topic, &edited, stillCut(&before, &edited), w.session)
 	if limit := numberOf(&t.info, "max.message.bytes"); limit > 0 && int64(recordSize(rec)) > limit {
-		return fmt.Errorf("the edited letter has %d bytes, topic %s takes %d (max.message.bytes)",
+		return fmt.Errorf("the edited dead letter has %d bytes, topic %s takes %d (max.message.bytes)",
 			recordSize(rec), d.topic, limit)
 	}
 	if _, err := graph.ParseDeadLetter(headersOf(rec)); err != nil {
@@ -80,8 +81,8 @@ func (d *DeadLetters) edit(ctx context.Context, edited DeadLetter, crash func(po
 	return err
 }
 
-// editedBy reports whether the session has written its edition of a letter. If not, it returns the letter that the operator has
-// seen, and the error says whether that is not what the letter is any more.
+// editedBy reports whether the session has written its edition of a dead letter. If not, it returns the
+// dead letter as the operator has seen it, or an error if that is out of date.
 func (t *letterTopic) editedBy(
 	ctx context.Context, session string, edited *DeadLetter,
 ) (before DeadLetter, done bool, err error) {
@@ -94,13 +95,13 @@ func (t *letterTopic) editedBy(
 		return before, false, err
 	}
 	if idx.sessions[session] {
-		return before, true, nil // what somebody else has done with the edition since is no reason to write it again
+		return before, true, nil // a later change of the edition is no reason to write it again
 	}
 	before, err = t.mayEdit(ctx, idx, edited)
 	return before, false, err
 }
 
-// mayEdit returns a letter if it is still what the operator has seen.
+// mayEdit returns a dead letter if it is still as the operator has seen it.
 func (t *letterTopic) mayEdit(ctx context.Context, idx *letterIndex, edited *DeadLetter) (before DeadLetter, err error) {
 	key := edited.identity
 	if _, known := idx.first[key]; !known {
@@ -121,8 +122,8 @@ func (t *letterTopic) mayEdit(ctx context.Context, idx *letterIndex, edited *Dea
 	return before, err
 }
 
-// stillCut returns what remains of [graph.HeaderCut]: the sizes of the parts that were cut, and that are in this edition what
-// they were before it. An operator who has changed such a part has written it anew; one who has not leaves the rest of a record.
+// stillCut returns the rest of [graph.HeaderCut]: the sizes of the cut parts that this edition does not
+// change. A changed part counts as written in full.
 func stillCut(before, edited *DeadLetter) string {
 	same := func(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) }
 	var sizes []string
@@ -147,7 +148,7 @@ func stillCut(before, edited *DeadLetter) string {
 	return strings.Join(sizes, " ")
 }
 
-// editionOf returns the record of the next edition, of which cut is still cut.
+// editionOf returns the record of the next edition. cut are the parts that are still cut.
 func editionOf(topic string, l *DeadLetter, cut, session string) *broker.Record {
 	rec := &broker.Record{Topic: topic, Partition: l.Partition, Key: l.Key, Value: l.Value, Timestamp: l.Timestamp}
 	for _, h := range l.Headers {

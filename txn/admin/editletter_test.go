@@ -15,7 +15,7 @@ import (
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
-// TestG5Edit: an edition takes the place of the letter, in its order, and the letter as it died stays in the topic.
+// TestG5Edit: an edition takes the place of the dead letter, in its order, and the dead letter as it died stays in the topic.
 func TestG5Edit(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		o := newOffice(t)
@@ -61,7 +61,8 @@ func TestG5Edit(t *testing.T) {
 	})
 }
 
-// TestG5EditCut: a letter that was cut is whole again once all that was cut was written anew, in one edition or in several.
+// TestG5EditCut claims that a cut dead letter is whole when editions have replaced every cut part.
+// One edition may replace all of them, or several may share the work.
 func TestG5EditCut(t *testing.T) {
 	const (
 		value = 1 << iota
@@ -172,7 +173,7 @@ func letterRecord(r Record) *kgo.Record {
 	return out
 }
 
-// TestG5Identities: letters of different records are different letters, though they agree in what says which record it was.
+// TestG5Identities: dead letters of different records are different dead letters, though they agree in what says which record it was.
 func TestG5Identities(t *testing.T) {
 	t.Run("a topic that was created again", func(t *testing.T) {
 		virtual.Test(t, func(t *testing.T) {
@@ -223,7 +224,7 @@ func TestG5Identities(t *testing.T) {
 	})
 }
 
-// TestG5Copies: a letter that is in the topic twice, because its input was read again, is one letter.
+// TestG5Copies: a dead letter that is in the topic twice, because its input was read again, is one dead letter.
 func TestG5Copies(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		o := newOffice(t)

@@ -86,7 +86,13 @@ type ForensicStop struct {
 // a retry comes at once, a delayed record as soon as it is its turn, and a parked one when all inputs are read, again and
 // again until it has failed a hundred times. Effects outside of the topology are suppressed by package processors/effect
 // in this mode; what user functions do by themselves, they do.
+//
+// A topology with global tables is refused: no commit names the rows that a record has met.
 func (c *Client) Forensic(ctx context.Context, t *topology.Topology, o ForensicOptions) (_ ForensicReport, err error) {
+	if tables := t.GlobalTables(); len(tables) > 0 {
+		return ForensicReport{}, fmt.Errorf("forensic run: the rows of global table %s that a record has met are not known, "+
+			"so a topology with global tables cannot be run again", tables[0].Name)
+	}
 	dir, err := os.MkdirTemp(o.Scratch, "onceward-forensic-")
 	if err != nil {
 		return ForensicReport{}, fmt.Errorf("forensic run: %w", err)

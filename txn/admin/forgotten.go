@@ -9,7 +9,7 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// Stores forget by their stream time. Brokers forget by the clock: they delete the beginning of the changelog of windows, sessions and ids,
+// Stores forget by their stream time. Brokers forget by the clock: they delete the beginning of the changelog of windows, sessions, series and ids,
 // and compact that of a history. Where the two times go together, the broker is a day behind. Where they do not, because old input is
 // processed or the input stands still, a changelog has lost what its store still has. That is no difference, and nobody can say that it is
 // none.

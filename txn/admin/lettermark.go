@@ -8,7 +8,7 @@ import (
 	"github.com/onceward/onceward/txn/internal/broker"
 )
 
-// mark says that a letter was redriven.
+// mark says that a dead letter was redriven.
 type mark struct {
 	letter letterKey
 	at     time.Time
@@ -16,7 +16,7 @@ type mark struct {
 	session string
 }
 
-// markOf returns the mark of a letter that is redriven.
+// markOf returns the mark of a dead letter that is redriven.
 func markOf(topic string, l *DeadLetter, to TopicPartition, now time.Time, session string) *broker.Record {
 	return &broker.Record{Topic: topic, Partition: l.Partition, Timestamp: now, Headers: []broker.RecordHeader{
 		{Key: HeaderRedriven, Value: []byte(l.identity)},
@@ -28,11 +28,11 @@ func markOf(topic string, l *DeadLetter, to TopicPartition, now time.Time, sessi
 
 const markTime = "2006-01-02T15:04:05.000Z07:00"
 
-// parseMark reads a mark; ok is false for every other record. A mark whose time cannot be read is one all the same, and one that
-// names no letter does no harm.
+// parseMark reads a mark; ok is false for every other record. A mark with an unreadable time counts. A
+// mark without a dead letter has no effect.
 //
-// The header alone makes no mark: a letter can have it from the record that died, if a runtime has written it that did not
-// strip it yet, and is a letter all the same.
+// The header alone is not enough. A dead letter of an older runtime can have it from the record that
+// died, and is a dead letter all the same.
 func parseMark(r *broker.Record) (m mark, ok bool) {
 	if r.Key != nil || r.Value != nil {
 		return mark{}, false

@@ -34,7 +34,7 @@ type letterWriter struct {
 	producers map[int64]bool
 	// looked are the partitions that hold no transaction of the producer open, since it was initialised.
 	looked map[Partition]bool
-	// session is in all that it writes about letters, and in nothing else.
+	// session is in all that it writes about dead letters, and in nothing else.
 	session string
 }
 
@@ -100,7 +100,7 @@ func (w *letterWriter) settled(ctx context.Context) error {
 // commitTries bounds how often a batch is tried that was aborted for reasons that pass.
 const commitTries = 5
 
-// written is what one transaction writes: records, and the marks that say of their letters that they are redriven.
+// written is what one transaction writes: records, and the marks that say of their dead letters that they are redriven.
 type written struct{ records, marks []*broker.Record }
 
 // commit writes in one transaction; done says that it is known to be committed, with an error or without.

@@ -18,7 +18,7 @@ import (
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
-// office is a dead-letter topic on a broker on virtual time, with the topic that its letters come from.
+// office is a dead-letter topic on a broker on virtual time, with the topic that its dead letters come from.
 type office struct {
 	t       *testing.T
 	ctx     context.Context
@@ -75,7 +75,7 @@ func officeTopology(t *testing.T, name string) *topology.Topology {
 	return top
 }
 
-// die lets records die, each "key=value", and writes their letters.
+// die lets records die, each "key=value", and writes their dead letters.
 func (o *office) die(records ...string) {
 	o.t.Helper()
 	for _, text := range records {

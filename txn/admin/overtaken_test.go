@@ -65,7 +65,7 @@ func TestG5RedriveOvertaken(t *testing.T) {
 	}
 }
 
-// TestG5RedriveEditedMeanwhile: a batch that has hung while a letter was edited is not written as it was before.
+// TestG5RedriveEditedMeanwhile: a batch that has hung while a dead letter was edited is not written as it was before.
 func TestG5RedriveEditedMeanwhile(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		o := newOffice(t)
@@ -100,8 +100,8 @@ func TestG5RedriveAlone(t *testing.T) {
 	}
 }
 
-// TestG5MarkHeaders: a record that brings the headers of a mark dies as any other, and makes no mark: neither hides its letter nor
-// marks another one. The headers do not outlive it. The same holds for a letter that has them, from a runtime that let them pass.
+// TestG5MarkHeaders: a record that brings the headers of a mark dies as any other, and makes no mark: neither hides its dead letter nor
+// marks another one. The headers do not outlive it. The same holds for a dead letter that has them, from a runtime that let them pass.
 func TestG5MarkHeaders(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		o := newOffice(t)
@@ -122,7 +122,7 @@ func TestG5MarkHeaders(t *testing.T) {
 				}
 			}
 		}
-		// A letter of a tombstone without a key is as near to a mark as a letter can be.
+		// A dead letter of a tombstone without a key is as near to a mark as a dead letter can be.
 		old := &kgo.Record{Topic: "dead", Partition: victim.Partition, Timestamp: died[0].Timestamp}
 		for _, h := range died[0].Headers {
 			if h.Key == graph.HeaderID {
@@ -132,7 +132,7 @@ func TestG5MarkHeaders(t *testing.T) {
 		}
 		old.Headers = append(old.Headers, kgo.RecordHeader{Key: HeaderRedriven, Value: []byte(forged)})
 		o.write(old)
-		// What is neither a letter nor a mark says nothing.
+		// What is neither a dead letter nor a mark says nothing.
 		for _, r := range []kgo.Record{{Key: []byte("k")}, {Value: []byte("v")}, {Key: []byte{}}, {Value: []byte{}}} {
 			r.Topic, r.Partition = "dead", victim.Partition
 			r.Headers = []kgo.RecordHeader{{Key: HeaderRedriven, Value: []byte(forged)}}
@@ -190,7 +190,7 @@ func TestTargetsConcurrent(t *testing.T) {
 	})
 }
 
-// TestG5EditOvertaken: an edit that hangs and comes back with a timeout looks at the letter again.
+// TestG5EditOvertaken: an edit that hangs and comes back with a timeout looks at the dead letter again.
 func TestG5EditOvertaken(t *testing.T) {
 	for name, c := range map[string]struct {
 		point     string

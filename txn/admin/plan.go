@@ -232,6 +232,10 @@ func (p prospect) judgeDifference(d graph.Difference) Finding {
 			f.What += ": its store has aggregates of the windows before"
 			f.Remedy = "give the store another name, or empty it with `onceward rebuild from-input` before the start"
 		}
+	case graph.SubjectGlobalTable:
+		if d.After != "" && d.Attribute != graph.AttributeLayout {
+			f.What += ": each instance reads its topic from the start before it processes anything"
+		}
 	default:
 	}
 	return f

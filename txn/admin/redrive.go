@@ -19,92 +19,100 @@ import (
 
 // RedriveOptions say what is redriven and how.
 type RedriveOptions struct {
-	// Filter chooses the letters; those that were redriven already are left out whatever it says.
+	// Filter chooses the dead letters. Redriven ones are always left out.
 	Filter LetterFilter
-	// DryRun finds out what would be done, with every check, and does nothing.
+	// DryRun makes every check and reports, but writes nothing.
 	DryRun bool
 	// Rate is how many records a second are redriven at most, 0 for no limit.
 	Rate float64
-	// DeathsMax guards against records that die again and again: one that has died so often is left out. 0 is
-	// [RedriveDeathsMaxDefault], a negative number no limit. What dies while a redrive runs is not redriven by it.
+	// DeathsMax leaves out records that have died so often. 0 is [RedriveDeathsMaxDefault], a negative
+	// number no limit. A redrive does not take records that die while it runs.
 	DeathsMax int
-	// To is a topic to write to instead of the one in which the record died last; the key is then [DeadLetter.OwnKey], and the
-	// partition that of the key.
+	// To is a topic to write to, instead of the one in which the record died last. The key is then
+	// [DeadLetter.OwnKey], and the partition that of the key.
 	To string
-	// TimestampNow gives the records the present time as their timestamp. By default they keep theirs, whatever the clock of the
-	// dead-letter topic; a topic to write to that has message.timestamp.type=LogAppendTime gives them the broker's.
+	// TimestampNow gives the records the present time as their timestamp. By default they keep their own.
+	// A target topic with message.timestamp.type=LogAppendTime gives them the time of the broker.
 	TimestampNow bool
-	// Repair has the records say that they come again: with the mode topology.Repair they have no effects outside (package
-	// processors/effect), and what is made of them says so too. By default they keep the mode in which they died.
+	// Repair gives the records, and those that are made from them, the mode topology.Repair. In that mode
+	// they make no calls to other systems (package processors/effect). By default they keep the mode in
+	// which they died.
 	Repair bool
-	// Step is told of every letter that was chosen, when it is known what becomes of it: after the commit for those that were
-	// redriven. It may be nil. An error of Step ends the redrive between two transactions, and is returned as it is.
+	// Step, if not nil, is called for every chosen dead letter with its outcome: after the commit if it
+	// was redriven. An error of Step ends the redrive between two transactions, and is returned as it is.
 	Step func(DeadLetter, RedriveOutcome) error
 
 	// batchMax bounds the records of a transaction; tests make it small.
 	batchMax int
-	// crash is called at the points of a batch by tests; what it returns ends the redrive there, as if the process had been
-	// killed.
+	// crash is called by tests at the points of a batch. Its error ends the redrive there, as a kill does.
 	crash func(point string) error
 }
 
-// RedriveDeathsMaxDefault is how often a record may have died, unless [RedriveOptions.DeathsMax] says otherwise: it is redriven
-// twice at most.
+// RedriveDeathsMaxDefault is the default of [RedriveOptions.DeathsMax]: a record is redriven twice at
+// most.
 const RedriveDeathsMaxDefault = 3
 
-// RedriveOutcome is what became of a letter. The texts are for programs and stay.
+// RedriveOutcome is the outcome for a dead letter. The texts are for programs and stay.
 type RedriveOutcome string
 
-// The outcomes. Only Redriven letters were, or with DryRun would be, written again.
+// The outcomes. Only a Redriven record was written again, or would be without DryRun.
 const (
 	Redriven RedriveOutcome = "redriven"
 	// LeftDeaths: it has died too often.
 	LeftDeaths RedriveOutcome = "left: died too often"
-	// LeftCut: it was cut to fit into the dead-letter topic, and is not the record any more. An edition of what was cut is the
-	// way out ([DeadLetters.Edit]).
+	// LeftCut: the record was cut to fit into the dead-letter topic. Replace the cut parts with
+	// [DeadLetters.Edit].
 	LeftCut RedriveOutcome = "left: cut"
-	// LeftReplay: it died in a replay, whose inputs the live application reads too: it would get the record again. Redrive such letters
-	// under LetterFilter.Applications once the replay has taken the place of the other application, or with Repair.
+	// LeftReplay: the record died in a replay. The live application reads the same inputs, and would get
+	// it again. Redrive it with LetterFilter.Applications after the replay has replaced the live
+	// application, or with Repair.
 	LeftReplay RedriveOutcome = "left: died in a replay"
 	// LeftNoTopic: the topic or the partition to write to does not exist.
 	LeftNoTopic RedriveOutcome = "left: no such topic or partition"
 	// LeftLoop: it would be written to the dead-letter topic itself.
 	LeftLoop RedriveOutcome = "left: target is the dead-letter topic"
-	// LeftTooLarge: with what says where it comes from it is larger than the topic takes.
+	// LeftTooLarge: with the headers of the dead letter the record is larger than the topic takes.
 	LeftTooLarge RedriveOutcome = "left: too large for the topic"
-	// LeftTooOld: its timestamp is further back than the topic keeps records, so that it could be deleted before it is read.
+	// LeftTooOld: the timestamp is older than the retention of the topic, which could delete the record
+	// before it is read.
 	LeftTooOld RedriveOutcome = "left: older than the topic keeps records"
-	// LeftTimestamp: its timestamp is negative, or it is further ahead of the clock than an hour, or than the topic takes
-	// (message.timestamp.after.max.ms; if that is not known, at all). That is not looked at where the letter has the timestamp too, because
-	// its topic has taken it, nor where the topic to write to has message.timestamp.type=LogAppendTime, which takes any: an application
-	// that reads what is more than an hour ahead refuses it again, unless it takes more (txn.Config.MaxFutureTimestamp).
+	// LeftTimestamp: the timestamp is negative, or too far ahead of the clock. The limit is an hour, or
+	// message.timestamp.after.max.ms of the target topic if that is less. If the setting is unknown, the
+	// limit is zero. There is no check in two cases: the dead letter has the same timestamp, which its
+	// topic has taken, or the target topic has message.timestamp.type=LogAppendTime. In these cases an
+	// application can refuse the record again, beyond txn.Config.MaxFutureTimestamp (an hour by default).
 	LeftTimestamp RedriveOutcome = "left: timestamp negative or in the future"
-	// LeftRefused: the cluster does not take it, because of its timestamp (message.timestamp.before.max.ms and
-	// message.timestamp.after.max.ms of the topic) or because it has no key and the topic is compacted.
+	// LeftRefused: the cluster refuses the record. Either its timestamp is outside of the limits of the
+	// topic (message.timestamp.before.max.ms, message.timestamp.after.max.ms), or it has no key and the
+	// topic is compacted.
 	LeftRefused RedriveOutcome = "left: refused by the cluster"
 )
 
-// RedriveReport is what a redrive has done, or with DryRun would do. Its JSON form is for programs, and its fields stay.
+// RedriveReport is the result of a redrive, or with DryRun the expected one. Its JSON form is for
+// programs, and its fields stay.
 type RedriveReport struct {
 	Topic  string `json:"topic"`
 	DryRun bool   `json:"dry_run"`
-	// Outcomes counts the letters that were chosen by what became of them.
+	// Outcomes counts the chosen dead letters by outcome.
 	Outcomes map[RedriveOutcome]int64 `json:"outcomes"`
 	// Counts is what the topic held when the redrive began.
 	Counts LetterCounts `json:"counts"`
 }
 
-// redriveBatchMax bounds the records of a transaction: enough to make its cost small, few enough to take no time.
+// redriveBatchMax bounds the records of a transaction. The cost of a transaction is small for so many
+// records, and it is still short.
 const redriveBatchMax = 500
 
 // redriveBytesMax bounds a batch by its size.
 const redriveBytesMax = 8 << 20
 
-// Redrive writes the chosen letters to where their records died last, with key, value, headers and timestamp as they were, or as
-// they were edited, and with the headers that say of their deaths: if they die again, they are the same records. It is exactly
-// once, and may be killed and done again at any time; see [DeadLetters]. An error leaves what was committed before it, which the
-// report counts. A record that the cluster refuses is no error, and the letters behind it are redriven; a permission that is
-// missing is one.
+// Redrive writes the chosen records to the topics in which they died last. Key, value, headers and
+// timestamp are the original or edited ones. The headers of the dead letter are added, so a record that
+// dies again keeps its id.
+//
+// It is exactly once, and may be killed and repeated at any time; see [DeadLetters]. After an error the
+// batches committed before it stay, and the report counts them. A record that the cluster refuses is an
+// outcome and not an error, and the redrive continues. A missing permission is an error.
 func (d *DeadLetters) Redrive(ctx context.Context, o RedriveOptions) (RedriveReport, error) {
 	o.Filter.Redriven = false
 	o.DeathsMax, o.batchMax = cmp.Or(o.DeathsMax, RedriveDeathsMaxDefault), cmp.Or(o.batchMax, redriveBatchMax)
@@ -140,22 +148,22 @@ type redrive struct {
 	report  *RedriveReport
 	writer  *letterWriter
 	targets targets
-	// batch are the letters of the next transaction, bytes their size.
+	// batch are the dead letters of the next transaction, bytes their size.
 	batch []redriven
 	bytes int
 	// next is when the rate allows another batch.
 	next time.Time
 }
 
-// redriven is a letter with the record that it becomes.
+// redriven is a dead letter with the record to write.
 type redriven struct {
 	DeadLetter
 	record *broker.Record
 }
 
-// partition redrives what is in one partition of the dead-letter topic.
+// partition redrives one partition of the dead-letter topic.
 func (r *redrive) partition(ctx context.Context, p int32) error {
-	// Not the last stable offset: a mark of an earlier redrive can be behind a transaction that is open, and be committed.
+	// Not the last stable offset: committed marks of an earlier redrive can be behind an open transaction.
 	_, end, err := r.cluster.LogBounds(ctx, r.info.Name, p)
 	if err != nil {
 		return err
@@ -196,7 +204,7 @@ func (r *redrive) tell(l DeadLetter, outcome RedriveOutcome) error {
 	return r.options.Step(l, outcome)
 }
 
-// size is how many records a batch may have: what the rate allows in a second, so that it is kept evenly.
+// size is the most records of a batch: what the rate allows in a second, so that the rate is even.
 func (r *redrive) size() int {
 	if r.options.Rate > 0 {
 		return min(r.options.batchMax, max(1, int(r.options.Rate)))
@@ -204,7 +212,7 @@ func (r *redrive) size() int {
 	return r.options.batchMax
 }
 
-// target returns the record that a letter becomes, or why it is left where it is.
+// target returns the record to write for a dead letter, or why it is left.
 func (r *redrive) target(ctx context.Context, l *DeadLetter) (*broker.Record, RedriveOutcome, error) {
 	if r.options.DeathsMax > 0 && l.Deaths >= r.options.DeathsMax {
 		return nil, LeftDeaths, nil
@@ -226,8 +234,8 @@ func (r *redrive) target(ctx context.Context, l *DeadLetter) (*broker.Record, Re
 	rec := &broker.Record{Topic: topic, Partition: l.To.Partition, Key: l.Key, Value: l.Value, Timestamp: time.Now()}
 	if !r.options.TimestampNow {
 		at, now := l.RecordTime(), rec.Timestamp
-		// What the dead-letter topic has taken is taken again. A letter with another time does not show whether a topic takes the record's,
-		// unless it gives records a time of its own.
+		// A timestamp that the dead-letter topic has taken is taken again. Another one may be refused, unless
+		// the target topic gives records its own time.
 		unknown := at.UnixMilli() != l.Timestamp.UnixMilli() && !givesTime(info)
 		if unknown && (at.UnixMilli() < 0 || at.After(now.Add(aheadMax(info)))) {
 			return nil, LeftTimestamp, nil
@@ -252,8 +260,8 @@ func (r *redrive) target(ctx context.Context, l *DeadLetter) (*broker.Record, Re
 		rec.Headers = append(rec.Headers, broker.RecordHeader{Key: topology.HeaderMode, Value: []byte(topology.Repair.String())})
 	}
 	for _, h := range l.about {
-		// They tell of the last death alone, which ours do too; and an older build, in which the record dies again, would take the
-		// time for a header of the record's own, and leave it there for the letter.
+		// These describe the last death only, as our own headers do. An older build would take the time for
+		// a header of the record, and keep it in the next dead letter.
 		if strings.HasPrefix(h.Key, streamsHeaders) || h.Key == graph.HeaderLastTimestamp {
 			continue
 		}
@@ -265,8 +273,8 @@ func (r *redrive) target(ctx context.Context, l *DeadLetter) (*broker.Record, Re
 // streamsHeaders begins the headers of Kafka Streams.
 const streamsHeaders = "__streams.errors."
 
-// aheadMax is how far ahead of the clock the timestamp of a record may be for the topic, as far as it is known, and for an application that
-// reads it, which takes an hour by default (txn.Config.MaxFutureTimestamp).
+// aheadMax is how far ahead of the clock a timestamp may be. The topic has a limit, and so has an
+// application that reads it: an hour by default (txn.Config.MaxFutureTimestamp).
 func aheadMax(info *broker.TopicInfo) time.Duration {
 	if info == nil {
 		return 0
@@ -274,7 +282,7 @@ func aheadMax(info *broker.TopicInfo) time.Duration {
 	return time.Duration(min(numberOf(info, "message.timestamp.after.max.ms"), time.Hour.Milliseconds())) * time.Millisecond
 }
 
-// givesTime reports whether the broker gives the records of a topic their time, whatever the one is that they come with.
+// givesTime reports whether the broker replaces the timestamps of a topic by its own.
 func givesTime(info *broker.TopicInfo) bool {
 	return info != nil && info.Settings["message.timestamp.type"].Value == "LogAppendTime"
 }
@@ -304,7 +312,7 @@ func recordSize(r *broker.Record) int {
 	return n
 }
 
-// flush commits the batch, with its marks. The letters are as the partition says in front of end.
+// flush commits the batch with its marks. The partition was indexed up to end.
 func (r *redrive) flush(ctx context.Context, end int64) error {
 	batch := r.batch
 	r.batch, r.bytes = nil, 0
@@ -317,8 +325,8 @@ func (r *redrive) flush(ctx context.Context, end int64) error {
 	return r.write(ctx, batch, end)
 }
 
-// write commits letters as one transaction. The cluster says of a refusal only to which partition it was, so that what is refused
-// for good is written again in halves, until the letter that is to blame is alone.
+// write commits dead letters as one transaction. A refusal names only a partition. So a batch that is
+// refused for good is written again in halves, until the refused record is alone.
 func (r *redrive) write(ctx context.Context, batch []redriven, end int64) error {
 	now := time.Now()
 	var all written
@@ -353,8 +361,8 @@ func (r *redrive) write(ctx context.Context, batch []redriven, end int64) error 
 	return err
 }
 
-// refused reports whether the error says that a record can never be written where it is to go, and how its letter is left
-// then. If it is a mark that is refused, it is the redrive that is impossible.
+// refused reports whether the target topic will never take the record, with the outcome. A refused mark
+// does not count: then the redrive itself is impossible.
 func (r *redrive) refused(err error) (RedriveOutcome, bool) {
 	var record *broker.ProduceError
 	if !errors.As(err, &record) || record.Topic == r.info.Name || broker.ScopeOf(err) != broker.ScopeRecord {
@@ -366,9 +374,9 @@ func (r *redrive) refused(err error) (RedriveOutcome, bool) {
 	return LeftRefused, true
 }
 
-// committed reports whether the batch with that last letter was committed. The error is ErrRedriveFenced if somebody else has
-// redriven or edited what is in the partition, since it was indexed up to end: then the batch, and what the index says of the
-// letters behind it, may be done already. If nobody has, both are as true as they were.
+// committed reports whether the batch with that last dead letter was committed. The error is
+// ErrRedriveFenced if another writer has redriven or edited dead letters of the partition since it was
+// indexed up to end. Then the index is out of date.
 func (r *redrive) committed(ctx context.Context, last *DeadLetter, end int64) (bool, error) {
 	start, now, err := r.cluster.LogBounds(ctx, r.info.Name, last.Partition)
 	if err != nil {
@@ -392,7 +400,7 @@ func (r *redrive) committed(ctx context.Context, last *DeadLetter, end int64) (b
 	return done, nil
 }
 
-// pace waits until the rate allows so many records more. No transaction is open meanwhile.
+// pace waits until the rate allows so many more records. No transaction is open meanwhile.
 func (r *redrive) pace(ctx context.Context, records int) error {
 	if r.options.Rate <= 0 {
 		return nil

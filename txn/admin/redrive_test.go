@@ -76,7 +76,7 @@ func headersFrom(hs []Header) (out []topology.Header) {
 	return out
 }
 
-// TestG5Filter chooses by everything that a letter can be chosen by.
+// TestG5Filter chooses by everything that a dead letter can be chosen by.
 func TestG5Filter(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		o := newOffice(t)
@@ -126,7 +126,7 @@ func TestG5Filter(t *testing.T) {
 	})
 }
 
-// all returns the letters by their values.
+// all returns the dead letters by their values.
 func (o *office) all(f LetterFilter) map[string]DeadLetter {
 	o.t.Helper()
 	out := map[string]DeadLetter{}
@@ -419,7 +419,7 @@ func TestG5Left(t *testing.T) {
 	})
 }
 
-// TestG5RedriveAhead: a record that was somewhat ahead of the clock when it died is redriven as far as the topic takes it, also where its letter
+// TestG5RedriveAhead: a record that was somewhat ahead of the clock when it died is redriven as far as the topic takes it, also where its dead letter
 // has the broker's time.
 func TestG5RedriveAhead(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
@@ -492,7 +492,7 @@ func TestG5Rate(t *testing.T) {
 	})
 }
 
-// TestLettersOfAnInput: a letter is chosen by the topic in which the record died, and by the input that it came from, where the topic keeps
+// TestLettersOfAnInput: a dead letter is chosen by the topic in which the record died, and by the input that it came from, where the topic keeps
 // that (G5).
 func TestLettersOfAnInput(t *testing.T) {
 	var kept, direct, other DeadLetter

@@ -11,7 +11,7 @@ import (
 )
 
 // TestRedriveLeavesLettersOfReplays is requirement I2: the inputs of a replay are those of the live application, so that its
-// letters are redriven only for who names the application, or says that they are repairs.
+// dead letters are redriven only for who names the application, or says that they are repairs.
 func TestRedriveLeavesLettersOfReplays(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		for name, test := range map[string]struct {

@@ -10,7 +10,7 @@ import (
 	"github.com/onceward/onceward/txn/internal/broker"
 )
 
-// TestG5Refused: a letter that the cluster refuses, for a reason that shows only then, stays where it is, and those around it are
+// TestG5Refused: a dead letter that the cluster refuses, for a reason that shows only then, stays where it is, and those around it are
 // redriven in their order.
 func TestG5Refused(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
@@ -34,7 +34,7 @@ func TestG5Refused(t *testing.T) {
 		}
 		o.want("in", "a=1", "a=2", "a=3", "a=5", "a=6", "b=7")
 
-		// A dead-letter topic that takes no marks is no matter of single letters.
+		// A dead-letter topic that takes no marks is no matter of single dead letters.
 		r := &redrive{letterTopic: &letterTopic{info: broker.TopicInfo{Name: "dead"}}}
 		for _, refusal := range []struct {
 			err  error

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -206,7 +207,8 @@ const (
 	Counts = Detail(control.Counts)
 )
 
-// Tasks describes every task that has state here, in the order of subtopology and partition.
+// Tasks describes every task that has state here, in the order of subtopology and partition, and behind them the global tables. The
+// subtopology of a global table is "globals/" and the name of its store, and its partition is 0.
 func (s *State) Tasks(ctx context.Context, d Detail) ([]TaskState, error) {
 	tasks, err := s.source.tasks(ctx, d)
 	if err != nil {
@@ -217,6 +219,9 @@ func (s *State) Tasks(ctx context.Context, d Detail) ([]TaskState, error) {
 	}
 	for i, t := range tasks {
 		place := filepath.Join(s.path, "tasks", t.Task.Subtopology, strconv.Itoa(int(t.Task.Partition)))
+		if strings.HasPrefix(t.Task.Subtopology, control.GlobalPrefix) { // which is its place below the directory
+			place = filepath.Join(s.path, t.Task.Subtopology)
+		}
 		if tasks[i].DirectoryBytes, err = sizeOf(place); err != nil {
 			return nil, fmt.Errorf("measuring task %s: %w", t.Task, err)
 		}

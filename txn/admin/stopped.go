@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"iter"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/onceward/onceward/state"
@@ -57,7 +58,7 @@ func (s *stopped) database(id state.TaskDirectory) (state.ReadOnlyDatabase, erro
 	if db := s.databases[id]; db != nil {
 		return db, nil
 	}
-	path, err := s.dir.TaskPath(id)
+	path, err := s.path(id)
 	if err != nil {
 		return nil, err
 	}
@@ -72,8 +73,29 @@ func (s *stopped) database(id state.TaskDirectory) (state.ReadOnlyDatabase, erro
 	return db, nil
 }
 
-func (s *stopped) tasks(ctx context.Context, d Detail) ([]TaskState, error) {
+// path returns where a database is: of a task, or of a global table, which is called by control.GlobalPrefix and its store.
+func (s *stopped) path(id state.TaskDirectory) (string, error) {
+	if store, global := strings.CutPrefix(id.Subtopology, control.GlobalPrefix); global {
+		return s.dir.GlobalPath(store)
+	}
+	return s.dir.TaskPath(id)
+}
+
+// places returns the tasks and the global tables that have a database.
+func (s *stopped) places() ([]state.TaskDirectory, error) {
 	ids, err := s.dir.Tasks()
+	if err != nil {
+		return nil, err
+	}
+	globals, err := s.dir.Globals()
+	for _, store := range globals {
+		ids = append(ids, state.TaskDirectory{Subtopology: control.GlobalPrefix + store})
+	}
+	return ids, err
+}
+
+func (s *stopped) tasks(ctx context.Context, d Detail) ([]TaskState, error) {
+	ids, err := s.places()
 	if err != nil {
 		return nil, err
 	}
@@ -129,12 +151,16 @@ func (s *stopped) sources() (map[string]string, error) {
 			}
 		}
 	}
+	for _, table := range ran.GlobalTables {
+		sources[table.Store] = table.Topic
+	}
 	return sources, nil
 }
 
 func atDirectory(id state.TaskDirectory, db state.ReadOnlyDatabase) At {
 	at := At{Task: graph.TaskID{Subtopology: id.Subtopology, Partition: id.Partition}, Positions: db.Positions()}
-	if unfinished(at.Positions) {
+	// A global table has no commit whose positions it could lack. Its restore goes on at the next start.
+	if unfinished(at.Positions) && !strings.HasPrefix(id.Subtopology, control.GlobalPrefix) {
 		at.Stale = errUnfinished
 	}
 	return at
@@ -153,7 +179,7 @@ func unfinished(p state.Positions) bool {
 
 // find returns the task that has a partition of a store.
 func (s *stopped) find(store string, partition int32, stale bool) (At, state.ReadOnlyDatabase, error) {
-	ids, err := s.dir.Tasks()
+	ids, err := s.places()
 	if err != nil {
 		return At{}, nil, err
 	}

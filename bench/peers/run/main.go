@@ -90,7 +90,7 @@ func parse() (cfg peers.Config, o options, err error) {
 	parts := flag.String("parts", "", "which of the workloads pass, count, ledger, repartition and flights, of latency, recovery, restore and scaling "+
 		"(default: all, the flights with -flights); the report keeps the others of the one that is there; a sweep is of workloads")
 	flag.StringVar(&cfg.Revision, "revision", "", "which Onceward this is, for the report, such as a commit")
-	only := flag.String("only", "", "contestants, such as \"onceward,streams tuned\" (default: all)")
+	only := flag.String("only", "", "candidates, such as \"onceward,streams tuned\" (default: all)")
 	flag.Int64Var(&cfg.Records, "records", cfg.Records, "records of each input; a sweep takes a quarter of them")
 	partitions := flag.Int("partitions", int(cfg.Partitions), "partitions of each topic")
 	flag.Int64Var(&cfg.Input.Keys, "keys", cfg.Input.Keys, "accounts")
@@ -98,7 +98,7 @@ func parse() (cfg peers.Config, o options, err error) {
 	flag.Float64Var(&cfg.Input.Duplicates, "duplicates", cfg.Input.Duplicates, "share of records that repeat an earlier one")
 	flag.StringVar(&cfg.Input.Flights, "flights", "", "file with the flights, for the workload of that name")
 	flag.Uint64Var(&cfg.Input.Seed, "seed", cfg.Input.Seed, "what the input is made from")
-	flag.IntVar(&cfg.Rounds, "rounds", cfg.Rounds, "how often the contestants take turns")
+	flag.IntVar(&cfg.Rounds, "rounds", cfg.Rounds, "how often the candidates take turns")
 	flag.BoolVar(&o.alone, "alone", false, "without Kafka Streams, and so without Java")
 	flag.StringVar(&o.sweep, "sweep", "", "look for the settings of Kafka Streams and write them to this file")
 	flag.StringVar(&cfg.Dir, "dir", "", "directory for state and logs (default: a temporary one, removed)")

@@ -35,7 +35,7 @@ func run(ctx context.Context) error {
 	partitions := flag.Int("partitions", 4, "partitions of each topic")
 	updates := flag.Float64("updates", 0.05, "share of records whose key was written before, up to 0.5")
 	seed := flag.Uint64("seed", 1, "what the records are made from")
-	rounds := flag.Int("rounds", 5, "how often the contestants take turns")
+	rounds := flag.Int("rounds", 5, "how often the candidates take turns")
 	search := flag.Int("search", 3, "how often each setting of Kafka Streams is tried")
 	cache := flag.Int64("cache", 0, "bytes of Onceward's block cache (default: its own)")
 	alone := flag.Bool("alone", false, "measure Onceward alone, without Java")

@@ -1,6 +1,7 @@
 import java.io.BufferedReader;
 import java.io.BufferedWriter;
 import java.io.IOException;
+import java.lang.reflect.Field;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -36,9 +37,12 @@ import org.apache.kafka.streams.TestOutputTopic;
 import org.apache.kafka.streams.Topology;
 import org.apache.kafka.streams.TopologyTestDriver;
 import org.apache.kafka.streams.kstream.Branched;
+import org.apache.kafka.streams.kstream.CogroupedKStream;
 import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.EmitStrategy;
+import org.apache.kafka.streams.kstream.GlobalKTable;
 import org.apache.kafka.streams.kstream.Grouped;
+import org.apache.kafka.streams.kstream.JoinWindows;
 import org.apache.kafka.streams.kstream.KStream;
 import org.apache.kafka.streams.kstream.KTable;
 import org.apache.kafka.streams.kstream.Materialized;
@@ -46,9 +50,13 @@ import org.apache.kafka.streams.kstream.Named;
 import org.apache.kafka.streams.kstream.Produced;
 import org.apache.kafka.streams.kstream.Repartitioned;
 import org.apache.kafka.streams.kstream.SessionWindows;
+import org.apache.kafka.streams.kstream.SlidingWindows;
+import org.apache.kafka.streams.kstream.StreamJoined;
 import org.apache.kafka.streams.kstream.Suppressed;
+import org.apache.kafka.streams.kstream.TableJoined;
 import org.apache.kafka.streams.kstream.TimeWindowedKStream;
 import org.apache.kafka.streams.kstream.TimeWindows;
+import org.apache.kafka.streams.kstream.ValueJoiner;
 import org.apache.kafka.streams.kstream.Windowed;
 import org.apache.kafka.streams.kstream.WindowedSerdes;
 import org.apache.kafka.streams.processor.LogAndSkipOnInvalidTimestamp;
@@ -61,11 +69,16 @@ import org.apache.kafka.streams.processor.api.FixedKeyRecord;
 import org.apache.kafka.streams.processor.api.ProcessorContext;
 import org.apache.kafka.streams.processor.api.ProcessorSupplier;
 import org.apache.kafka.streams.processor.api.Record;
+import org.apache.kafka.streams.processor.internals.ProcessorNode;
+import org.apache.kafka.streams.processor.internals.ProcessorTopology;
+import org.apache.kafka.streams.state.BuiltInDslStoreSuppliers;
 import org.apache.kafka.streams.state.KeyValueIterator;
 import org.apache.kafka.streams.state.KeyValueStore;
 import org.apache.kafka.streams.state.SessionStore;
 import org.apache.kafka.streams.state.Stores;
 import org.apache.kafka.streams.state.WindowStore;
+import org.apache.kafka.streams.state.internals.InMemoryWindowBytesStoreSupplier;
+import org.apache.kafka.streams.state.internals.InMemoryWindowStore;
 import org.apache.kafka.streams.test.TestRecord;
 
 /**
@@ -105,7 +118,12 @@ public final class Differential {
         aggregations();
         windows();
         closings();
+        sliding();
+        cogroups();
         tables();
+        suppressions();
+        streamJoins();
+        foreignKeys();
         times();
         invalid();
         differences();
@@ -163,7 +181,11 @@ public final class Differential {
         config.put(StreamsConfig.DEFAULT_VALUE_SERDE_CLASS_CONFIG, Serdes.LongSerde.class);
         // A windowed aggregation that emits on close looks for closed windows with every record, and not once a second.
         config.put("__emit.interval.ms.kstreams.windowed.aggregation__", 0L);
+        // So does an outer join.
+        config.put("__emit.interval.ms.kstreams.outer.join.spurious.results.fix__", 0L);
+        config.put(StreamsConfig.DSL_STORE_SUPPLIERS_CLASS_CONFIG, BuiltInDslStoreSuppliers.InMemoryDslStoreSuppliers.class);
         try (TopologyTestDriver driver = new TopologyTestDriver(topology(operator), config, Instant.ofEpochMilli(START))) {
+            final List<Object> trackers = operator.endsWith("-as-it-is") ? List.of() : joinTimes(driver);
             final Map<String, TestInputTopic<byte[], byte[]>> inputs = new TreeMap<>();
             for (final String[] r : steps) {
                 if (r[0].equals("clock")) {
@@ -172,6 +194,9 @@ public final class Differential {
                 }
                 final TestInputTopic<byte[], byte[]> input = inputs.computeIfAbsent(r[0],
                     topic -> driver.createInputTopic(topic, new ByteArraySerializer(), new ByteArraySerializer()));
+                for (final Object tracker : trackers) {
+                    lookAlways(tracker);
+                }
                 input.pipeInput(new TestRecord<>(unhex(r[2]), unhex(r[3]), headersOf(r), Instant.ofEpochMilli(Long.parseLong(r[1]))));
             }
             for (final String topic : driver.producedTopicNames().stream().sorted().toList()) {
@@ -192,6 +217,45 @@ public final class Differential {
             if (asked.contains("dropped")) {
                 out.write("dropped " + dropped(driver) + "\n");
             }
+        }
+    }
+
+    /** The times of the outer joins. */
+    private static List<Object> joinTimes(final TopologyTestDriver driver) {
+        final List<Object> trackers = new ArrayList<>();
+        final ProcessorTopology topology = (ProcessorTopology) field(TopologyTestDriver.class, "processorTopology", driver);
+        for (final ProcessorNode<?, ?, ?, ?> node : topology.processors()) {
+            final Object processor = field(ProcessorNode.class, "processor", node);
+            for (Class<?> c = processor == null ? null : processor.getClass(); c != null; c = c.getSuperclass()) {
+                if (c.getSimpleName().equals("KStreamKStreamJoinProcessor")) {
+                    trackers.add(field(c, "sharedTimeTracker", processor));
+                }
+            }
+        }
+        return trackers;
+    }
+
+    /**
+     * An outer join looks for what has closed only if the earliest record that it has seen waiting may be over. After a look it takes the
+     * last one that it has seen for the earliest, so that others wait for longer. This has it look with every record.
+     */
+    private static void lookAlways(final Object tracker) {
+        try {
+            final Field earliest = tracker.getClass().getDeclaredField("minTime");
+            earliest.setAccessible(true);
+            earliest.setLong(tracker, Long.MIN_VALUE / 2);
+        } catch (final ReflectiveOperationException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
+    private static Object field(final Class<?> of, final String name, final Object from) {
+        try {
+            final Field f = of.getDeclaredField(name);
+            f.setAccessible(true);
+            return f.get(from);
+        } catch (final ReflectiveOperationException e) {
+            throw new IllegalStateException(e);
         }
     }
 
@@ -561,8 +625,90 @@ public final class Differential {
         operators.put("aggregate-hopping-on-close", b -> windowed(aggregateOnClose(b, hopping())));
     }
 
+    private static SlidingWindows around(final long grace) {
+        return SlidingWindows.ofTimeDifferenceAndGrace(Duration.ofMillis(SIZE), Duration.ofMillis(grace));
+    }
+
+    private static TimeWindowedKStream<String, Long> sliding(final StreamsBuilder b, final long grace) {
+        return in(b).groupByKey().windowedBy(around(grace));
+    }
+
+    private static KTable<Windowed<String>, Long> removing(final TimeWindowedKStream<String, Long> s) {
+        return s.aggregate(() -> 100L, (k, v, agg) -> (agg + v) % 7 == 0 ? null : agg + v, keeping("aggregate"));
+    }
+
+    private void sliding() {
+        operators.put("count-sliding", b -> windowed(sliding(b, GRACE).count(keeping("count"))));
+        operators.put("count-sliding-no-grace", b -> windowed(sliding(b, 0).count(keeping("count"))));
+        operators.put("reduce-sliding", b -> windowed(sliding(b, GRACE).reduce((x, y) -> 2 * x - y, keeping("reduce"))));
+        operators.put("aggregate-sliding", b -> windowed(removing(sliding(b, GRACE))));
+        operators.put("count-sliding-on-close", b -> windowed(onClose(sliding(b, GRACE)).count(keeping("count"))));
+        operators.put("count-sliding-no-grace-on-close", b -> windowed(onClose(sliding(b, 0)).count(keeping("count"))));
+        operators.put("reduce-sliding-on-close", b -> windowed(onClose(sliding(b, GRACE)).reduce((x, y) -> 2 * x - y, keeping("reduce"))));
+        operators.put("aggregate-sliding-on-close", b -> windowed(removing(onClose(sliding(b, GRACE)))));
+    }
+
+    /** Two streams with one aggregate. The topics that drop nulls of their own get none, so that both sides count the same. */
+    private static CogroupedKStream<String, Long> cogroup(final KStream<String, Long> in, final KStream<String, Long> other) {
+        return in.groupByKey().<Long>cogroup((k, v, agg) -> (agg + v) % 7 == 0 ? null : agg + v)
+            .cogroup(other.groupByKey(), (k, v, agg) -> 2 * agg - v);
+    }
+
+    private static CogroupedKStream<String, Long> cogroup(final StreamsBuilder b) {
+        return cogroup(in(b), b.stream("other", Consumed.with(STRING, LONG)));
+    }
+
+    private static CogroupedKStream<String, Long> cogroupValues(final StreamsBuilder b) {
+        return cogroup(values(b), b.stream("other", Consumed.with(STRING, LONG)).filter((k, v) -> k == null || v != null).mapValues(v -> v));
+    }
+
+    /** Each of the two nodes has a stream time of its own there. With this grace nothing is late for either. */
+    private static final Duration LONG_GRACE = Duration.ofHours(1);
+
+    private static Materialized<String, Long, SessionStore<Bytes, byte[]>> keepingSessions(final String name) {
+        return Materialized.<String, Long>as(Stores.inMemorySessionStore(name, Duration.ofHours(2))).withKeySerde(STRING).withValueSerde(LONG);
+    }
+
+    private static Materialized<String, Long, WindowStore<Bytes, byte[]>> keepingLonger(final String name) {
+        return Materialized.<String, Long>as(Stores.inMemoryWindowStore(name, Duration.ofHours(2), Duration.ofMillis(SIZE), false))
+            .withKeySerde(STRING).withValueSerde(LONG);
+    }
+
+    private static KTable<Windowed<String>, Long> cogroupTumbling(final StreamsBuilder b, final Duration grace) {
+        return cogroupValues(b).windowedBy(TimeWindows.ofSizeAndGrace(Duration.ofMillis(SIZE), grace))
+            .aggregate(() -> 100L, keepingLonger("cogroup"));
+    }
+
+    private void cogroups() {
+        operators.put("cogroup", b -> to(cogroup(b).aggregate(() -> 100L, store("cogroup")).toStream(), "out"));
+        operators.put("cogroup-tumbling", b -> windowed(cogroupTumbling(b, LONG_GRACE)));
+        operators.put("cogroup-hopping", b -> windowed(cogroupValues(b)
+            .windowedBy(TimeWindows.ofSizeAndGrace(Duration.ofMillis(SIZE), LONG_GRACE).advanceBy(Duration.ofMillis(ADVANCE)))
+            .aggregate(() -> 100L, keepingLonger("cogroup"))));
+        operators.put("cogroup-sliding", b -> windowed(cogroup(b)
+            .windowedBy(SlidingWindows.ofTimeDifferenceAndGrace(Duration.ofMillis(SIZE), LONG_GRACE))
+            .aggregate(() -> 100L, keepingLonger("cogroup"))));
+        operators.put("cogroup-sessions", b -> sessions(cogroupValues(b)
+            .windowedBy(SessionWindows.ofInactivityGapAndGrace(Duration.ofMillis(SIZE), LONG_GRACE))
+            .aggregate(() -> 100L, (k, x, y) -> x - y, keepingSessions("cogroup"))));
+        operators.put("cogroup-of-three", b -> to(cogroup(b).cogroup(b.stream("third", Consumed.with(STRING, LONG)).groupByKey(), (k, v, agg) -> agg - 3)
+            .aggregate(() -> 100L, store("cogroup")).toStream(), "out"));
+    }
+
     private static KTable<String, Long> table(final StreamsBuilder b, final String topic) {
         return b.table(topic, Consumed.with(STRING, LONG), store(topic + "-table"));
+    }
+
+    private static GlobalKTable<String, Long> global(final StreamsBuilder b) {
+        return b.globalTable("other", Consumed.with(STRING, LONG), store("other-table"));
+    }
+
+    /** Chooses the row of a global table: none, that of the key, or that of "a". */
+    private static String rowOf(final String key, final Long value) {
+        if (value == null || value % 5 == 0) {
+            return null;
+        }
+        return value % 2 == 0 ? key : "a";
     }
 
     private void tables() {
@@ -576,6 +722,8 @@ public final class Differential {
             (l, r) -> or(l, 2000) + or(r, 1000)).toStream(), "out"));
         operators.put("stream-table-join", b -> to(in(b).join(table(b, "other"), Long::sum), "out"));
         operators.put("stream-table-left-join", b -> to(in(b).leftJoin(table(b, "other"), (l, r) -> l + or(r, 1000)), "out"));
+        operators.put("global-join", b -> to(in(b).join(global(b), Differential::rowOf, Long::sum), "out"));
+        operators.put("global-left-join", b -> to(in(b).leftJoin(global(b), Differential::rowOf, (l, r) -> l + or(r, 1000)), "out"));
         operators.put("stream-own-table-join", b -> {
             final KStream<String, Long> s = in(b);
             to(s.join(s.groupByKey().reduce(Long::sum, store("sums")), (l, sum) -> sum * 1000 + l), "out");
@@ -590,6 +738,101 @@ public final class Differential {
             final KStream<String, Long> s = in(b);
             final KTable<String, Long> sums = s.groupByKey().reduce(Long::sum, store("sums"));
             to(sums.join(s.groupByKey().count(store("counts")), (sum, n) -> sum * 1000 + n).toStream(), "out");
+        });
+    }
+
+    private static <K> Suppressed<K> limit(final Suppressed.BufferConfig<?> buffer) {
+        return Suppressed.<K>untilTimeLimit(Duration.ofMillis(SIZE), buffer).withName("limit");
+    }
+
+    private void suppressions() {
+        operators.put("suppress", b -> to(in(b).groupByKey().count(store("count"))
+            .suppress(limit(Suppressed.BufferConfig.unbounded())).toStream(), "out"));
+        operators.put("suppress-table", b -> to(table(b, "in").suppress(limit(Suppressed.BufferConfig.unbounded())).toStream(), "out"));
+        operators.put("suppress-max-records", b -> to(table(b, "in").suppress(limit(Suppressed.BufferConfig.maxRecords(2))).toStream(), "out"));
+        operators.put("suppress-windowed", b -> windowed(count(windowedBy(b, hopping())).suppress(limit(Suppressed.BufferConfig.maxRecords(5)))));
+        operators.put("suppress-join", b -> to(table(b, "other").leftJoin(
+            table(b, "in").suppress(limit(Suppressed.BufferConfig.unbounded())), (l, r) -> l + or(r, 1000)).toStream(), "out"));
+    }
+
+    /** A store of one side of a join. A null leaves it as it is, as it does one in RocksDB. It keeps records for a time of its own. */
+    private static InMemoryWindowBytesStoreSupplier joinStore(final String side, final JoinWindows w, final long keeps) {
+        return new InMemoryWindowBytesStoreSupplier("join-" + side, w.size() + w.gracePeriodMs(), w.size(), true) {
+            @Override
+            public WindowStore<Bytes, byte[]> get() {
+                return new InMemoryWindowStore(name(), keeps, windowSize(), true, metricsScope()) {
+                    @Override
+                    public void put(final Bytes key, final byte[] value, final long start) {
+                        if (value != null) {
+                            super.put(key, value, start);
+                        }
+                    }
+                };
+            }
+        };
+    }
+
+    private static JoinWindows near(final long before, final long after, final long grace) {
+        return JoinWindows.ofTimeDifferenceAndGrace(Duration.ofMillis(Math.max(before, after)), Duration.ofMillis(grace))
+            .before(Duration.ofMillis(before)).after(Duration.ofMillis(after));
+    }
+
+    private static StreamJoined<String, Long, Long> kept(final JoinWindows w) {
+        // Where one limit is 0 a record expires before the last moment at which it can meet another one.
+        final long keeps = Math.max(w.size(), Math.max(w.beforeMs, w.afterMs) + 1) + w.gracePeriodMs();
+        return StreamJoined.<String, Long, Long>with(joinStore("left", w, keeps), joinStore("right", w, keeps))
+            .withKeySerde(STRING).withValueSerde(LONG).withOtherValueSerde(LONG).withName("join");
+    }
+
+    private static final ValueJoiner<Long, Long, Long> BOTH = (l, r) -> or(l, 2000) * 10000 + or(r, 1000);
+
+    private void streamJoins() {
+        streamJoins("", near(SIZE, SIZE, GRACE));
+        streamJoins("-no-grace", near(SIZE, SIZE, 0));
+        streamJoins("-before-and-after", near(SIZE, ADVANCE, GRACE));
+        streamJoins("-after-and-before", near(ADVANCE, SIZE, GRACE));
+        streamJoins("-after-only", near(0, SIZE, GRACE));
+        streamJoins("-same-time", near(0, 0, 0));
+        operators.put("skip-invalid-stream-join", b -> to(in(b, new LogAndSkipOnInvalidTimestamp()).join(b.stream("other",
+            Consumed.with(STRING, LONG).withTimestampExtractor(new LogAndSkipOnInvalidTimestamp())),
+            BOTH, near(SIZE, SIZE, GRACE), kept(near(SIZE, SIZE, GRACE))), "out"));
+        operators.put("stream-left-join-as-it-is", operators.get("stream-left-join"));
+    }
+
+    private void streamJoins(final String name, final JoinWindows w) {
+        operators.put("stream-join" + name, b -> to(in(b).join(other(b), BOTH, w, kept(w)), "out"));
+        operators.put("stream-left-join" + name, b -> to(in(b).leftJoin(other(b), BOTH, w, kept(w)), "out"));
+        operators.put("stream-outer-join" + name, b -> to(in(b).outerJoin(other(b), BOTH, w, kept(w)), "out"));
+        operators.put("stream-self-join" + name, b -> {
+            final KStream<String, Long> s = in(b);
+            to(s.join(s, BOTH, w, kept(w)), "out");
+        });
+        operators.put("stream-outer-self-join" + name, b -> {
+            final KStream<String, Long> s = in(b);
+            to(s.outerJoin(s, BOTH, w, kept(w)), "out");
+        });
+    }
+
+    private static KStream<String, Long> other(final StreamsBuilder b) {
+        return b.stream("other", Consumed.with(STRING, LONG));
+    }
+
+    /** The key that a value names, if it does. */
+    private static String foreign(final Long v) {
+        final int i = Math.floorMod(v, 5);
+        return i == 4 ? null : "abcd".substring(i, i + 1);
+    }
+
+    private void foreignKeys() {
+        operators.put("foreign-key-join", b -> to(table(b, "in").join(table(b, "other"), v -> foreign(v), (l, r) -> l * 1000 + r,
+            TableJoined.<String, String>as("join")).toStream(), "out"));
+        operators.put("foreign-key-left-join", b -> to(table(b, "in").leftJoin(table(b, "other"), v -> foreign(v), (l, r) -> l * 1000 + or(r, 999),
+            TableJoined.<String, String>as("join")).toStream(), "out"));
+        operators.put("foreign-key-computed", b -> to(table(b, "in").mapValues(v -> v * 2).join(table(b, "other").filter((k, v) -> v % 2 == 0),
+            v -> foreign(v), (l, r) -> l * 1000 + r, TableJoined.<String, String>as("join")).toStream(), "out"));
+        operators.put("foreign-key-own", b -> {
+            final KTable<String, Long> table = table(b, "in");
+            to(table.join(table, v -> foreign(v), (l, r) -> l * 1000 + r, TableJoined.<String, String>as("join")).toStream(), "out");
         });
     }
 
@@ -644,6 +887,11 @@ public final class Differential {
 
     /** What differs from ours on purpose. */
     private void differences() {
+        operators.put("suppress-grouped", b -> to(table(b, "in").suppress(limit(Suppressed.BufferConfig.unbounded()))
+            .groupBy((k, v) -> KeyValue.pair(k, v), Grouped.with("moved", STRING, LONG))
+            .reduce(Long::sum, (agg, v) -> agg - v, store("reduce")).toStream(), "out"));
+        operators.put("cogroup-tumbling-late", b -> windowed(cogroupTumbling(b, Duration.ofMillis(GRACE))));
+        operators.put("count-sliding-suppressed", b -> windowed(closed(sliding(b, GRACE).count(keeping("count")))));
         operators.put("punctuate-stream-time-as-it-is", b -> punctuated(b, true, PunctuationType.STREAM_TIME));
         operators.put("partition-time-merge", b -> to(in(b, new UsePartitionTimeOnInvalidTimestamp()).merge(b.stream("other",
             Consumed.with(STRING, LONG).withTimestampExtractor(new UsePartitionTimeOnInvalidTimestamp()))), "out"));

@@ -56,6 +56,8 @@ public final class StreamsRead {
             case "window":
                 return Stores.timestampedWindowStoreBuilder(
                     Stores.persistentTimestampedWindowStore(name, retention, Duration.ofMinutes(1), false), TEXT, TEXT);
+            case "series":
+                return Stores.windowStoreBuilder(Stores.persistentWindowStore(name, retention, Duration.ofMinutes(1), true), TEXT, TEXT);
             case "session":
                 return Stores.sessionStoreBuilder(Stores.persistentSessionStore(name, retention), TEXT, TEXT);
             case "versioned":
@@ -91,6 +93,11 @@ public final class StreamsRead {
                         store(name, QueryableStoreTypes.<String, String>timestampedWindowStore()).all()) {
                     all.forEachRemaining(e ->
                         line(name, e.key.key(), e.key.window().start() + " " + e.value.timestamp(), e.value.value()));
+                }
+                return;
+            case "series":
+                try (KeyValueIterator<Windowed<String>, String> all = store(name, QueryableStoreTypes.<String, String>windowStore()).all()) {
+                    all.forEachRemaining(e -> line(name, e.key.key(), e.key.window().start(), e.value));
                 }
                 return;
             case "session":

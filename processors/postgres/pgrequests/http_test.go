@@ -334,7 +334,7 @@ func TestUnhandled_M2(t *testing.T) {
 			_, _ = w.Write(make([]byte, pgrequests.ResponseBytesMax))
 			return nil
 		}},
-		"time-out": {503, pgrequests.Failed, "deadline exceeded", func(http.ResponseWriter, *http.Request, pgx.Tx) error { return context.DeadlineExceeded }},
+		"timeout": {503, pgrequests.Failed, "deadline exceeded", func(http.ResponseWriter, *http.Request, pgx.Tx) error { return context.DeadlineExceeded }},
 	} {
 		log.Reset()
 		s.do = c.do

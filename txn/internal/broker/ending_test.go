@@ -16,7 +16,7 @@ import (
 	"github.com/onceward/onceward/txn/internal/broker"
 )
 
-// TestEndTransactions: the transactions of a process that is gone end long before their time-out, and those whose commit was answered are
+// TestEndTransactions: the transactions of a process that is gone end long before their timeout, and those whose commit was answered are
 // committed. A process that lives is fenced, and an id that was never used is no error.
 func TestEndTransactions(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {

@@ -50,7 +50,10 @@ type Refusal struct {
 
 func (r *Refusal) Error() string { return r.Text }
 
-// TaskState is the state of one task of the process.
+// GlobalPrefix begins the Subtopology of a global table in a StateAt, before the name of its store. No subtopology has such a name.
+const GlobalPrefix = "globals/"
+
+// TaskState is the state of one task, or of one global table, of the process.
 type TaskState struct {
 	StateAt
 	Stores []StoreState `json:"stores"`

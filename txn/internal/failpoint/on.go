@@ -33,7 +33,7 @@ const (
 	Look Mechanism = "look"
 	// Live gives no sign of life while the only other instance may not hear this one.
 	Live Mechanism = "live"
-	// MarksLate and MarksEarly write the marks of redriven letters in a transaction of their own, behind that of the records or before it.
+	// MarksLate and MarksEarly write the marks of redriven dead letters in a transaction of their own, behind that of the records or before it.
 	MarksLate  Mechanism = "marks-late"
 	MarksEarly Mechanism = "marks-early"
 )

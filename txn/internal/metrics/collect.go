@@ -34,6 +34,15 @@ type Snapshot struct {
 	Waits []Wait
 	// Problems are what is wrong with topics.
 	Problems []TopicProblem
+	// GlobalTables are those of the process.
+	GlobalTables []GlobalTable
+}
+
+// GlobalTable is one global table.
+type GlobalTable struct {
+	Store string
+	// Remaining is in offsets, of a restore or a rebuild. Lag is in offsets up to the stable ends.
+	Remaining, Lag int64
 }
 
 // TopicProblem is something that is wrong with a topic.
@@ -163,6 +172,9 @@ var (
 	parkedRecordsDesc = desc("parked_records", "Records that wait behind a failed one, that one included, by the last commit.", "task", "topic")
 	nodeValueDesc     = desc("node_value", "What a node shows, in the unit that the gauge's name says.", "task", "node", "gauge")
 
+	globalRemainingDesc = desc("global_table_remaining_offsets", "Offsets that a restore or rebuild of a global table has before it.", "store")
+	globalLagDesc       = desc("global_table_lag_stable_offsets", "Offsets from the position of a global table to the last stable offsets.", "store")
+
 	streamTimeDesc = desc("task_stream_time_seconds", "Stream time of the last commit, in Unix seconds.", "task")
 
 	overlayDesc    = desc("worker_overlay_bytes", "Memory of the state writes of the open round.", "worker")
@@ -205,7 +217,7 @@ func (collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		infoDesc, tasksDesc, pausedDesc, problemDesc, unreadDesc, hangingDesc, heldDesc, waitedDesc, committedDesc, lagDesc, stableLagDesc,
 		pendingDesc, queueDesc, nodeValueDesc, streamTimeDesc,
-		parkedKeysDesc, parkedRecordsDesc,
+		parkedKeysDesc, parkedRecordsDesc, globalRemainingDesc, globalLagDesc,
 		overlayDesc, roundDesc, commitTimeDesc, openDesc,
 		diskDesc, bufferDesc, memTableDesc, unflushedDesc, sublevelsDesc, readAmpDesc, debtDesc, compactionsDesc, flushesDesc,
 		waitsDesc, waitTimeDesc,
@@ -240,6 +252,10 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 		if p.Unread > 0 {
 			out.gauge(unreadDesc, float64(p.Unread), p.Topic)
 		}
+	}
+	for _, t := range s.GlobalTables {
+		out.gauge(globalRemainingDesc, float64(t.Remaining), t.Store)
+		out.gauge(globalLagDesc, float64(t.Lag), t.Store)
 	}
 	for _, w := range s.Workers {
 		out.worker(w, s.Now)

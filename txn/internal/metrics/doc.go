@@ -34,6 +34,8 @@
 //	onceward_restores_total{task,extent,reason}          restores done: nothing, tail, or full and why
 //	onceward_restore_records_total{task}                 changelog records read by restores, failed ones included
 //	onceward_restore_bytes_total{task}                   their keys and values
+//	onceward_global_table_records_total{store}           records read into a global table
+//	onceward_global_table_skipped_total{store}           records of a global table that make no row
 //
 // The causes of aborts are flush_failed, offsets_refused, producer_lost, commit_unknown (in doubt, and the log said aborted),
 // base_aborted (the round below it was) and task_given_up.
@@ -49,6 +51,8 @@
 //	onceward_transactions_hanging                        transactions of the application that nothing ends, when it was last looked
 //	onceward_transaction_waits{kind,holder}              partitions with an open transaction that tasks wait for, see below
 //	onceward_transaction_wait_seconds{kind}              the longest of these waits
+//	onceward_global_table_lag_stable_offsets{store}      from the position of a global table to the last stable offsets
+//	onceward_global_table_remaining_offsets{store}       offsets that a restore or rebuild of a global table has before it
 //	onceward_input_committed_offset{task,topic,partition}
 //	onceward_input_lag_offsets{task,topic,partition}     from the committed position to the high watermark
 //	onceward_input_lag_stable_offsets{...}               from the committed position to the last stable offset

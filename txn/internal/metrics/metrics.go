@@ -19,6 +19,7 @@ type Metrics struct {
 
 	polled, processed, committed, outputs, changelog, deadLetters, outcomes         *prometheus.CounterVec
 	rounds, aborted, rerun, retries, failures, inDoubt, resolutions, markers, moved *prometheus.CounterVec
+	globalRecords, globalSkipped                                                    *prometheus.CounterVec
 	restores, restoreRecords, restoreBytes                                          *prometheus.CounterVec
 	memberships, peersFenced, repaired                                              prometheus.Counter
 	slice, roundRecords, commit, transactionOpen, recordAge, restore                prometheus.Histogram
@@ -63,6 +64,8 @@ func (m *Metrics) makeCounters() {
 	m.restores = counter("restores_total", "Restores done, by extent and reason.", "task", "extent", "reason")
 	m.restoreRecords = counter("restore_records_total", "Changelog records read by restores.", "task")
 	m.restoreBytes = counter("restore_bytes_total", "Bytes of keys and values read by restores.", "task")
+	m.globalRecords = counter("global_table_records_total", "Records read into a global table.", "store")
+	m.globalSkipped = counter("global_table_skipped_total", "Records of a global table that make no row.", "store")
 	m.memberships = prometheus.NewCounter(prometheus.CounterOpts{
 		Namespace: namespace, Name: "memberships_total", Help: "Memberships of the group begun by this process.",
 	})
@@ -203,4 +206,13 @@ func (m *Metrics) Restored(r Restore) {
 	if r.Records > 0 {
 		m.restore.Observe(r.Took.Seconds())
 	}
+}
+
+// GlobalTable counts records that a global table has read, and those of them that make no row; a nil pointer counts nothing.
+func (m *Metrics) GlobalTable(store string, records, skipped int64) {
+	if m == nil {
+		return
+	}
+	m.globalRecords.WithLabelValues(store).Add(float64(records))
+	m.globalSkipped.WithLabelValues(store).Add(float64(skipped))
 }

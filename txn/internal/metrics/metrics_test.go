@@ -54,8 +54,9 @@ func everything() Snapshot {
 		Memory: &pebblestore.Spent{
 			Budget: 21, Blocks: 22, MemTables: 23, Buffers: 24, Loads: 25, Kept: 31, Unflushed: 26, UnflushedMax: 27, Share: 28, Databases: 29, Held: 30,
 		},
-		Restoring: &RestoreMemory{Bytes: 16, BytesMax: 17},
-		Problems:  []TopicProblem{{Topic: "in", Problem: "partitions_not_read", Unread: 2}, {Topic: "out", Problem: "deleted"}},
+		Restoring:    &RestoreMemory{Bytes: 16, BytesMax: 17},
+		GlobalTables: []GlobalTable{{Store: "rates", Remaining: 33, Lag: 34}},
+		Problems:     []TopicProblem{{Topic: "in", Problem: "partitions_not_read", Unread: 2}, {Topic: "out", Problem: "deleted"}},
 	}
 }
 
@@ -64,6 +65,7 @@ func used() *Metrics {
 	m := New(everything)
 	m.Polled("in", 3, nil)
 	m.Restored(Restore{Task: testTask, Full: true, Reason: "damaged", Records: 5, Bytes: 50, Took: time.Second})
+	m.GlobalTable("rates", 5, 2)
 	w := m.Worker(0)
 	w.Retried(testTask, topology.Transient)
 	w.Contributed(&task.Contribution{
@@ -124,6 +126,12 @@ onceward_databases_held 30
 # HELP onceward_databases_open Open databases.
 # TYPE onceward_databases_open gauge
 onceward_databases_open 29
+# HELP onceward_global_table_lag_stable_offsets Offsets from the position of a global table to the last stable offsets.
+# TYPE onceward_global_table_lag_stable_offsets gauge
+onceward_global_table_lag_stable_offsets{store="rates"} 34
+# HELP onceward_global_table_remaining_offsets Offsets that a restore or rebuild of a global table has before it.
+# TYPE onceward_global_table_remaining_offsets gauge
+onceward_global_table_remaining_offsets{store="rates"} 33
 # HELP onceward_input_committed_offset Committed position in an input partition.
 # TYPE onceward_input_committed_offset gauge
 onceward_input_committed_offset{partition="3",task="in_3",topic="in"} 100

@@ -35,6 +35,8 @@ type Config struct {
 	OrderWaitMax, MaxFutureTimestamp time.Duration
 	// Databases changes the options of the databases; nil changes nothing.
 	Databases func(*pebblestore.Options)
+	// GlobalTable returns the rows of a global table.
+	GlobalTable func(store string) state.Bytes
 
 	Cluster   *broker.Cluster
 	Starts    *broker.Starts
@@ -290,6 +292,7 @@ func (o *Opener) newTask(id graph.TaskID, r restore.Result, epoch uint64, member
 		Compacted:       func(topic string) bool { return layout[topic].Compacted },
 		Now:             time.Now,
 		Mode:            o.cfg.Mode,
+		GlobalTable:     o.cfg.GlobalTable,
 
 		MaxFutureTimestamp: o.cfg.MaxFutureTimestamp,
 	})

@@ -55,7 +55,7 @@ func TestFailedFencingIsTriedAgain(t *testing.T) {
 		if !slices.Equal(pauses, want) {
 			t.Errorf("the pauses are %v, want %v", pauses, want)
 		}
-		if s := w.status("b", "a").Suspicion; !strings.Contains(s, "left to the session time-out") || !strings.Contains(s, errFence.Error()) {
+		if s := w.status("b", "a").Suspicion; !strings.Contains(s, "left to the session timeout") || !strings.Contains(s, errFence.Error()) {
 			t.Errorf("the suspicion says %q", s)
 		}
 	})
@@ -117,12 +117,12 @@ func TestIncarnationFencedInVainIsLeft(t *testing.T) {
 				t.Errorf("%s counts %d fencings in vain", name, n)
 			}
 		}
-		if n := w.logged("is left to the session time-out"); n != 2 {
+		if n := w.logged("is left to the session timeout"); n != 2 {
 			t.Errorf("%d warnings, want one of each of the others", n)
 		}
 		w.cutOff("b", true)
 		time.Sleep(10 * time.Second)
-		if s := w.status("b", "a").Suspicion; !strings.HasPrefix(s, "left to the session time-out") {
+		if s := w.status("b", "a").Suspicion; !strings.HasPrefix(s, "left to the session timeout") {
 			t.Errorf("the suspicion says %q", s)
 		}
 		w.cutOff("b", false)

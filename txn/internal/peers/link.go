@@ -101,7 +101,7 @@ func receive(r io.Reader, key *macKey) (frame, []byte, error) {
 	return f, body, err
 }
 
-// isClosed says whether an error shows that the peer's side closed the connection, as the end of its process does. Time-outs and unreachable
+// isClosed says whether an error shows that the peer's side closed the connection, as the end of its process does. Timeouts and unreachable
 // networks do not show it.
 func isClosed(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)

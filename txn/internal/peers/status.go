@@ -28,7 +28,7 @@ type PeerStatus struct {
 	Suspicion  string
 	Suspicions int
 	// FencedInVain counts fencings of the incarnation within the last hour after which it was heard. At three the instance is left to the
-	// session time-out.
+	// session timeout.
 	FencedInVain int
 }
 

@@ -100,7 +100,7 @@ func (p *Peers) inVain(q *peer, now time.Time) {
 	n := q.inVain(now)
 	p.cfg.Logger.Warn("a peer was fenced in vain: it is alive", "instance", q.name, "incarnation", q.incarnation, "times", n)
 	if n >= vainMax {
-		p.cfg.Logger.Warn("a peer is left to the session time-out: it was fenced in vain too often", "instance", q.name,
+		p.cfg.Logger.Warn("a peer is left to the session timeout: it was fenced in vain too often", "instance", q.name,
 			"incarnation", q.incarnation, "times", n)
 	}
 }
@@ -148,7 +148,7 @@ func (p *Peers) judge(s *suspicion, claimed bool, now time.Time) (again time.Tim
 	}
 	if s.peer.inVain(now) >= vainMax && s.peer.incarnation == s.suspect.Incarnation {
 		s.over = true
-		return time.Time{}, "left to the session time-out: fenced in vain too often"
+		return time.Time{}, "left to the session timeout: fenced in vain too often"
 	}
 	if s.asked.IsZero() || now.Sub(s.asked) >= roundAge {
 		p.ask(s, now)
@@ -352,8 +352,8 @@ func (p *Peers) failed(s *suspicion, err error, now time.Time) {
 	log.Warn("fencing a peer has failed", "error", err, "times", s.failures+1)
 	s.asked, s.retry = time.Time{}, now.Add(min(time.Second<<s.failures, failurePauseMax))
 	if s.failures++; s.failures >= failuresMax {
-		log.Warn("a peer is left to the session time-out: fencing it has failed too often")
-		s.end("left to the session time-out: fencing has failed: " + cut(err.Error()))
+		log.Warn("a peer is left to the session timeout: fencing it has failed too often")
+		s.end("left to the session timeout: fencing has failed: " + cut(err.Error()))
 	}
 }
 

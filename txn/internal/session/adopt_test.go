@@ -43,7 +43,7 @@ func newAdopting(t *testing.T) *adopting {
 	log := slog.New(slog.DiscardHandler)
 	sub := top.Subtopologies()[0]
 	s := &Session{
-		cfg:       Config{Logger: log, Self: assign.NewSelf(assign.Process{})},
+		cfg:       Config{Topology: top, Logger: log, Self: assign.NewSelf(assign.Process{})},
 		subs:      map[string]graph.Subtopology{sub.Name: sub},
 		tasks:     noTasks(),
 		ownership: assign.New([]assign.Subtopology{{Name: sub.Name, Sources: []string{"in"}}}),

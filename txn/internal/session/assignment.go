@@ -80,6 +80,6 @@ func (s *Session) divide() {
 			databases++
 		}
 	}
-	s.cfg.Shared.Expect(databases)
+	s.cfg.Shared.Expect(databases + len(s.cfg.Topology.GlobalTables()))
 	s.tasks.Divide(s.ownership.Partitions())
 }

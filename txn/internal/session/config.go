@@ -11,6 +11,7 @@ import (
 	"github.com/onceward/onceward/txn/internal/assign"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/failpoint"
+	"github.com/onceward/onceward/txn/internal/globaltable"
 	"github.com/onceward/onceward/txn/internal/lookout"
 	"github.com/onceward/onceward/txn/internal/metrics"
 	"github.com/onceward/onceward/txn/internal/opening"
@@ -42,6 +43,8 @@ type Config struct {
 	EmptyMax, PurgeInterval, MemberWatch time.Duration
 	// Databases changes the options of the databases; nil changes nothing.
 	Databases func(*pebblestore.Options)
+	// Globals are the global tables of the process; nil if the topology has none.
+	Globals *globaltable.Tables
 
 	// The rest of the process, which outlives a session.
 

@@ -12,6 +12,7 @@ import (
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/assign"
+	"github.com/onceward/onceward/txn/internal/globaltable"
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
@@ -40,6 +41,8 @@ type Reader struct {
 	Topology *topology.Topology
 	// Current returns the session, nil while there is none.
 	Current func() *Session
+	// Globals returns the global tables, nil while there are none.
+	Globals func() *globaltable.Tables
 }
 
 // Served is a view with what goes along with it.
@@ -53,7 +56,12 @@ type Served struct {
 }
 
 // Read takes a view of a store's partition, and judges whether it may be served.
+//
+// A global table has one partition, 0, and no owner.
 func (r Reader) Read(store string, partition int32, stale bool) (Served, error) {
+	if r.isGlobal(store) {
+		return r.readGlobal(store, partition, stale)
+	}
 	s, id, err := r.taskOf(store, partition)
 	if err != nil {
 		return Served{}, err
@@ -85,6 +93,32 @@ func (r Reader) Read(store string, partition int32, stale bool) (Served, error) 
 	}
 	out.Stale = why
 	return out, nil
+}
+
+// isGlobal reports whether a store is a global table.
+func (r Reader) isGlobal(store string) bool {
+	return slices.ContainsFunc(r.Topology.GlobalTables(), func(s graph.StoreInfo) bool { return s.Name == store })
+}
+
+// readGlobal is Read for a global table.
+func (r Reader) readGlobal(store string, partition int32, stale bool) (Served, error) {
+	if partition != 0 {
+		return Served{}, fmt.Errorf("%w: a global table has partition 0 only", ErrNotServing)
+	}
+	view, serves, known, err := r.Globals().View(store)
+	switch {
+	case errors.Is(err, state.ErrClosed), !known:
+		return Served{}, ErrNotServing
+	case err != nil:
+		return Served{}, err
+	case view == nil:
+		return Served{}, ErrRestoring
+	case serves:
+		return Served{View: view}, nil
+	case !stale:
+		return Served{}, errors.Join(ErrRestoring, view.Close())
+	}
+	return Served{View: view, Stale: ErrRestoring}, nil
 }
 
 // taskOf finds the task that has a partition of a store, and the session that may have the task.

@@ -142,17 +142,25 @@ var errSessionOver = errors.New("the session is over")
 // MemberWatch is how often the member id is compared while nothing is committed.
 const MemberWatch = time.Second
 
+// joinWait is how long a join takes before the log says what it waits for.
+const joinWait = 5 * time.Second
+
 // watchMember ends the session when the client has rejoined the group as another member, which it can do without a callback: another
 // process may have owned the tasks in between. Commits compare the id themselves; this is for instances that have nothing to commit.
 func (s *Session) watchMember() {
 	tick := time.NewTicker(s.cfg.MemberWatch)
 	defer tick.Stop()
-	first := ""
+	first, began, told := "", time.Now(), false
 	for {
 		select {
 		case <-s.ctx.Done():
 			return
 		case <-tick.C:
+		}
+		if !told && !s.Joined() && time.Since(began) >= joinWait {
+			told = true
+			s.cfg.Logger.Warn("waiting for the group: its other members have to join again, and one that died holds it up until its session timeout",
+				"session_timeout", s.cfg.SessionTimeout)
 		}
 		id, _ := s.member()
 		if id == "" {
@@ -213,7 +221,7 @@ func New(ctx context.Context, cfg Config, producers [][2]*broker.Producer) *Sess
 	})
 	s.opener = opening.New(s.ctx, opening.Config{
 		Topology: cfg.Topology, Subtopologies: s.subs, Mode: cfg.Mode, Modes: cfg.Modes,
-		OrderWaitMax: cfg.OrderWaitMax, MaxFutureTimestamp: cfg.MaxFutureTimestamp, Databases: cfg.Databases,
+		OrderWaitMax: cfg.OrderWaitMax, MaxFutureTimestamp: cfg.MaxFutureTimestamp, Databases: cfg.Databases, GlobalTable: cfg.Globals.Rows,
 		Cluster: cfg.Cluster, Starts: cfg.Starts, Directory: cfg.Directory, Shared: cfg.Shared, Layout: cfg.Layout,
 		Rebuilds: cfg.Rebuilds, Restorer: s.restorer, Ownership: s.ownership, Tasks: s.tasks, Workers: s.workers,
 		Member: s.member,

@@ -22,13 +22,20 @@ func (r Reader) View(store string, partition int32, stale bool) (control.StateAt
 	if err != nil {
 		return control.StateAt{}, nil, err
 	}
-	_, id, err := r.taskOf(store, partition)
-	if err != nil {
-		return control.StateAt{}, nil, errors.Join(err, got.View.Close())
+	id := globalID(store)
+	if !r.isGlobal(store) {
+		if _, id, err = r.taskOf(store, partition); err != nil {
+			return control.StateAt{}, nil, errors.Join(err, got.View.Close())
+		}
 	}
 	at := r.at(id, got.View.Positions())
 	at.Member, at.Revokes, at.Stale = got.Member, got.Revokes, r.refusal(got.Stale)
 	return at, got.View, nil
+}
+
+// globalID is how a global table is called where others are called by their tasks. No subtopology has such a name.
+func globalID(store string) graph.TaskID {
+	return graph.TaskID{Subtopology: control.GlobalPrefix + store}
 }
 
 func (r Reader) at(id graph.TaskID, p state.Positions) control.StateAt {
@@ -100,6 +107,35 @@ func (r Reader) States(ctx context.Context, d control.Detail) ([]control.TaskSta
 		out = append(out, t)
 	}
 	s.addChangelogs(ctx, out, d)
+	for _, info := range r.Topology.GlobalTables() {
+		t, err := r.globalState(ctx, info, d)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, t)
+	}
+	return out, nil
+}
+
+// globalState describes a global table as taskState does a task.
+func (r Reader) globalState(ctx context.Context, info graph.StoreInfo, d control.Detail) (out control.TaskState, err error) {
+	out = control.TaskState{StateAt: r.at(globalID(info.Name), state.Positions{})}
+	got, err := r.Read(info.Name, 0, true)
+	if errors.Is(err, ErrNotServing) {
+		out.Stale = r.refusal(err)
+		return out, nil
+	}
+	if err != nil {
+		return out, err
+	}
+	defer func() { err = errors.Join(err, got.View.Close()) }()
+	out.Positions, out.Stale = got.View.Positions(), r.refusal(got.Stale)
+	store, err := control.Measure(ctx, state.Declaration{Name: info.Name, Layout: info.Layout}, got.View, got.View, d)
+	if err != nil {
+		return out, err
+	}
+	store.Changelog, store.FromSource = info.Topic(), true
+	out.Stores = append(out.Stores, store)
 	return out, nil
 }
 

@@ -11,8 +11,8 @@
 //	internal topics   partitions (a changelog or repartition topic may have fewer than an input that has grown: Layout.Unassigned);
 //	                  min.insync.replicas not below the cluster's default nor the setting, replicas not below the setting;
 //	                  message.timestamp.type CreateTime, because stream time is kept in the timestamps
-//	changelog, rounds cleanup.policy compact alone: with delete, state would be lost. Changelogs of stores that forget windows, sessions
-//	                  or ids have compact,delete and a retention.ms of a day more than the store's, those of histories a
+//	changelog, rounds cleanup.policy compact alone: with delete, state would be lost. Changelogs of stores that forget windows, sessions,
+//	                  series or ids have compact,delete and a retention.ms of a day more than the store's, those of histories a
 //	                  min.compaction.lag.ms of as much
 //	repartition       cleanup.policy delete alone, retention.ms and retention.bytes -1: the runtime deletes what is committed, and
 //	                  nobody else may delete what is not

@@ -49,6 +49,9 @@ func Needs(t *topology.Topology) []Need {
 			}
 		}
 	}
+	for _, table := range t.GlobalTables() {
+		add(table.Topic(), "global table", broker.Read, broker.DescribeConfigs)
+	}
 	if dead := t.DeadLetterTopic(); dead != "" {
 		add(dead, "dead letters", broker.Write, broker.DescribeConfigs)
 	}

@@ -155,7 +155,8 @@ func (p *Plan) Verify(ctx context.Context, c *broker.Cluster, before Layout) (La
 	return layoutOf(found), nil
 }
 
-// written reports whether a topic is only written: an output, or that of dead letters.
+// written reports whether neither state nor offsets of a task depend on a topic: an output, that of dead letters, or that of a global
+// table, which is rebuilt.
 func (p *Plan) written(name string) bool {
 	if _, internal := p.internal[name]; internal || !slices.Contains(p.external, name) {
 		return false

@@ -66,6 +66,7 @@ func Watch(ctx context.Context, c *broker.Cluster, t *topology.Topology, known L
 		case !there:
 			problems = append(problems, Problem{Topic: name, Kind: Deleted, Stops: use.stops, Err: fmt.Errorf("%s %s was deleted while the "+
 				"application ran; stop the application, create the topic again, and see what `onceward plan` says of its tasks", use.name, name)})
+		case info.ID != known[name].ID && use.rebuilt: // without an operator
 		case info.ID != known[name].ID:
 			problems = append(problems, Problem{Topic: name, Kind: Recreated, Stops: use.stops, Err: fmt.Errorf("%s %s was deleted and created "+
 				"anew while the application ran (its id was %x and is %x); stop the application, and see what `onceward plan` says of its tasks",
@@ -110,6 +111,8 @@ type use struct {
 	name string
 	// stops are the subtopologies whose tasks cannot go on without it.
 	stops []string
+	// rebuilt says that the rows of another topic of that name replace those of this one.
+	rebuilt bool
 }
 
 // usesOf returns what the topics of a topology are for.
@@ -117,6 +120,9 @@ func usesOf(t *topology.Topology) map[string]use {
 	uses := map[string]use{RoundsTopic(t.Application()): {name: useRounds}}
 	if dead := t.DeadLetterTopic(); dead != "" {
 		uses[dead] = use{name: "dead-letter topic"}
+	}
+	for _, table := range t.GlobalTables() {
+		uses[table.Topic()] = use{name: "global table", rebuilt: true}
 	}
 	for _, sub := range t.Subtopologies() {
 		for _, sink := range sub.Sinks {
@@ -127,7 +133,7 @@ func usesOf(t *topology.Topology) map[string]use {
 	}
 	for _, sub := range t.Subtopologies() {
 		needs := func(topic, name string) {
-			uses[topic] = use{name, append(uses[topic].stops, sub.Name)}
+			uses[topic] = use{name: name, stops: append(uses[topic].stops, sub.Name)}
 		}
 		for _, store := range sub.Stores {
 			if store.FromSource == nil {

@@ -8,7 +8,7 @@
 // logs the answer. It asks again after each further bound. The pause between log lines doubles, except when a transaction turns out to hang.
 // Waits for one partition share the question and the line. [Waits.All] has what is waited for now, for status and metrics.
 //
-// A wait never gives up. An ongoing transaction ends with its producer or by its time-out. One that hangs is ended by an operator, or by an
+// A wait never gives up. An ongoing transaction ends with its producer or by its timeout. One that hangs is ended by an operator, or by an
 // instance that repairs what hangs (package hanging); the line names the command. A transaction that no coordinator names is neither: it
 // can be an ongoing one whose transactional id this process may not describe.
 //

@@ -13,7 +13,7 @@ import (
 	"github.com/onceward/onceward/bench/workload"
 )
 
-// kind is what a contestant is made of.
+// kind is what a candidate is made of.
 type kind string
 
 const (
@@ -22,7 +22,7 @@ const (
 	kindLoop     kind = "loop"
 )
 
-// Names of the contestants.
+// Names of the candidates.
 const (
 	Onceward     = "onceward"
 	Streams      = "streams"
@@ -31,11 +31,11 @@ const (
 	Loop         = "loop"
 )
 
-// contestantNames are all of them.
-var contestantNames = []string{Onceward, Streams, StreamsTuned, StreamsSmall, streamsStatic, Loop}
+// candidateNames are all of them.
+var candidateNames = []string{Onceward, Streams, StreamsTuned, StreamsSmall, streamsStatic, Loop}
 
-// contestant is a way to run a workload.
-type contestant struct {
+// candidate is a way to run a workload.
+type candidate struct {
 	name string
 	kind kind
 	// tuning and heap are those of Kafka Streams.
@@ -44,7 +44,7 @@ type contestant struct {
 }
 
 // onceward is the one that every part has.
-var onceward = contestant{name: Onceward, kind: kindOnceward}
+var onceward = candidate{name: Onceward, kind: kindOnceward}
 
 // job is one application to run.
 type job struct {
@@ -60,7 +60,7 @@ type job struct {
 }
 
 // command returns what runs the job.
-func (m *measurement) command(ctx context.Context, c contestant, j job) (*exec.Cmd, error) {
+func (m *measurement) command(ctx context.Context, c candidate, j job) (*exec.Cmd, error) {
 	if err := os.MkdirAll(j.dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -83,24 +83,24 @@ func (m *measurement) command(ctx context.Context, c contestant, j job) (*exec.C
 // stateDir is where an instance of Onceward has its state, in its directory.
 func stateDir(dir string) string { return filepath.Join(dir, "state") }
 
-// contestants are those of a workload, in the order of the first round.
-func (m *measurement) contestants(w workload.Workload) []contestant {
-	all := []contestant{onceward}
+// candidates are those of a workload, in the order of the first round.
+func (m *measurement) candidates(w workload.Workload) []candidate {
+	all := []candidate{onceward}
 	if m.cfg.Streams != nil {
 		choice, _ := m.choices.choice(w)
-		all = append(all, contestant{name: Streams, kind: kindStreams, tuning: streams.Tuning{Name: "defaults"}},
-			contestant{name: StreamsTuned, kind: kindStreams, tuning: choice.Tuning, heap: choice.Heap})
+		all = append(all, candidate{name: Streams, kind: kindStreams, tuning: streams.Tuning{Name: "defaults"}},
+			candidate{name: StreamsTuned, kind: kindStreams, tuning: choice.Tuning, heap: choice.Heap})
 		if choice.SmallHeap != choice.Heap {
-			all = append(all, contestant{name: StreamsSmall, kind: kindStreams, tuning: choice.Tuning, heap: choice.SmallHeap})
+			all = append(all, candidate{name: StreamsSmall, kind: kindStreams, tuning: choice.Tuning, heap: choice.SmallHeap})
 		}
 	}
 	if w.Name == "pass" {
-		all = append(all, contestant{name: Loop, kind: kindLoop})
+		all = append(all, candidate{name: Loop, kind: kindLoop})
 	}
 	return m.chosen(all)
 }
 
 // chosen are those that take part.
-func (m *measurement) chosen(all []contestant) []contestant {
-	return slices.DeleteFunc(all, func(c contestant) bool { return m.cfg.Only != nil && !slices.Contains(m.cfg.Only, c.name) })
+func (m *measurement) chosen(all []candidate) []candidate {
+	return slices.DeleteFunc(all, func(c candidate) bool { return m.cfg.Only != nil && !slices.Contains(m.cfg.Only, c.name) })
 }
