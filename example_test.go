@@ -41,8 +41,9 @@ func pipeline() (*topology.Topology, error) {
 	return b.Build()
 }
 
-// Example runs a pipeline that counts every payment once, on the embedded broker: a payment that is delivered twice has one effect, and
-// one that reuses an id for another amount becomes a dead letter.
+// Example runs a pipeline that counts every payment once, on the embedded broker: a payment that is
+// delivered twice has one effect, and one that reuses an id for another amount becomes a dead
+// letter.
 func Example() {
 	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "payments", "balances", "payments-dead"))
 	check(err)

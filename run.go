@@ -17,25 +17,30 @@ import (
 const (
 	// ExitDone is that of a run that a signal has ended in order.
 	ExitDone = 0
-	// ExitFailed is that of a run that has failed and may work later: the brokers did not answer, or a task has stopped.
+	// ExitFailed is that of a run that has failed and may work later: the brokers did not answer,
+	// or a task has stopped.
 	ExitFailed = 1
-	// ExitUsage is that of a mistake in the topology or in the settings. The same program fails again.
+	// ExitUsage is that of a mistake in the topology or in the settings. The same program fails
+	// again.
 	ExitUsage = 2
-	// ExitIntegrity is that of stored data that is damaged or contradicts itself. A restart does not help.
+	// ExitIntegrity is that of stored data that is damaged or contradicts itself. A restart does
+	// not help.
 	ExitIntegrity = 3
 )
 
-// Run builds a topology, runs it as one instance of its application until a SIGINT or SIGTERM, and returns the exit
-// code of the process. It is the whole main function of a program that needs no other command:
+// Run builds a topology, runs it as one instance of its application until a SIGINT or SIGTERM, and
+// returns the exit code of the process. It is the whole main function of a program that needs no
+// other command:
 //
 //	func main() { os.Exit(onceward.Run(wordCount, txn.Config{Brokers: []string{"localhost:9092"}, StateDir: "state"})) }
 //
-// The first signal stops the instance in order: what is in progress is committed, and the other instances take over at
-// once. A second signal ends the process. Run prints errors to the standard error, one line each; the log goes to
-// [txn.Config].Logger.
+// The first signal stops the instance in order: what is in progress is committed, and the other
+// instances take over at once. A second signal ends the process. Run prints errors to the standard
+// error, one line each; the log goes to [txn.Config].Logger.
 //
-// Package cmd/cli makes a program that has the commands of onceward as well. [txn.New] and [txn.App.Run] are the parts
-// for programs with more needs, such as queries or an HTTP server of their own.
+// Package cmd/cli makes a program that has the commands of onceward as well. [txn.New] and
+// [txn.App.Run] are the parts for programs with more needs, such as queries or an HTTP server of
+// their own.
 func Run(build func() (*topology.Topology, error), config txn.Config) (code int) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

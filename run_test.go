@@ -15,8 +15,8 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// TestRunReturnsTheExitCodeOfWhatIsWrong: a mistake in the topology or in the settings, which a restart does not mend, and brokers that
-// do not answer, which may be back later.
+// TestRunReturnsTheExitCodeOfWhatIsWrong: a mistake in the topology or in the settings, which a
+// restart does not mend, and brokers that do not answer, which may be back later.
 func TestRunReturnsTheExitCodeOfWhatIsWrong(t *testing.T) {
 	dir := t.TempDir()
 	noTopology := func() (*topology.Topology, error) { return topology.NewBuilder("").Build() }
@@ -38,7 +38,8 @@ func TestRunReturnsTheExitCodeOfWhatIsWrong(t *testing.T) {
 	}
 }
 
-// TestRunEndsInOrderWithASignal runs until an interrupt that the process sends to itself once the instance runs.
+// TestRunEndsInOrderWithASignal runs until an interrupt that the process sends to itself once the
+// instance runs.
 func TestRunEndsInOrderWithASignal(t *testing.T) {
 	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "payments", "balances", "payments-dead"))
 	if err != nil {

@@ -47,7 +47,8 @@ type application struct {
 	ended   chan error
 }
 
-// start starts a workload over the first n records of its input. The clock of the benchmark is reset right before.
+// start starts a workload over the first n records of its input. The clock of the benchmark is
+// reset right before.
 func start(b *testing.B, name string, n int) *application {
 	b.Helper()
 	broker, err := kfake.NewCluster(kfake.NumBrokers(1),
@@ -102,7 +103,8 @@ func (a *application) await(records int64) {
 	}
 }
 
-// benchmark measures records per second from the start of an application to the last commit. One operation is one record.
+// benchmark measures records per second from the start of an application to the last commit. One
+// operation is one record.
 func benchmark(b *testing.B, name string) {
 	a := start(b, name, b.N)
 	a.await(int64(b.N))
@@ -119,15 +121,17 @@ func BenchmarkPass(b *testing.B)   { benchmark(b, "pass") }
 func BenchmarkCount(b *testing.B)  { benchmark(b, "count") }
 func BenchmarkLedger(b *testing.B) { benchmark(b, "ledger") }
 
-// BenchmarkEvidence is what BenchmarkLedger costs with less and with more: the ledger without an inbox, and both with evidence.
+// BenchmarkEvidence is what BenchmarkLedger costs with less and with more: the ledger without an
+// inbox, and both with evidence.
 func BenchmarkEvidence(b *testing.B) {
 	for _, name := range []string{"ledger-bare", "ledger", "ledger-evidence"} {
 		b.Run(name, func(b *testing.B) { benchmark(b, name) })
 	}
 }
 
-// BenchmarkRound is one commit round with one record: from the moment it is produced until a reader of committed records has its output.
-// Nothing overlaps, so this is the least that a record can take.
+// BenchmarkRound is one commit round with one record: from the moment it is produced until a reader
+// of committed records has its output. Nothing overlaps, so this is the least that a record can
+// take.
 func BenchmarkRound(b *testing.B) {
 	a := start(b, "ledger", 1)
 	a.await(1)

@@ -13,7 +13,8 @@ import (
 // hotPattern is a pattern of bench/hot: one name or several, and at most one level below.
 var hotPattern = regexp.MustCompile(`^\^(Benchmark\w*)(?:\(([\w|]+)\))?\$(?:/\^(\w+)\$)?$`)
 
-// hotBenchmarks returns the benchmarks that bench/hot runs, by the directory of their package. A script takes the place of the go command.
+// hotBenchmarks returns the benchmarks that bench/hot runs, by the directory of their package. A
+// script takes the place of the go command.
 func hotBenchmarks(t *testing.T) map[string][]string {
 	t.Helper()
 	stub := filepath.Join(t.TempDir(), "go")
@@ -48,8 +49,8 @@ func hotBenchmarks(t *testing.T) map[string][]string {
 	return hot
 }
 
-// TestHotBenchmarksExist: go test says nothing of a pattern that no benchmark has, so one that was renamed would be measured no more, and
-// nobody would know.
+// TestHotBenchmarksExist: go test says nothing of a pattern that no benchmark has, so one that was
+// renamed would be measured no more, and nobody would know.
 func TestHotBenchmarksExist(t *testing.T) {
 	for pkg, names := range hotBenchmarks(t) {
 		files, err := filepath.Glob(filepath.Join("..", pkg, "*_test.go"))
@@ -96,7 +97,8 @@ func TestTargetsAreHot(t *testing.T) {
 	}
 }
 
-// TestTargets: a target is shown beside the median of the runs. Only one that is missed by a multiple, or not measured, is a failure.
+// TestTargets: a target is shown beside the median of the runs. Only one that is missed by a
+// multiple, or not measured, is a failure.
 func TestTargets(t *testing.T) {
 	const result = `goos: linux
 pkg: github.com/onceward/onceward/state

@@ -75,7 +75,8 @@ func anchors(text string) map[string]bool {
 	return ids
 }
 
-// brokenLinks returns the links between documents that lead nowhere. exists reports whether a path from the root exists.
+// brokenLinks returns the links between documents that lead nowhere. exists reports whether a path
+// from the root exists.
 func brokenLinks(files map[string]string, exists func(path string) bool) (broken []string) {
 	for name, text := range files {
 		prose := codeSpan.ReplaceAllString(fence.ReplaceAllString(text, ""), "")
@@ -102,7 +103,8 @@ func brokenLinks(files map[string]string, exists func(path string) bool) (broken
 	return broken
 }
 
-// TestPagesAreInTheNavigation: the navigation of the site has every document but the decisions, which their README lists.
+// TestPagesAreInTheNavigation: the navigation of the site has every document but the decisions,
+// which their README lists.
 func TestPagesAreInTheNavigation(t *testing.T) {
 	config, err := os.ReadFile(filepath.Join(root, "docs", "site", "mkdocs.yml"))
 	if err != nil {
@@ -250,7 +252,8 @@ func TestPipelinesOfDocumentsLoad(t *testing.T) {
 	}
 }
 
-// TestPipelineOfReadmeIsRun: the pipeline of the README is the one that a script of the command runs.
+// TestPipelineOfReadmeIsRun: the pipeline of the README is the one that a script of the command
+// runs.
 func TestPipelineOfReadmeIsRun(t *testing.T) {
 	script, err := os.ReadFile(filepath.Join(root, "cmd", "cli", "testdata", "script", "readme.txtar"))
 	if err != nil {
@@ -267,7 +270,8 @@ func TestPipelineOfReadmeIsRun(t *testing.T) {
 // flush returns a text without the tabs at the beginnings of its lines.
 func flush(text string) string { return regexp.MustCompile(`(?m)^\t+`).ReplaceAllString(text, "") }
 
-// TestProgramsOfDocumentsAreBuilt: every block of Go in a document is a part of a program of the project, so that go vet and go test build it.
+// TestProgramsOfDocumentsAreBuilt: every block of Go in a document is a part of a program of the
+// project, so that go vet and go test build it.
 func TestProgramsOfDocumentsAreBuilt(t *testing.T) {
 	var programs strings.Builder
 	for _, pattern := range []string{"examples/*/*.go", "*/example*_test.go", "processors/*/example*_test.go", "processors/postgres/*/example*_test.go", "schemas/*/example*_test.go"} {
@@ -340,8 +344,9 @@ func TestTextsOfStoppedTasksAreThoseOfTheCode(t *testing.T) {
 	}
 }
 
-// TestMetricsOfDocumentsExist compares the reference with the package comment, which a test of that package compares with what is served. Those of the
-// packages for PostgreSQL have a reference of their own, which a test of that module compares with the code.
+// TestMetricsOfDocumentsExist compares the reference with the package comment, which a test of that
+// package compares with what is served. Those of the packages for PostgreSQL have a reference of
+// their own, which a test of that module compares with the code.
 func TestMetricsOfDocumentsExist(t *testing.T) {
 	name := regexp.MustCompile(`onceward_[a-z0-9_]+\*?`)
 	comment, err := os.ReadFile(filepath.Join(root, "txn", "internal", "metrics", "doc.go"))
@@ -368,7 +373,8 @@ func TestMetricsOfDocumentsExist(t *testing.T) {
 	}
 }
 
-// isFamily reports whether a name is that of a metric that is listed without its beginning, or of something else.
+// isFamily reports whether a name is that of a metric that is listed without its beginning, or of
+// something else.
 func isFamily(name string) bool {
 	return slices.ContainsFunc([]string{"onceward_state_", "onceward_cache_", "onceward_memory_", "onceward_failpoints"},
 		func(family string) bool { return strings.HasPrefix(name, family) && !strings.HasSuffix(name, "*") })

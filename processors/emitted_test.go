@@ -17,8 +17,8 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// emitting declares each processor that can emit records which fail otherwise, with a node named p. It gives the processor the
-// option if emits says so, and uses the stream if uses does.
+// emitting declares each processor that can emit records which fail otherwise, with a node named p.
+// It gives the processor the option if emits says so, and uses the stream if uses does.
 var emitting = map[string]struct {
 	declare func(s records, emits, uses bool)
 	// stream and option are named in mistakes. record is one of the stream in words.
@@ -80,8 +80,8 @@ func built(declare func(s records, emits, uses bool), emits, uses bool) (*topolo
 	return b.Build()
 }
 
-// TestEmittedIsAnOption: Build refuses a stream that is used without its option, and an option whose stream is not used. It
-// reports one mistake, which says what to do.
+// TestEmittedIsAnOption: Build refuses a stream that is used without its option, and an option
+// whose stream is not used. It reports one mistake, which says what to do.
 func TestEmittedIsAnOption(t *testing.T) {
 	for name, c := range emitting {
 		for _, emits := range []bool{false, true} {
@@ -110,8 +110,9 @@ func TestEmittedIsAnOption(t *testing.T) {
 	}
 }
 
-// TestEmittedIsInTheContract: the option changes what the contract says and which nodes there are, and so the fingerprint. It changes no
-// store, and so a running application can take it or leave it.
+// TestEmittedIsInTheContract: the option changes what the contract says and which nodes there are,
+// and so the fingerprint. It changes no store, and so a running application can take it or leave
+// it.
 func TestEmittedIsInTheContract(t *testing.T) {
 	for name, c := range emitting {
 		fails, err := built(c.declare, false, false)

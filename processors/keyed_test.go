@@ -53,9 +53,9 @@ func noRequest(record) (effect.Request, error) { return effect.Request{}, nil }
 
 func noCall(context.Context, effect.Call) ([]byte, error) { return nil, nil }
 
-// TestKeysAreInOneTask: what keeps state by key refuses a stream whose key was changed, unless it was partitioned by the
-// new one or is said to be. An inbox that works globally takes any stream, and hands on one that is partitioned
-// by something else if nothing brings it back.
+// TestKeysAreInOneTask: what keeps state by key refuses a stream whose key was changed, unless it
+// was partitioned by the new one or is said to be. An inbox that works globally takes any stream,
+// and hands on one that is partitioned by something else if nothing brings it back.
 func TestKeysAreInOneTask(t *testing.T) {
 	globally := inbox.Globally(schemas.String(), schemas.String())
 	for way, c := range map[string]struct {

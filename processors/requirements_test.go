@@ -29,8 +29,8 @@ var (
 	ofMatrix  = regexp.MustCompile(`Rows? of the failure matrix: ([^.]+)\.`)
 )
 
-// TestRequirements: each requirement and each row of the failure matrix has its line, each test that is named is there, and it names the
-// requirement or the row.
+// TestRequirements: each requirement and each row of the failure matrix has its line, each test
+// that is named is there, and it names the requirement or the row.
 func TestRequirements(t *testing.T) {
 	table, err := os.ReadFile("REQUIREMENTS.md")
 	if err != nil {
@@ -67,8 +67,8 @@ func TestRequirements(t *testing.T) {
 	}
 }
 
-// TestFailuresOnPostgres: each row of the failure matrix has a line of the table for PostgreSQL. Each cell has tests that are there and name
-// the row, or says why there is none.
+// TestFailuresOnPostgres: each row of the failure matrix has a line of the table for PostgreSQL.
+// Each cell has tests that are there and name the row, or says why there is none.
 func TestFailuresOnPostgres(t *testing.T) {
 	table, err := os.ReadFile(filepath.FromSlash("../docs/reference/postgres-failures.md"))
 	if err != nil {
@@ -158,7 +158,8 @@ func named(t *testing.T, id, tests string) map[string][]string {
 	return all
 }
 
-// shows fails unless the directory has the test, and the test names the requirement or the row of the failure matrix.
+// shows fails unless the directory has the test, and the test names the requirement or the row of
+// the failure matrix.
 func shows(dir, name, id string) error {
 	comment, body, err := textOf(dir, name)
 	if err != nil {
@@ -185,8 +186,8 @@ func rowsOf(comment string) (rows []string) {
 	return rows
 }
 
-// runsRow reports whether a test runs the table rows of its directory, and that has a row of the name: for a test on Kafka one that runs
-// there.
+// runsRow reports whether a test runs the table rows of its directory, and that has a row of the
+// name: for a test on Kafka one that runs there.
 func runsRow(dir, name, body, row string) (bool, error) {
 	if !regexp.MustCompile(`\brows\b`).MatchString(body) {
 		return false, nil

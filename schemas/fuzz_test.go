@@ -151,7 +151,8 @@ func FuzzJSONDecode(f *testing.F) {
 	})
 }
 
-// FuzzPlainCodecs: the codecs without a format of their own give back exactly the bytes that they have read, or refuse them.
+// FuzzPlainCodecs: the codecs without a format of their own give back exactly the bytes that they
+// have read, or refuse them.
 func FuzzPlainCodecs(f *testing.F) {
 	for _, seed := range []string{"", "text", "\xff", "\x00\x00\x00\x01", "\xff\xff\xff\xff\xff\xff\xff\xff", "\xed\xa0\x80"} {
 		f.Add([]byte(seed))

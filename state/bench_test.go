@@ -36,8 +36,8 @@ func benchTask(b *testing.B) *state.Task {
 	return task
 }
 
-// BenchmarkPut writes rounds of new keys; a round is dropped at its end, so the cost of its memory is in
-// here.
+// BenchmarkPut writes rounds of new keys; a round is dropped at its end, so the cost of its memory
+// is in here.
 func BenchmarkPut(b *testing.B) {
 	task, keys, value := benchTask(b), benchKeys(benchRound), make([]byte, 100)
 	s := task.Store("s")

@@ -16,15 +16,16 @@ const (
 	checkpointDatabase = "database"
 )
 
-// CheckpointTask makes dir a checkpoint of a task's database: the database as it is at one moment, and
-// checkpoint.json, which says whose it is and where it is at (FORMAT.md). db is that database, open; it goes on
-// meanwhile. ImportTask makes a task's database of it, in the state directory of another instance or of this one,
-// and any tool can open its directory "database" in place.
+// CheckpointTask makes dir a checkpoint of a task's database: the database as it is at one moment,
+// and checkpoint.json, which says whose it is and where it is at (FORMAT.md). db is that database,
+// open; it goes on meanwhile. ImportTask makes a task's database of it, in the state directory of
+// another instance or of this one, and any tool can open its directory "database" in place.
 //
-// dir must not exist, and the directory above it must. It is there as a whole or not at all; a kill leaves what was
-// not finished under the name of dir with ".partial-" and a number behind it. Large files are shared with the
-// database by hard links, so that a checkpoint on the same file system costs little until the database has
-// rewritten them. The error of a database without files wraps errors.ErrUnsupported.
+// dir must not exist, and the directory above it must. It is there as a whole or not at all; a kill
+// leaves what was not finished under the name of dir with ".partial-" and a number behind it. Large
+// files are shared with the database by hard links, so that a checkpoint on the same file system
+// costs little until the database has rewritten them. The error of a database without files wraps
+// errors.ErrUnsupported.
 func (d *Directory) CheckpointTask(subtopology string, partition int32, db Database, dir string) error {
 	t := TaskDirectory{subtopology, partition}
 	if err := d.checkpoint(t, db, dir); err != nil {

@@ -122,7 +122,8 @@ func readCheckpointMeta(root *os.Root) (checkpointMeta, error) {
 	return parseCheckpointMeta(data)
 }
 
-// parseCheckpointMeta looks at the version first and refuses, like parseMeta, what this build does not know.
+// parseCheckpointMeta looks at the version first and refuses, like parseMeta, what this build does
+// not know.
 func parseCheckpointMeta(data []byte) (checkpointMeta, error) {
 	var version struct {
 		Format *int `json:"format"`

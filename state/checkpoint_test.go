@@ -88,8 +88,8 @@ func expectRound(t *testing.T, path string, h *statetest.History, want int) {
 	}
 }
 
-// TestCheckpointTask: a checkpoint becomes the database of the task in another instance, goes on there, and stays
-// what it was, as does the database that it was taken of.
+// TestCheckpointTask: a checkpoint becomes the database of the task in another instance, goes on
+// there, and stays what it was, as does the database that it was taken of.
 func TestCheckpointTask(t *testing.T) {
 	h := statetest.NewHistory(rand.New(rand.NewPCG(1, 9)), 24, 40, 200)
 	from, to := owner(t, "payments"), owner(t, "payments")
@@ -205,8 +205,8 @@ func expectNames(t *testing.T, dir string, want ...string) {
 	}
 }
 
-// TestImportRefuses: whatever is not a checkpoint of this task, whole and of a known format, is refused with one
-// line, and nothing is left of the attempt.
+// TestImportRefuses: whatever is not a checkpoint of this task, whole and of a known format, is
+// refused with one line, and nothing is left of the attempt.
 func TestImportRefuses(t *testing.T) {
 	h, checkpoint := checkpointed(t)
 	edit := func(t *testing.T, dir string, change func(m map[string]any)) {
@@ -357,7 +357,8 @@ func otherHistory(t *testing.T, dir string, h *statetest.History) {
 	}
 }
 
-// TestImportThatWasKilled: what an import has not finished is in the trash, which the next life empties.
+// TestImportThatWasKilled: what an import has not finished is in the trash, which the next life
+// empties.
 func TestImportThatWasKilled(t *testing.T) {
 	h, checkpoint := checkpointed(t)
 	path := filepath.Join(t.TempDir(), "state")

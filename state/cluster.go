@@ -17,8 +17,8 @@ const (
 // clusterBytesMax is far beyond any id of a cluster.
 const clusterBytesMax = 4096
 
-// CheckCluster returns an error that wraps ErrForeign if a state directory of one cluster is used with another. An id that is not known
-// is empty, and then nothing is compared.
+// CheckCluster returns an error that wraps ErrForeign if a state directory of one cluster is used
+// with another. An id that is not known is empty, and then nothing is compared.
 func CheckCluster(stored, cluster string) error {
 	if stored == "" || cluster == "" || stored == cluster {
 		return nil

@@ -5,15 +5,17 @@ import (
 	"slices"
 )
 
-// codecs encodes and decodes for a typed view. Copies share the buffers, hence belong to one goroutine.
+// codecs encodes and decodes for a typed view. Copies share the buffers, hence belong to one
+// goroutine.
 type codecs[K, V any] struct {
 	keys    Codec[K]
 	values  Codec[V]
 	buffers *codecBuffers
 }
 
-// codecBuffers is what copies of a view share. The store copies keys, so one buffer serves all calls. Values
-// are handed over, so each gets new memory; the size of the last one saves growing it.
+// codecBuffers is what copies of a view share. The store copies keys, so one buffer serves all
+// calls. Values are handed over, so each gets new memory; the size of the last one saves growing
+// it.
 type codecBuffers struct {
 	key       []byte
 	valueSize int
@@ -23,7 +25,8 @@ func newCodecs[K, V any](k Codec[K], v Codec[V]) codecs[K, V] {
 	return codecs[K, V]{keys: k, values: v, buffers: &codecBuffers{}}
 }
 
-// key encodes into the shared buffer, valid until the next call. There is room for a time behind the key.
+// key encodes into the shared buffer, valid until the next call. There is room for a time behind
+// the key.
 func (c codecs[K, V]) key(key K) ([]byte, error) {
 	b, err := c.keys.Append(c.buffers.key[:0], key)
 	if err != nil {
@@ -42,7 +45,8 @@ func (c codecs[K, V]) encodeKey(key K) ([]byte, error) {
 	return b, nil
 }
 
-// valueRoomMax bounds the room that is made for a value because the last one needed it. A longer value grows it.
+// valueRoomMax bounds the room that is made for a value because the last one needed it. A longer
+// value grows it.
 const valueRoomMax = 4 << 10
 
 // buffer returns new memory for a value and what a row has in front of it.
@@ -53,9 +57,9 @@ func (c codecs[K, V]) buffer() []byte {
 // valueSlack is what the memory of a value may have beyond twice its length.
 const valueSlack = 64
 
-// value appends the encoded value to dst, which buffer has made. The store keeps it until its round has ended, and
-// counts its length against the bound of a round. So the length has to be about what it holds: a short value in room
-// that was made for a long one gets memory of its own.
+// value appends the encoded value to dst, which buffer has made. The store keeps it until its round
+// has ended, and counts its length against the bound of a round. So the length has to be about what
+// it holds: a short value in room that was made for a long one gets memory of its own.
 func (c codecs[K, V]) value(dst []byte, value V) ([]byte, error) {
 	b, err := c.values.Append(dst, value)
 	if err != nil {

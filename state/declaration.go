@@ -18,8 +18,8 @@ type Declaration struct {
 // Compare orders declarations by name.
 func (d Declaration) Compare(e Declaration) int { return strings.Compare(d.Name, e.Name) }
 
-// Conflict returns why d cannot be declared where other has the same id: an error that wraps ErrStoreID for
-// another name, ErrLayout for another layout, nil if they are the same.
+// Conflict returns why d cannot be declared where other has the same id: an error that wraps
+// ErrStoreID for another name, ErrLayout for another layout, nil if they are the same.
 func (d Declaration) Conflict(other Declaration) error {
 	switch {
 	case d.Name != other.Name:
@@ -41,9 +41,10 @@ func (d Declaration) validate() error {
 	return nil
 }
 
-// Undeclared returns those of stores that a database has to write down, each once: that are not in known, and those with another layout of
-// which it has no rows. It is how a Database judges what Declare was given; empty says whether a store has no rows, and the errors are those
-// of Declare, or its own.
+// Undeclared returns those of stores that a database has to write down, each once: that are not in
+// known, and those with another layout of which it has no rows. It is how a Database judges what
+// Declare was given; empty says whether a store has no rows, and the errors are those of Declare,
+// or its own.
 func Undeclared(
 	known map[StoreID]Declaration, stores []Declaration, empty func(StoreID) (bool, error),
 ) (added []Declaration, err error) {
@@ -75,8 +76,8 @@ func Undeclared(
 	return added, nil
 }
 
-// Append appends the form in which the database keeps d: the name, and for every layout but the plain one a
-// zero byte and the layout.
+// Append appends the form in which the database keeps d: the name, and for every layout but the
+// plain one a zero byte and the layout.
 func (d Declaration) Append(dst []byte) []byte {
 	dst = append(dst, d.Name...)
 	if d.Layout != (Layout{}) {
@@ -85,8 +86,9 @@ func (d Declaration) Append(dst []byte) []byte {
 	return dst
 }
 
-// ParseDeclaration is the inverse of Append, and refuses everything that Append does not write. The error wraps
-// ErrFormat for a layout that this build does not know, and ErrCorrupt for what is none.
+// ParseDeclaration is the inverse of Append, and refuses everything that Append does not write. The
+// error wraps ErrFormat for a layout that this build does not know, and ErrCorrupt for what is
+// none.
 func ParseDeclaration(b []byte) (Declaration, error) {
 	name, layout, found := strings.Cut(string(b), "\x00")
 	d := Declaration{Name: name}

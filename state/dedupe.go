@@ -5,15 +5,15 @@ import (
 	"iter"
 )
 
-// Dedupe is a typed view of a store of DedupeKind: ids that were seen, each with the time at which, and with a
-// value of the user's, such as the hash of what came with it and what became of it. An id is remembered for
-// the retention: until the store's stream time, the largest time that ever came in, is the retention or
-// more behind its own. From then on it is as if it had never been there, at once and without a scan. The times
-// are in milliseconds since the epoch.
+// Dedupe is a typed view of a store of DedupeKind: ids that were seen, each with the time at which,
+// and with a value of the user's, such as the hash of what came with it and what became of it. An
+// id is remembered for the retention: until the store's stream time, the largest time that ever
+// came in, is the retention or more behind its own. From then on it is as if it had never been
+// there, at once and without a scan. The times are in milliseconds since the epoch.
 //
-// Rows lie in time segments of half of the retention (Layout), so that what is over can go as a whole. A
-// lookup is one Get in each segment that can be read, newest first: three at most, and that many for an id that
-// is not there.
+// Rows lie in time segments of half of the retention (Layout), so that what is over can go as a
+// whole. A lookup is one Get in each segment that can be read, newest first: three at most, and
+// that many for an id that is not there.
 //
 // A view and its copies are for one goroutine, like the Bytes below.
 type Dedupe[ID, V any] struct {
@@ -43,8 +43,8 @@ const (
 	Absent Presence = iota + 1
 	// Present: the id was there. Nothing was written.
 	Present
-	// TooLate: the id is not there, and its time is not after stream time - retention. Whether it ever was is
-	// forgotten. Nothing was written.
+	// TooLate: the id is not there, and its time is not after stream time - retention. Whether it
+	// ever was is forgotten. Nothing was written.
 	TooLate
 )
 
@@ -77,9 +77,10 @@ func (s Dedupe[ID, V]) Lookup(id ID) (r Remembered[V], ok bool, err error) {
 	return r, err == nil, err
 }
 
-// PutIfAbsent remembers id with value and the time ms, unless it is there, in which case existing is what is
-// remembered of it. It moves the stream time to ms first: an id that expires by that is not there. The error
-// wraps ErrTime for a time that no record can have; a time that is too old is no error but TooLate.
+// PutIfAbsent remembers id with value and the time ms, unless it is there, in which case existing
+// is what is remembered of it. It moves the stream time to ms first: an id that expires by that is
+// not there. The error wraps ErrTime for a time that no record can have; a time that is too old is
+// no error but TooLate.
 func (s Dedupe[ID, V]) PutIfAbsent(id ID, value V, ms int64) (existing Remembered[V], p Presence, err error) {
 	if err := checkTime("put", ms); err != nil {
 		return existing, 0, err
@@ -107,8 +108,8 @@ func (s Dedupe[ID, V]) PutIfAbsent(id ID, value V, ms int64) (existing Remembere
 	return existing, Absent, nil
 }
 
-// Update replaces the value of id and keeps its time. ok is false, and nothing was written, when id is not
-// there.
+// Update replaces the value of id and keeps its time. ok is false, and nothing was written, when id
+// is not there.
 func (s Dedupe[ID, V]) Update(id ID, value V) (ok bool, err error) {
 	k, err := s.codecs.key(id)
 	if err != nil {
@@ -143,8 +144,9 @@ func (s Dedupe[ID, V]) Delete(id ID) (ok bool, err error) {
 // All returns everything that is remembered, in the order of the encoded ids.
 func (s Dedupe[ID, V]) All() iter.Seq2[DedupePair[ID, V], error] { return s.Scan(Range{}) }
 
-// Scan returns what is remembered of the ids whose encoded form is in r, in the order of these; EncodeID makes
-// the bounds. Ranging starts the scan, as for Bytes.Scan. An error is the last thing a scan yields.
+// Scan returns what is remembered of the ids whose encoded form is in r, in the order of these;
+// EncodeID makes the bounds. Ranging starts the scan, as for Bytes.Scan. An error is the last thing
+// a scan yields.
 func (s Dedupe[ID, V]) Scan(r Range) iter.Seq2[DedupePair[ID, V], error] {
 	return func(yield func(DedupePair[ID, V], error) bool) {
 		now := s.segments.bytes.StreamTime()

@@ -39,8 +39,8 @@ func collect[T any](t *testing.T, seq iter.Seq2[T, error]) (all []T) {
 	return all
 }
 
-// TestDedupeLogsDeletesFirst: an id that is deleted and comes back in the same round, in an earlier segment, is
-// what compaction leaves.
+// TestDedupeLogsDeletesFirst: an id that is deleted and comes back in the same round, in an earlier
+// segment, is what compaction leaves.
 func TestDedupeLogsDeletesFirst(t *testing.T) {
 	task := newKind(t, dedupeLayout)
 	s := state.NewDedupe(task.Store("s"), text{}, number{}, dedupeLayout)
@@ -132,7 +132,8 @@ func TestDedupeErrors(t *testing.T) {
 	}
 }
 
-// TestDedupeDisplaced: a record puts an end to the rows of its id in all other segments that can be read.
+// TestDedupeDisplaced: a record puts an end to the rows of its id in all other segments that can be
+// read.
 func TestDedupeDisplaced(t *testing.T) {
 	minute := time.Minute.Milliseconds()
 	row, err := dedupeLayout.Row(state.ChangelogRecord{Key: []byte("id"), Value: []byte{1}, Timestamp: 16 * minute})

@@ -8,7 +8,8 @@ import (
 	"os"
 )
 
-// The description of the topology in the state directory, and its replacement that was not finished.
+// The description of the topology in the state directory, and its replacement that was not
+// finished.
 const (
 	topologyFile     = "topology.json"
 	topologyTempFile = "topology.json.tmp"
@@ -17,8 +18,9 @@ const (
 // descriptionBytesMax is far beyond any description: a node takes a few hundred bytes.
 const descriptionBytesMax = 16 << 20
 
-// SetDescription stores, durably, what the topology is that runs on the directory, in a form that is the caller's business. It changes
-// nothing if that is what is stored. No part of the state depends on it: it is there so that a later topology can be compared with this one.
+// SetDescription stores, durably, what the topology is that runs on the directory, in a form that
+// is the caller's business. It changes nothing if that is what is stored. No part of the state
+// depends on it: it is there so that a later topology can be compared with this one.
 func (d *Directory) SetDescription(description []byte) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -35,7 +37,8 @@ func (d *Directory) SetDescription(description []byte) error {
 	return nil
 }
 
-// Description returns what SetDescription has stored, nil if nothing was. The error wraps ErrCorrupt if it is longer than any description.
+// Description returns what SetDescription has stored, nil if nothing was. The error wraps
+// ErrCorrupt if it is longer than any description.
 func (d *Directory) Description() ([]byte, error) {
 	description, err := readDescription(d.root)
 	if err != nil {
@@ -44,8 +47,9 @@ func (d *Directory) Description() ([]byte, error) {
 	return description, nil
 }
 
-// ReadDescription returns what SetDescription has stored in the state directory at path, nil if nothing was, also while a process has it
-// open. It takes no lock and changes nothing. Errors are those of Identify.
+// ReadDescription returns what SetDescription has stored in the state directory at path, nil if
+// nothing was, also while a process has it open. It takes no lock and changes nothing. Errors are
+// those of Identify.
 func ReadDescription(path string) ([]byte, error) {
 	root, _, err := openToRead(path)
 	if err != nil {

@@ -28,28 +28,30 @@ const (
 type DirectoryOptions struct {
 	// Application owns the directory. Required.
 	Application string
-	// Fingerprint is that of the topology. A new directory stores it; of an old one Fingerprint returns the
-	// stored one.
+	// Fingerprint is that of the topology. A new directory stores it; of an old one Fingerprint
+	// returns the stored one.
 	Fingerprint string
-	// Cluster is the id of the Kafka cluster that the state belongs to. A directory that has none keeps it, and one that has another is
-	// refused. Empty is not known, and compares nothing.
+	// Cluster is the id of the Kafka cluster that the state belongs to. A directory that has none
+	// keeps it, and one that has another is refused. Empty is not known, and compares nothing.
 	Cluster string
-	// Instance is the wanted instance id, 1 to 200 of the characters A-Z a-z 0-9 . _ -. Empty takes the
-	// stored one, and for a new directory a random one.
+	// Instance is the wanted instance id, 1 to 200 of the characters A-Z a-z 0-9 . _ -. Empty takes
+	// the stored one, and for a new directory a random one.
 	Instance string
-	// Open opens a task's database. CheckpointTask and ImportTask look at what they have made through it, and refuse
-	// to work without it. It is pebblestore.Open with its options, as a rule.
+	// Open opens a task's database. CheckpointTask and ImportTask look at what they have made
+	// through it, and refuse to work without it. It is pebblestore.Open with its options, as a
+	// rule.
 	Open func(path string) (Database, error)
 }
 
-// Directory is the state directory of one application and instance. This process has it alone, until Close.
+// Directory is the state directory of one application and instance. This process has it alone,
+// until Close.
 //
-// It has the lock, the identity (meta.json) and the places of the tasks' databases; it opens no database.
-// Everything in it is reached through an os.Root, so that no name and no symbolic link leads out of it. All
-// methods may be called by any number of goroutines.
+// It has the lock, the identity (meta.json) and the places of the tasks' databases; it opens no
+// database. Everything in it is reached through an os.Root, so that no name and no symbolic link
+// leads out of it. All methods may be called by any number of goroutines.
 //
-// Names are told apart by case. On a file system that ignores it, two subtopologies whose names differ in
-// nothing else share a place, and the second one to open its database finds it locked.
+// Names are told apart by case. On a file system that ignores it, two subtopologies whose names
+// differ in nothing else share a place, and the second one to open its database finds it locked.
 type Directory struct {
 	path string
 	root *os.Root
@@ -65,7 +67,8 @@ type Directory struct {
 // OpenDirectory opens the state directory at path, or creates it with mode 0700. Errors wrap
 //
 //   - ErrLocked if another process has it;
-//   - ErrForeign if it belongs to another application, instance or cluster, or is no state directory and not empty;
+//   - ErrForeign if it belongs to another application, instance or cluster, or is no state
+//     directory and not empty;
 //   - ErrFormat if a build with a newer major version of the format wrote it (FORMAT.md);
 //   - ErrCorrupt if meta.json is damaged or missing.
 //
@@ -95,13 +98,14 @@ func OpenDirectory(path string, o DirectoryOptions) (_ *Directory, err error) {
 	return d, nil
 }
 
-// open takes the lock between two looks: the first, so that a directory that is none of ours gets not even a
-// lock file, the second, because only what is seen under the lock stays.
+// open takes the lock between two looks: the first, so that a directory that is none of ours gets
+// not even a lock file, the second, because only what is seen under the lock stays.
 func (d *Directory) open(o DirectoryOptions) error {
 	if _, err := d.identify(o); err != nil {
 		return err
 	}
-	// For writing, so that a directory that cannot be written to is refused here and not by every task again and again.
+	// For writing, so that a directory that cannot be written to is refused here and not by every
+	// task again and again.
 	d.lock = flock.New(filepath.Join(d.path, lockFile), flock.SetFlag(os.O_CREATE|os.O_RDWR), flock.SetPermissions(0o600))
 	switch locked, err := d.lockAlone(); {
 	case err != nil:
@@ -166,8 +170,8 @@ func (d *Directory) identify(o DirectoryOptions) (*meta, error) {
 	return &m, nil
 }
 
-// checkNew refuses a directory without meta data that has anything in it but what a creation leaves when it
-// is killed.
+// checkNew refuses a directory without meta data that has anything in it but what a creation leaves
+// when it is killed.
 func (d *Directory) checkNew() error {
 	entries, err := fs.ReadDir(d.root.FS(), ".")
 	if err != nil {
@@ -209,8 +213,8 @@ func (d *Directory) Instance() string {
 	return d.meta.Instance
 }
 
-// Fingerprint returns the stored fingerprint of the topology, which may differ from the one given to
-// OpenDirectory: judging a difference is the caller's business.
+// Fingerprint returns the stored fingerprint of the topology, which may differ from the one given
+// to OpenDirectory: judging a difference is the caller's business.
 func (d *Directory) Fingerprint() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -222,7 +226,8 @@ func (d *Directory) SetFingerprint(fingerprint string) error {
 	return d.update("set the fingerprint", func(m *meta) { m.Fingerprint = fingerprint })
 }
 
-// MaxWorkers returns the highest number of workers that this directory was used with since LowerMaxWorkers, 0 at first.
+// MaxWorkers returns the highest number of workers that this directory was used with since
+// LowerMaxWorkers, 0 at first.
 func (d *Directory) MaxWorkers() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -235,7 +240,8 @@ func (d *Directory) RaiseMaxWorkers(n int) error {
 	return d.update("raise the number of workers", func(m *meta) { m.MaxWorkers = max(m.MaxWorkers, n) })
 }
 
-// LowerMaxWorkers stores n, durably, if it is lower than MaxWorkers. It is called once nothing is left of what the workers above n have written.
+// LowerMaxWorkers stores n, durably, if it is lower than MaxWorkers. It is called once nothing is
+// left of what the workers above n have written.
 func (d *Directory) LowerMaxWorkers(n int) error {
 	return d.update("lower the number of workers", func(m *meta) { m.MaxWorkers = min(m.MaxWorkers, n) })
 }
@@ -291,10 +297,10 @@ func (t TaskDirectory) check() error {
 	return nil
 }
 
-// TaskPath returns the path of a task's database, tasks/<subtopology>/<partition> below the directory. It
-// makes the directories above it; opening the database makes the last one. The name is refused unless it has
-// 1 to 200 of the characters A-Z a-z 0-9 . _ - and is neither "." nor "..", and so is a place that a symbolic
-// link leads to.
+// TaskPath returns the path of a task's database, tasks/<subtopology>/<partition> below the
+// directory. It makes the directories above it; opening the database makes the last one. The name
+// is refused unless it has 1 to 200 of the characters A-Z a-z 0-9 . _ - and is neither "." nor
+// "..", and so is a place that a symbolic link leads to.
 func (d *Directory) TaskPath(subtopology string, partition int32) (string, error) {
 	t := TaskDirectory{subtopology, partition}
 	if err := d.prepare(t); err != nil {
@@ -328,8 +334,8 @@ func (d *Directory) prepare(t place) error {
 	return errors.Join(syncDirectory(d.root, "."), syncDirectory(d.root, t.top()))
 }
 
-// Tasks lists the tasks that have a place, in the order of subtopology and partition. What is not named like
-// one is left out.
+// Tasks lists the tasks that have a place, in the order of subtopology and partition. What is not
+// named like one is left out.
 func (d *Directory) Tasks() ([]TaskDirectory, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -374,7 +380,8 @@ func (d *Directory) subdirectories(name string) ([]string, error) {
 	return names, err
 }
 
-// Close gives the directory up. The databases in it must be closed before. Further calls do nothing.
+// Close gives the directory up. The databases in it must be closed before. Further calls do
+// nothing.
 func (d *Directory) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -357,7 +357,8 @@ func TestMain(m *testing.M) {
 	_, _ = io.Copy(io.Discard, os.Stdin) // until the kill, or the end of the test
 }
 
-// TestDirectoryHasOneProcess: a second process is refused in clear words, and a kill frees the directory.
+// TestDirectoryHasOneProcess: a second process is refused in clear words, and a kill frees the
+// directory.
 func TestDirectoryHasOneProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
 	holder := exec.Command(os.Args[0])

@@ -8,7 +8,8 @@ import (
 	"github.com/onceward/onceward/state/memstore"
 )
 
-// A round from the first record to the committed state. The second record fails and leaves no trace.
+// A round from the first record to the committed state. The second record fails and leaves no
+// trace.
 func ExampleTask() {
 	task, err := state.NewTask(memstore.New(), state.KeyValues("balances"))
 	if err != nil {
@@ -31,8 +32,8 @@ func ExampleTask() {
 		fmt.Printf("changelog: %s = %d bytes\n", w.Key, len(w.Value))
 	}
 
-	// The transaction is committed: the layer becomes part of the database, with the position behind the
-	// records.
+	// The transaction is committed: the layer becomes part of the database, with the position
+	// behind the records.
 	base := task.Positions()
 	next := base.Clone()
 	next.SetInput(state.Input{Topic: "payments", Partition: 0, Offset: 2, StreamTime: state.NoTime})
@@ -52,7 +53,8 @@ func ExampleTask() {
 	// round none state none inputs payments-0@2 changelogs
 }
 
-// A late resolver of an unanswered commit finds the database further on. It is refused and changes nothing.
+// A late resolver of an unanswered commit finds the database further on. It is refused and changes
+// nothing.
 func ExampleDatabase_apply() {
 	db := memstore.New()
 	defer db.Close()

@@ -8,13 +8,15 @@ import (
 	"time"
 )
 
-// fenceFile says that another process took the identity of this directory. Its modification time is when.
+// fenceFile says that another process took the identity of this directory. Its modification time is
+// when.
 const fenceFile = "FENCED"
 
 const fenceText = "Another process used the identity of this directory, and this one ended because of it.\n" +
 	"The next start waits a while before it takes the identity back.\n"
 
-// RecordFence remembers, durably, that the life of this process ended at that time because another one has the same identity.
+// RecordFence remembers, durably, that the life of this process ended at that time because another
+// one has the same identity.
 func (d *Directory) RecordFence(at time.Time) error {
 	return d.fence("record a fence", func() error {
 		f, err := d.root.OpenFile(fenceFile, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
@@ -35,7 +37,8 @@ func (d *Directory) RecordFence(at time.Time) error {
 	})
 }
 
-// FencedAt returns the time of the last RecordFence, the zero time if there was none since ClearFence.
+// FencedAt returns the time of the last RecordFence, the zero time if there was none since
+// ClearFence.
 func (d *Directory) FencedAt() (at time.Time, err error) {
 	err = d.fence("read the fence", func() error {
 		info, err := d.root.Lstat(fenceFile)

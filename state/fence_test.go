@@ -8,7 +8,8 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// TestFence: a fence outlives the process, keeps its time, and does not make the directory a foreign one.
+// TestFence: a fence outlives the process, keeps its time, and does not make the directory a
+// foreign one.
 func TestFence(t *testing.T) {
 	path := t.TempDir()
 	open := func() *state.Directory {

@@ -7,24 +7,25 @@ import (
 	"sort"
 )
 
-// What no read sees any more is taken off the disk by Task.Forget, after a round was applied. Nothing depends on
-// it but space: a row that is out of sight is so by the stream time, whether it is there or not.
+// What no read sees any more is taken off the disk by Task.Forget, after a round was applied.
+// Nothing depends on it but space: a row that is out of sight is so by the stream time, whether it
+// is there or not.
 //
-// It must never take what a layer above still needs. The stream time that it judges by is that of the applied
-// layer. Every layer above it, and the open round, has that time or a later one from its first write on: it
-// began with it, and a record that fails, a round that is dropped and a restart go back to it and not behind.
-// What is out of sight at a time is out of sight at all later ones. And no write brings a row back into sight:
-// those of times before the horizon are refused, and the one that a version was superseded by is never
-// deleted, only replaced at the same time.
+// It must never take what a layer above still needs. The stream time that it judges by is that of
+// the applied layer. Every layer above it, and the open round, has that time or a later one from
+// its first write on: it began with it, and a record that fails, a round that is dropped and a
+// restart go back to it and not behind. What is out of sight at a time is out of sight at all later
+// ones. And no write brings a row back into sight: those of times before the horizon are refused,
+// and the one that a version was superseded by is never deleted, only replaced at the same time.
 
-// sweepMin and sweepMax bound the rows of a versioned store that one Forget looks at: below the one a scan is
-// not worth its start, with the other it takes some milliseconds.
+// sweepMin and sweepMax bound the rows of a versioned store that one Forget looks at: below the one
+// a scan is not worth its start, with the other it takes some milliseconds.
 const (
 	sweepMin = 64
 	sweepMax = 8192
-	// sweepPace is how many rows are looked at for each row that was applied. A row that is over waits for one
-	// pass at most, and in one pass over n rows n/2 more are written: so rows that are over never outnumber the
-	// others, unless rounds are larger than sweepMax allows for.
+	// sweepPace is how many rows are looked at for each row that was applied. A row that is over
+	// waits for one pass at most, and in one pass over n rows n/2 more are written: so rows that
+	// are over never outnumber the others, unless rounds are larger than sweepMax allows for.
 	sweepPace = 2
 	// sweepDebtMax ends what large rounds leave to later ones.
 	sweepDebtMax = 64 * sweepMax
@@ -39,12 +40,13 @@ type forgetting struct {
 	debt int
 }
 
-// Forget removes rows from the database that no read sees any more: whole segments when the stream time of a
-// store has left them behind, in one step, and superseded versions a few at a time. l was applied last, and
-// the database is at the positions at, which stay. It runs where Apply does, in turn with it.
+// Forget removes rows from the database that no read sees any more: whole segments when the stream
+// time of a store has left them behind, in one step, and superseded versions a few at a time. l was
+// applied last, and the database is at the positions at, which stay. It runs where Apply does, in
+// turn with it.
 //
-// Reads do not depend on it, so that it may be left out. After an error nothing is lost; as after those of
-// Apply the owner closes the task.
+// Reads do not depend on it, so that it may be left out. After an error nothing is lost; as after
+// those of Apply the owner closes the task.
 func (t *Task) Forget(l *Layer, at Positions) error {
 	for i, id := range t.ids {
 		s := t.stores[t.names[i]]
@@ -112,11 +114,11 @@ func (t *Task) forgetVersions(s *taskStore, f *forgetting, now int64, at Positio
 	})
 }
 
-// sweep judges the rows of a versioned store in ascending order. Two kinds of rows are over: versions whose
-// successor begins at the horizon or before it, and a deleted version at the horizon or before it that is the
-// last of its key. The latter may only go with or after all that it supersedes, else an old value would be
-// back: only when the sweep has seen the key from its first possible row on, in which case everything older is
-// over and in the same step.
+// sweep judges the rows of a versioned store in ascending order. Two kinds of rows are over:
+// versions whose successor begins at the horizon or before it, and a deleted version at the horizon
+// or before it that is the last of its key. The latter may only go with or after all that it
+// supersedes, else an old value would be back: only when the sweep has seen the key from its first
+// possible row on, in which case everything older is over and in the same step.
 type sweep struct {
 	*lineages
 	from    []byte
@@ -150,9 +152,9 @@ func (w *sweep) finish(newest []Entry) {
 	}
 }
 
-// end finishes the sweep; ended says that there are no more rows. Else the next one begins with the first row
-// that a key can have of which this one has not seen the end, unless this one has begun there as well: a key
-// with more versions than one sweep looks at is taken in parts.
+// end finishes the sweep; ended says that there are no more rows. Else the next one begins with the
+// first row that a key can have of which this one has not seen the end, unless this one has begun
+// there as well: a key with more versions than one sweep looks at is taken in parts.
 func (w *sweep) end(ended bool) {
 	if ended {
 		w.finish(w.open)

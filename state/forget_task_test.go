@@ -7,8 +7,8 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// rounds runs n rounds on a task, which forgets after each of them, and returns the largest number of rows that
-// the database had.
+// rounds runs n rounds on a task, which forgets after each of them, and returns the largest number
+// of rows that the database had.
 func rounds(t *testing.T, task *state.Task, n int, round func(i int)) (rowsMax int) {
 	t.Helper()
 	var positions state.Positions

@@ -9,9 +9,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestSweepTakesOnlyWhatIsOver runs sweeps of any size over random versions while time moves on, and compares,
-// after each of them, what can be seen at every time from the horizon on with what was there before. In the end
-// nothing is left that is over.
+// TestSweepTakesOnlyWhatIsOver runs sweeps of any size over random versions while time moves on,
+// and compares, after each of them, what can be seen at every time from the horizon on with what
+// was there before. In the end nothing is left that is over.
 func TestSweepTakesOnlyWhatIsOver(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { checkSweeps(t, nil) })
 }

@@ -21,8 +21,9 @@ const (
 	windowsDiskFull       = syscall.Errno(112)
 )
 
-// IsFull reports whether err says that a disk is full or a quota used up: it wraps ErrFull, or is the operating
-// system's word for it. Implementations of Database use it to tell ErrFull from other I/O errors.
+// IsFull reports whether err says that a disk is full or a quota used up: it wraps ErrFull, or is
+// the operating system's word for it. Implementations of Database use it to tell ErrFull from other
+// I/O errors.
 func IsFull(err error) bool {
 	if errors.Is(err, ErrFull) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return true

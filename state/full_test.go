@@ -10,8 +10,8 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// TestIsFull: a full disk is known by the words of the operating system, in whatever they are wrapped, and by
-// nothing else.
+// TestIsFull: a full disk is known by the words of the operating system, in whatever they are
+// wrapped, and by nothing else.
 func TestIsFull(t *testing.T) {
 	for _, tc := range []struct {
 		err  error

@@ -10,9 +10,9 @@ import (
 	"github.com/onceward/onceward/state/memstore"
 )
 
-// FuzzStoredRows: whatever row is in a database, reading it by a typed store or taking it apart ends with what it
-// is or with ErrCorrupt. The rows of a store are checked when they are written: these are those of a disk that lies,
-// or of another program.
+// FuzzStoredRows: whatever row is in a database, reading it by a typed store or taking it apart
+// ends with what it is or with ErrCorrupt. The rows of a store are checked when they are written:
+// these are those of a disk that lies, or of another program.
 func FuzzStoredRows(f *testing.F) {
 	const minute = "\x00\x00\x00\x00\x00\x00\xea\x60"
 	f.Add(byte(0), []byte("k"), []byte("v"))

@@ -25,8 +25,8 @@ func (t globalTable) check() error {
 	return nil
 }
 
-// GlobalPath returns the path of the database of a global table, globals/<store> below the directory. It is
-// [Directory.TaskPath] for global tables.
+// GlobalPath returns the path of the database of a global table, globals/<store> below the
+// directory. It is [Directory.TaskPath] for global tables.
 func (d *Directory) GlobalPath(store string) (string, error) {
 	t := globalTable(store)
 	if err := d.prepare(t); err != nil {

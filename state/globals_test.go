@@ -10,8 +10,8 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// TestGlobals: a global table has a place of its own, which no task has. It is removed and replaced as a whole, and
-// names that lead out of the directory are refused.
+// TestGlobals: a global table has a place of its own, which no task has. It is removed and replaced
+// as a whole, and names that lead out of the directory are refused.
 func TestGlobals(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
 	d := openDirectory(t, path, state.DirectoryOptions{Application: "app"})

@@ -10,13 +10,13 @@ import (
 	"slices"
 )
 
-// ImportTask makes the checkpoint in the directory from, which CheckpointTask has made, the database of a task that
-// has none. Opened, it is at the positions of the checkpoint; what was committed since is replayed from the
-// changelogs. from is only read, and stays valid: large files are shared by hard links where the file system allows
-// it, everything else is copied.
+// ImportTask makes the checkpoint in the directory from, which CheckpointTask has made, the
+// database of a task that has none. Opened, it is at the positions of the checkpoint; what was
+// committed since is replayed from the changelogs. from is only read, and stays valid: large files
+// are shared by hard links where the file system allows it, everything else is copied.
 //
-// The copy is opened and compared with checkpoint.json before it gets its place, all at once, also for a process
-// that is killed in the middle. Errors wrap
+// The copy is opened and compared with checkpoint.json before it gets its place, all at once, also
+// for a process that is killed in the middle. Errors wrap
 //
 //   - ErrForeign if from is no checkpoint, or one of another application or task;
 //   - ErrFormat if a newer build took it;
@@ -142,7 +142,8 @@ func (d *Directory) stage(source *os.Root, from, staged string) error {
 // stageFile links or copies one file.
 func (d *Directory) stageFile(source *os.Root, from, name, to string, info fs.FileInfo) error {
 	if slices.Contains(linked, filepath.Ext(name)) && os.Link(filepath.Join(from, name), filepath.Join(d.path, to)) == nil {
-		// Through a path, because a root links only what is its own: it has to be the file that was looked at.
+		// Through a path, because a root links only what is its own: it has to be the file that was
+		// looked at.
 		if now, err := d.root.Lstat(to); err != nil || !os.SameFile(info, now) {
 			return errors.Join(err, fmt.Errorf("%w: %s was replaced while it was linked", ErrForeign, name))
 		}

@@ -2,8 +2,9 @@ package state
 
 import "fmt"
 
-// checkCleared panics if an entry can no longer be found because slot i was cleared: the last entry must not
-// have had another one behind it in its run of slots. It runs under the build tag invariants.
+// checkCleared panics if an entry can no longer be found because slot i was cleared: the last entry
+// must not have had another one behind it in its run of slots. It runs under the build tag
+// invariants.
 func (o *overlay) checkCleared(cleared uint32) {
 	mask := uint32(len(o.slots) - 1)
 	for i := (cleared + 1) & mask; o.slots[i].ref != 0; i = (i + 1) & mask {

@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// readFile reads a file of at most so many bytes. What has the name of a small file may be anything.
+// readFile reads a file of at most so many bytes. What has the name of a small file may be
+// anything.
 func readFile(root *os.Root, name string, most int64) ([]byte, error) {
 	f, err := root.Open(name)
 	if err != nil {
@@ -26,8 +27,9 @@ func readFile(root *os.Root, name string, most int64) ([]byte, error) {
 // fields are the names of what the object in a JSON file has, and of what it may have.
 type fields struct{ required, optional []string }
 
-// check refuses an object that lacks a field, or has it under another spelling: for package encoding/json a field that
-// is not there is zero, and "Instance" is "instance" too. What nobody knows is for the decoder to refuse or to skip.
+// check refuses an object that lacks a field, or has it under another spelling: for package
+// encoding/json a field that is not there is zero, and "Instance" is "instance" too. What nobody
+// knows is for the decoder to refuse or to skip.
 func (f fields) check(data []byte) error {
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(data, &object); err != nil {

@@ -2,11 +2,11 @@ package state
 
 import "iter"
 
-// KeyValue is a typed view of a store: keys and values of Go types through codecs. Copies share a buffer, so
-// that a KeyValue and its copies are for one goroutine, like the Bytes below.
+// KeyValue is a typed view of a store: keys and values of Go types through codecs. Copies share a
+// buffer, so that a KeyValue and its copies are for one goroutine, like the Bytes below.
 //
-// Entries are ordered by the encoded keys, byte by byte. That is the order of the Go values only for codecs
-// that keep it (strings, big-endian integers).
+// Entries are ordered by the encoded keys, byte by byte. That is the order of the Go values only
+// for codecs that keep it (strings, big-endian integers).
 type KeyValue[K, V any] struct {
 	bytes  Bytes
 	codecs codecs[K, V]
@@ -41,8 +41,8 @@ func (s KeyValue[K, V]) Put(key K, value V) error {
 	return s.put(k, value)
 }
 
-// PutIfAbsent sets the value of key unless it has one, in which case that one is returned with present true
-// and nothing is written.
+// PutIfAbsent sets the value of key unless it has one, in which case that one is returned with
+// present true and nothing is written.
 func (s KeyValue[K, V]) PutIfAbsent(key K, value V) (existing V, present bool, err error) {
 	k, err := s.codecs.key(key)
 	if err != nil {
@@ -66,8 +66,8 @@ func (s KeyValue[K, V]) Delete(key K) error {
 // All returns every entry, in the order of the encoded keys.
 func (s KeyValue[K, V]) All() iter.Seq2[Pair[K, V], error] { return s.Scan(Range{}) }
 
-// Scan returns the entries whose encoded keys are in r; EncodeKey makes its bounds. Ranging starts the scan,
-// as for Bytes.Scan. An error, also one of a codec, is the last thing a scan yields.
+// Scan returns the entries whose encoded keys are in r; EncodeKey makes its bounds. Ranging starts
+// the scan, as for Bytes.Scan. An error, also one of a codec, is the last thing a scan yields.
 func (s KeyValue[K, V]) Scan(r Range) iter.Seq2[Pair[K, V], error] {
 	return func(yield func(Pair[K, V], error) bool) {
 		for e, err := range s.bytes.Scan(r) {

@@ -146,8 +146,9 @@ func (b *heldBytes) Put(key, value []byte) error {
 	return b.Bytes.Put(key, value)
 }
 
-// TestShortValuesHoldLittle: a round is bounded by the lengths of its values, which must be about what they hold, also
-// where each comes after a long one. The long ones here take each other's place: the round stays small.
+// TestShortValuesHoldLittle: a round is bounded by the lengths of its values, which must be about
+// what they hold, also where each comes after a long one. The long ones here take each other's
+// place: the round stays small.
 func TestShortValuesHoldLittle(t *testing.T) {
 	const records = 200
 	task := newTask(t, "s")

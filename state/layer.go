@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 )
 
-// Layer is the frozen overlay of one round in flight: its writes, coalesced, the last one of each key. It is
-// immutable, so that any goroutine may read it while the task's owner goes on.
+// Layer is the frozen overlay of one round in flight: its writes, coalesced, the last one of each
+// key. It is immutable, so that any goroutine may read it while the task's owner goes on.
 type Layer struct {
 	overlay *overlay
 	ids     []StoreID
@@ -22,8 +22,9 @@ type Layer struct {
 	sorted   []uint32
 }
 
-// Writes returns the writes in the order of store id and key: the same writes give the same sequence,
-// whatever the order in which they were made. Keys and values must not be modified; they stay valid for ever.
+// Writes returns the writes in the order of store id and key: the same writes give the same
+// sequence, whatever the order in which they were made. Keys and values must not be modified; they
+// stay valid for ever.
 func (l *Layer) Writes() iter.Seq[Write] {
 	return func(yield func(Write) bool) {
 		for _, i := range l.order() {
@@ -38,8 +39,8 @@ func (l *Layer) write(e *overlayEntry) Write {
 	return Write{Store: l.ids[e.store], Key: e.key, Value: e.value, Delete: e.value == nil}
 }
 
-// StreamTime returns the stream time of a store as the layer leaves it (Bytes.StreamTime). It goes into the
-// positions that are applied with the layer; 0 for a store that the task did not declare.
+// StreamTime returns the stream time of a store as the layer leaves it (Bytes.StreamTime). It goes
+// into the positions that are applied with the layer; 0 for a store that the task did not declare.
 func (l *Layer) StreamTime(store StoreID) int64 {
 	if i := slices.Index(l.ids, store); i >= 0 {
 		return l.times[i]
@@ -53,9 +54,9 @@ func (l *Layer) Len() int { return len(l.overlay.entries) }
 // Bytes returns an estimate of the memory that the layer holds, in the measure of Task.OpenBytes.
 func (l *Layer) Bytes() int { return l.overlay.bytes() }
 
-// order returns the indexes of the entries sorted by store id and key. They are sorted on first use, by
-// whichever goroutine comes first: the owner should not pay for it when it freezes a layer that it never
-// scans.
+// order returns the indexes of the entries sorted by store id and key. They are sorted on first
+// use, by whichever goroutine comes first: the owner should not pay for it when it freezes a layer
+// that it never scans.
 func (l *Layer) order() []uint32 {
 	l.sortOnce.Do(func() { l.sorted = sortedEntries(l.overlay.entries, l.ids) })
 	return l.sorted

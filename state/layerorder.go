@@ -7,9 +7,10 @@ import (
 	"slices"
 )
 
-// sortKey is an entry with what decides most comparisons: eight bytes of its key, behind the bytes with which all keys of its store begin.
-// Entries and keys lie all over the memory, in the order in which they were written. With the index alone each comparison would wait for
-// four places of it; sortKeys lie side by side.
+// sortKey is an entry with what decides most comparisons: eight bytes of its key, behind the bytes
+// with which all keys of its store begin. Entries and keys lie all over the memory, in the order in
+// which they were written. With the index alone each comparison would wait for four places of it;
+// sortKeys lie side by side.
 type sortKey struct {
 	head  uint64
 	entry uint32
@@ -75,7 +76,8 @@ func sortKeys(entries []overlayEntry, keys []sortKey) {
 	})
 }
 
-// commonPrefix returns how many bytes all keys begin with. A ledger's keys begin with those of an account number, most of which are zero.
+// commonPrefix returns how many bytes all keys begin with. A ledger's keys begin with those of an
+// account number, most of which are zero.
 func commonPrefix(entries []overlayEntry, keys []sortKey) int {
 	first := entries[keys[0].entry].key
 	for _, k := range keys[1:] {
@@ -89,8 +91,9 @@ func commonPrefix(entries []overlayEntry, keys []sortKey) int {
 	return len(first)
 }
 
-// headOf returns the first eight bytes as a number that is ordered as they are. A key that is shorter is followed by zeros: it may be equal to
-// a longer one then, and never comes after one that is greater.
+// headOf returns the first eight bytes as a number that is ordered as they are. A key that is
+// shorter is followed by zeros: it may be equal to a longer one then, and never comes after one
+// that is greater.
 func headOf(key []byte) uint64 {
 	if len(key) >= 8 {
 		return binary.BigEndian.Uint64(key)

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestLayerOrder compares the order of a layer with that of a plain comparison, for keys that begin alike, are prefixes of each other, and
-// have zeros where a shorter key has nothing.
+// TestLayerOrder compares the order of a layer with that of a plain comparison, for keys that begin
+// alike, are prefixes of each other, and have zeros where a shorter key has nothing.
 func TestLayerOrder(t *testing.T) {
 	ids := []StoreID{7, 3, 5, 4}
 	rnd := rand.New(rand.NewPCG(1, 2))
@@ -30,7 +30,8 @@ func TestLayerOrder(t *testing.T) {
 	}
 }
 
-// randomEntries have different keys in each store, most of them with few different bytes behind a prefix of the store.
+// randomEntries have different keys in each store, most of them with few different bytes behind a
+// prefix of the store.
 func randomEntries(rnd *rand.Rand, ids []StoreID, n int) (entries []overlayEntry) {
 	seen := map[string]bool{}
 	for range n {

@@ -41,19 +41,20 @@ func (k Kind) String() string {
 	return "kind " + strconv.Itoa(int(k))
 }
 
-// Layout says what the rows of a store look like, in the database and in its changelog. The zero value is a
-// key-value store. It is a comparable value. A store keeps its layout for ever: another one means other rows,
-// and the store is restored in full, if its changelog has the records for that (Reads).
+// Layout says what the rows of a store look like, in the database and in its changelog. The zero
+// value is a key-value store. It is a comparable value. A store keeps its layout for ever: another
+// one means other rows, and the store is restored in full, if its changelog has the records for
+// that (Reads).
 //
-// A row is what Bytes and Database hold, a record is what is in the changelog, and each has exactly one of
-// the other: Record and Row are each other's inverse. Rows are made for reading (a segment number in front
-// lets a whole time span go at once), records are those of Kafka Streams where it has such a store. FORMAT.md
-// has both byte by byte.
+// A row is what Bytes and Database hold, a record is what is in the changelog, and each has exactly
+// one of the other: Record and Row are each other's inverse. Rows are made for reading (a segment
+// number in front lets a whole time span go at once), records are those of Kafka Streams where it
+// has such a store. FORMAT.md has both byte by byte.
 type Layout struct {
 	Kind Kind
-	// Retention is how long a row can be read after its time, in milliseconds of the store's stream time;
-	// for VersionedKind how long a version can be after it was superseded. It is positive for the kinds that
-	// forget (see Kind) and 0 for the others.
+	// Retention is how long a row can be read after its time, in milliseconds of the store's stream
+	// time; for VersionedKind how long a version can be after it was superseded. It is positive for
+	// the kinds that forget (see Kind) and 0 for the others.
 	Retention int64
 }
 
@@ -67,13 +68,14 @@ func (l Layout) Segmented() bool {
 	return l.Kind == WindowKind || l.Kind == SessionKind || l.Kind == DedupeKind || l.Kind == SeriesKind
 }
 
-// retentionMax keeps every sum of a time and a retention within an int64, of milliseconds and, where a changelog keeps its
-// records longer than the store, of a time.Duration.
+// retentionMax keeps every sum of a time and a retention within an int64, of milliseconds and,
+// where a changelog keeps its records longer than the store, of a time.Duration.
 const retentionMax = int64(200*365*24) * int64(time.Hour/time.Millisecond)
 
-// Reads reports whether a store of this layout can be restored from the changelog of one of the other: whether the
-// records of both are the same. They are those of one kind, whatever the retention, and those of key-value and
-// timestamped stores, which differ in what a row has of the time only.
+// Reads reports whether a store of this layout can be restored from the changelog of one of the
+// other: whether the records of both are the same. They are those of one kind, whatever the
+// retention, and those of key-value and timestamped stores, which differ in what a row has of the
+// time only.
 func (l Layout) Reads(other Layout) bool {
 	untimed := func(k Kind) bool { return k == KeyValueKind || k == TimestampedKind }
 	return l.Kind == other.Kind || untimed(l.Kind) && untimed(other.Kind)
@@ -94,8 +96,8 @@ func (l Layout) Validate() error {
 	return nil
 }
 
-// String returns the form that is stored: the name of the kind, and for kinds that forget "/" and the
-// retention.
+// String returns the form that is stored: the name of the kind, and for kinds that forget "/" and
+// the retention.
 func (l Layout) String() string {
 	if l.Kind.Forgets() {
 		return l.Kind.String() + "/" + strconv.FormatInt(l.Retention, 10)
@@ -103,8 +105,8 @@ func (l Layout) String() string {
 	return l.Kind.String()
 }
 
-// ParseLayout is the inverse of String. The error wraps ErrFormat: a newer build may know what this one does
-// not.
+// ParseLayout is the inverse of String. The error wraps ErrFormat: a newer build may know what this
+// one does not.
 func ParseLayout(s string) (Layout, error) {
 	name, retention, _ := strings.Cut(s, "/")
 	for kind := range kindNames {
@@ -127,8 +129,8 @@ type ChangelogRecord struct {
 	Key []byte
 	// Value is nil for a tombstone.
 	Value []byte
-	// Timestamp is in milliseconds since the epoch; NoTime where the layout has none, and the runtime gives
-	// it one.
+	// Timestamp is in milliseconds since the epoch; NoTime where the layout has none, and the
+	// runtime gives it one.
 	Timestamp int64
 }
 
@@ -151,9 +153,10 @@ const segmentIntervalMin = int64(time.Minute / time.Millisecond)
 // segmentsMax is how many segments can have something to read.
 const segmentsMax = 3
 
-// segmentInterval is the time span of one segment in milliseconds. With half of the retention at most
-// segmentsMax of them have something to read: fewer would keep expired rows on the disk for longer, more would make
-// every lookup that does not know the time look into more of them. Kafka Streams chooses the same.
+// segmentInterval is the time span of one segment in milliseconds. With half of the retention at
+// most segmentsMax of them have something to read: fewer would keep expired rows on the disk for
+// longer, more would make every lookup that does not know the time look into more of them. Kafka
+// Streams chooses the same.
 func (l Layout) segmentInterval() int64 { return max(l.Retention/2, segmentIntervalMin) }
 
 // segmentOf returns the number of the segment of a time, which is not negative.
@@ -161,8 +164,8 @@ func (l Layout) segmentOf(ms int64) uint32 {
 	return uint32(min(ms/l.segmentInterval(), math.MaxUint32))
 }
 
-// Expired returns the rows that no read at streamTime, or later, sees any more, as far as they are one range:
-// whole segments. ok is false when there are none to speak of.
+// Expired returns the rows that no read at streamTime, or later, sees any more, as far as they are
+// one range: whole segments. ok is false when there are none to speak of.
 func (l Layout) Expired(streamTime int64) (r Range, ok bool) {
 	if !l.Segmented() {
 		return Range{}, false
@@ -182,9 +185,10 @@ func (l Layout) firstSegment(streamTime int64) uint32 {
 // horizon is the smallest time that can be read at streamTime.
 func (l Layout) horizon(streamTime int64) int64 { return streamTime - l.Retention + 1 }
 
-// ChangelogHorizon returns a time, in milliseconds since the epoch: at streamTime nobody can read a row whose changelog record has an
-// earlier timestamp, and a delete with an earlier timestamp is one of such a row. It is 0 where the layout says nothing of the kind.
-// A record has the time of its row or a later one, except the delete of an id, which has the start of the row's segment.
+// ChangelogHorizon returns a time, in milliseconds since the epoch: at streamTime nobody can read a
+// row whose changelog record has an earlier timestamp, and a delete with an earlier timestamp is
+// one of such a row. It is 0 where the layout says nothing of the kind. A record has the time of
+// its row or a later one, except the delete of an id, which has the start of the row's segment.
 func (l Layout) ChangelogHorizon(streamTime int64) int64 {
 	if !l.Segmented() {
 		return 0
@@ -192,13 +196,14 @@ func (l Layout) ChangelogHorizon(streamTime int64) int64 {
 	return max(l.horizon(streamTime)-l.segmentInterval(), 0)
 }
 
-// Live reports whether a row of that time can be read at streamTime, for the kinds that forget by the time of
-// a row.
+// Live reports whether a row of that time can be read at streamTime, for the kinds that forget by
+// the time of a row.
 func (l Layout) Live(ms, streamTime int64) bool { return ms >= l.horizon(streamTime) }
 
-// RowTime returns the time that a row is forgotten by, and that its write moves the stream time to: the start of a
-// window, the end of a session, the begin of a version, the time of an id or of a value of a series; 0 for a kind that forgets nothing. The
-// error wraps ErrCorrupt for a row that this layout cannot have.
+// RowTime returns the time that a row is forgotten by, and that its write moves the stream time to:
+// the start of a window, the end of a session, the begin of a version, the time of an id or of a
+// value of a series; 0 for a kind that forgets nothing. The error wraps ErrCorrupt for a row that
+// this layout cannot have.
 func (l Layout) RowTime(w Write) (int64, error) {
 	if !l.Kind.Forgets() {
 		return 0, nil
@@ -212,8 +217,8 @@ func (l Layout) RowTime(w Write) (int64, error) {
 
 var errRow = errors.New("a row that this layout cannot have")
 
-// Record returns the changelog record of a row's write. Key and Value are parts of the row's. The error wraps
-// ErrCorrupt: no typed view writes such a row.
+// Record returns the changelog record of a row's write. Key and Value are parts of the row's. The
+// error wraps ErrCorrupt: no typed view writes such a row.
 func (l Layout) Record(w Write) (ChangelogRecord, error) {
 	r := ChangelogRecord{Key: w.Key, Value: w.Value, Timestamp: NoTime}
 	if w.Delete {
@@ -281,7 +286,8 @@ const (
 	versionValue   = 1
 )
 
-// versionOf returns the value in the row of a version, nil for a deleted one; ok is false for a row that none has.
+// versionOf returns the value in the row of a version, nil for a deleted one; ok is false for a row
+// that none has.
 func versionOf(row []byte) (value []byte, ok bool) {
 	switch {
 	case len(row) == 1 && row[0] == versionDeleted:
@@ -292,9 +298,9 @@ func versionOf(row []byte) (value []byte, ok bool) {
 	return nil, false
 }
 
-// Row returns the write of the row of a changelog record. The result shares memory with r only where row and
-// record are the same bytes. Store is left to the caller. The error wraps ErrCorrupt: what is in the
-// changelog was not written by a store of this layout.
+// Row returns the write of the row of a changelog record. The result shares memory with r only
+// where row and record are the same bytes. Store is left to the caller. The error wraps ErrCorrupt:
+// what is in the changelog was not written by a store of this layout.
 func (l Layout) Row(r ChangelogRecord) (Write, error) {
 	w := Write{Key: r.Key, Value: r.Value, Delete: r.Value == nil}
 	ok := true
@@ -333,8 +339,8 @@ func (l Layout) Row(r ChangelogRecord) (Write, error) {
 	return w, nil
 }
 
-// windowTime returns the start in the key of a window's record. ok is false for a key that no window has; one with a
-// sequence number is of a series.
+// windowTime returns the start in the key of a window's record. ok is false for a key that no
+// window has; one with a sequence number is of a series.
 func windowTime(key []byte) (start int64, ok bool) {
 	n := len(key) - windowSuffix
 	if n < 0 || string(key[n+timeSize:]) != "\x00\x00\x00\x00" {
@@ -395,7 +401,8 @@ func (l Layout) inSegment(row []byte, ms int64) bool {
 	return ms >= 0 && binary.BigEndian.Uint32(row) == l.segmentOf(ms)
 }
 
-// appendTime appends a time that is not negative so that the order of the bytes is that of the times.
+// appendTime appends a time that is not negative so that the order of the bytes is that of the
+// times.
 func appendTime(dst []byte, ms int64) []byte { return binary.BigEndian.AppendUint64(dst, uint64(ms)) }
 
 func timeAt(b []byte) int64 { return int64(binary.BigEndian.Uint64(b)) }

@@ -46,8 +46,8 @@ func TestLayoutText(t *testing.T) {
 	}
 }
 
-// TestReads: a store can be restored from the changelog of another one where every record of that makes the row that it would have made itself,
-// but for the time of a row that has none.
+// TestReads: a store can be restored from the changelog of another one where every record of that
+// makes the row that it would have made itself, but for the time of a row that has none.
 func TestReads(t *testing.T) {
 	for i, l := range layouts {
 		other := l
@@ -119,7 +119,8 @@ func TestRecordsAreRows(t *testing.T) {
 	})
 }
 
-// TestRecordsOfDamagedRows: a row that no record has is refused, and not given a record that comes back as another row.
+// TestRecordsOfDamagedRows: a row that no record has is refused, and not given a record that comes
+// back as another row.
 func TestRecordsOfDamagedRows(t *testing.T) {
 	const (
 		minute = "\x00\x00\x00\x00\x00\x00\xea\x60" // 60,000, in segment 1 of the smallest retention
@@ -192,7 +193,8 @@ func TestRowsAreDocumented(t *testing.T) {
 	}
 }
 
-// TestRowTime: a row is forgotten by its own time, whatever the time of the record is that it came in.
+// TestRowTime: a row is forgotten by its own time, whatever the time of the record is that it came
+// in.
 func TestRowTime(t *testing.T) {
 	const (
 		minute = "\x00\x00\x00\x00\x00\x00\xea\x60" // 60,000

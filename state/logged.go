@@ -6,18 +6,22 @@ import (
 	"slices"
 )
 
-// The rows of a dedupe store in all segments share the key of their records, the id. At most one of them can be
-// read. It leaves its segment for another one only when the id was deleted and came back with another time. Then
-// compaction, which knows the id alone, may take the delete away before a reader has seen it. Two rules make that
-// harmless: the record that comes last in a round is that of the row that is left (Logged), and a reader that
-// begins with rows takes each record for all that there is of its id (Displaced).
+// The rows of a dedupe store in all segments share the key of their records, the id. At most one of
+// them can be read. It leaves its segment for another one only when the id was deleted and came
+// back with another time. Then compaction, which knows the id alone, may take the delete away
+// before a reader has seen it. Two rules make that harmless: the record that comes last in a round
+// is that of the row that is left (Logged), and a reader that begins with rows takes each record
+// for all that there is of its id (Displaced).
 
-// Logged returns the writes in the order in which they become changelog records: as they were made first, which is how they lie in memory. The
-// same writes made in the same order give the same sequence.
+// Logged returns the writes in the order in which they become changelog records: as they were made
+// first, which is how they lie in memory. The same writes made in the same order give the same
+// sequence.
 //
-// Where rows share the key of their records, what compaction leaves of a key has to be what comes last, and those stores follow in the order of
-// Writes: of a versioned store's key, that is the latest version. A dedupe store's deletes come before its puts: one id can have rows in
-// several segments, and what is left of an id that was deleted and came back, with an earlier time, has to be what it came back with.
+// Where rows share the key of their records, what compaction leaves of a key has to be what comes
+// last, and those stores follow in the order of Writes: of a versioned store's key, that is the
+// latest version. A dedupe store's deletes come before its puts: one id can have rows in several
+// segments, and what is left of an id that was deleted and came back, with an earlier time, has to
+// be what it came back with.
 func (l *Layer) Logged() iter.Seq[Write] {
 	return func(yield func(Write) bool) {
 		var sharing []uint32
@@ -62,11 +66,12 @@ func (l *Layer) logInOrder(store uint32, yield func(Write) bool) bool {
 // recordsShareKeys reports whether several rows can have one key in the changelog.
 func (l Layout) recordsShareKeys() bool { return l.Kind == DedupeKind || l.Kind == VersionedKind }
 
-// Displaced returns the keys of other rows that the record of a row puts an end to, of those that can be read at
-// streamTime: for a dedupe store the rows of the same id in other segments, for all others nothing. Whoever
-// brings a database with rows up to date from a changelog deletes them with each record; one that was empty, and
-// is filled from a changelog that nobody compacts meanwhile, has none. streamTime is that of the positions to
-// reach. Row is the key of a row that Row has made.
+// Displaced returns the keys of other rows that the record of a row puts an end to, of those that
+// can be read at streamTime: for a dedupe store the rows of the same id in other segments, for all
+// others nothing. Whoever brings a database with rows up to date from a changelog deletes them with
+// each record; one that was empty, and is filled from a changelog that nobody compacts meanwhile,
+// has none. streamTime is that of the positions to reach. Row is the key of a row that Row has
+// made.
 func (l Layout) Displaced(row []byte, streamTime int64) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		if l.Kind != DedupeKind {

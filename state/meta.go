@@ -42,7 +42,8 @@ const metaBytesMax = 1 << 20
 // metaSumKey begins the last field.
 const metaSumKey = `"crc32c"`
 
-// metaSum returns the checksum of the encoded fields before the last one; ok is false when that is none.
+// metaSum returns the checksum of the encoded fields before the last one; ok is false when that is
+// none.
 func metaSum(data []byte) (sum string, ok bool) {
 	end := bytes.LastIndex(data, []byte(metaSumKey))
 	if end < 0 {
@@ -56,8 +57,8 @@ func (m meta) olderThanBuild() bool {
 	return m.Format < formatMajor || m.Format == formatMajor && m.Minor < formatMinor
 }
 
-// parseMeta refuses everything that writeMeta did not write, but for the fields of a newer minor version: the
-// directory's owner is not a guess.
+// parseMeta refuses everything that writeMeta did not write, but for the fields of a newer minor
+// version: the directory's owner is not a guess.
 func parseMeta(data []byte) (meta, error) {
 	// The version first, with everything else ignored: a newer format may have other fields.
 	var version struct {
@@ -130,8 +131,8 @@ func encodeMeta(m meta) ([]byte, error) {
 	return append(data, '\n'), err
 }
 
-// writeMeta replaces meta.json in one atomic step that a power loss cannot split: there is the old content or
-// the new.
+// writeMeta replaces meta.json in one atomic step that a power loss cannot split: there is the old
+// content or the new.
 func writeMeta(root *os.Root, m meta) error {
 	data, err := encodeMeta(m)
 	if err != nil {
@@ -140,7 +141,8 @@ func writeMeta(root *os.Root, m meta) error {
 	return replaceFile(root, metaTempFile, metaFile, data)
 }
 
-// replaceFile replaces the file of that name in one atomic step that a power loss cannot split, by way of another name.
+// replaceFile replaces the file of that name in one atomic step that a power loss cannot split, by
+// way of another name.
 func replaceFile(root *os.Root, temp, name string, data []byte) error {
 	f, err := root.OpenFile(temp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -159,8 +161,8 @@ func replaceFile(root *os.Root, temp, name string, data []byte) error {
 	return syncDirectory(root, ".")
 }
 
-// syncDirectory makes the entries of a directory durable. Windows has no such call; NTFS journals the entries
-// itself.
+// syncDirectory makes the entries of a directory durable. Windows has no such call; NTFS journals
+// the entries itself.
 func syncDirectory(root *os.Root, name string) error {
 	if runtime.GOOS == "windows" {
 		return nil

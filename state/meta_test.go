@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// flips parses meta.json with each bit flipped in turn, and returns how many of them were refused, and the first that was read as
-// something else.
+// flips parses meta.json with each bit flipped in turn, and returns how many of them were refused,
+// and the first that was read as something else.
 func flips(t *testing.T, data []byte) (refused int, wrong string) {
 	t.Helper()
 	want, err := parseMeta(data)
@@ -61,7 +61,8 @@ func TestMetaWithAFlippedBitControl(t *testing.T) {
 	}
 }
 
-// TestFieldsAreSpelledOut: a field that is missing is not zero, and one with other letters is not the field.
+// TestFieldsAreSpelledOut: a field that is missing is not zero, and one with other letters is not
+// the field.
 func TestFieldsAreSpelledOut(t *testing.T) {
 	const (
 		directory  = `{"format":1,"application":"app","instance":"i","fingerprint":"f","maxWorkers":2}`

@@ -8,8 +8,9 @@ import (
 // nameLengthMax leaves room in a file name for what is put around a name.
 const nameLengthMax = 200
 
-// checkName reports why name may not be part of a path: it has 1 to 200 of the characters A-Z a-z 0-9 . _ -
-// and is neither "." nor "..". Separators, drive letters, control characters and look-alikes are all outside.
+// checkName reports why name may not be part of a path: it has 1 to 200 of the characters A-Z a-z
+// 0-9 . _ - and is neither "." nor "..". Separators, drive letters, control characters and
+// look-alikes are all outside.
 func checkName(name string) error {
 	if name == "" || len(name) > nameLengthMax {
 		return fmt.Errorf("a name has 1 to %d characters, this one has %d", nameLengthMax, len(name))
@@ -28,5 +29,6 @@ func checkName(name string) error {
 	return nil
 }
 
-// CheckInstance reports why OpenDirectory would not take id for an instance, without touching the disk: see [DirectoryOptions].Instance.
+// CheckInstance reports why OpenDirectory would not take id for an instance, without touching the
+// disk: see [DirectoryOptions].Instance.
 func CheckInstance(id string) error { return checkName(id) }

@@ -6,10 +6,10 @@ import (
 	"sort"
 )
 
-// ordered is the order of the keys of one store in an open overlay. It exists for the stores that are
-// scanned, from their first scan on; the others do not pay for it. It is brought up to date by each scan
-// instead of by each write, which makes a scan after few writes cheap and a run of writes without a scan
-// free.
+// ordered is the order of the keys of one store in an open overlay. It exists for the stores that
+// are scanned, from their first scan on; the others do not pay for it. It is brought up to date by
+// each scan instead of by each write, which makes a scan after few writes cheap and a run of writes
+// without a scan free.
 type ordered struct {
 	store uint32
 	// entries are the indexes of the store's entries below upto, in the order of their keys.
@@ -17,12 +17,12 @@ type ordered struct {
 	upto    int
 }
 
-// order returns the indexes of all entries of a store, in the order of their keys. It is valid until the next
-// write.
+// order returns the indexes of all entries of a store, in the order of their keys. It is valid
+// until the next write.
 //
-// The cost is that of sorting the keys that are new since the last scan, one binary search for each of them,
-// and one move of the indexes behind the smallest one. A balanced tree would spare the move; for the sizes of
-// a round, four bytes an entry, the tree's pointers cost more.
+// The cost is that of sorting the keys that are new since the last scan, one binary search for each
+// of them, and one move of the indexes behind the smallest one. A balanced tree would spare the
+// move; for the sizes of a round, four bytes an entry, the tree's pointers cost more.
 func (o *overlay) order(store uint32) []uint32 {
 	i := slices.IndexFunc(o.scanned, func(r ordered) bool { return r.store == store })
 	if i < 0 {
@@ -43,7 +43,8 @@ func (o *overlay) order(store uint32) []uint32 {
 	return r.entries
 }
 
-// mergeTail puts the indexes from have on, which are in no order, between those before, which are in order.
+// mergeTail puts the indexes from have on, which are in no order, between those before, which are
+// in order.
 func (o *overlay) mergeTail(order []uint32, have int) {
 	byKey := func(a, b uint32) int { return bytes.Compare(o.entries[a].key, o.entries[b].key) }
 	tail := slices.Clone(order[have:])

@@ -5,21 +5,22 @@ import (
 	"hash/maphash"
 )
 
-// entryOverhead is what one entry costs beside its key and value: the entry itself and about two slots of the
-// table. It makes overlay.bytes an estimate of memory instead of payload.
+// entryOverhead is what one entry costs beside its key and value: the entry itself and about two
+// slots of the table. It makes overlay.bytes an estimate of memory instead of payload.
 const entryOverhead = 80
 
-// overlay holds the uncommitted writes of one round: the last write of each key, in the order in which the
-// keys were first written. It is a hash table with open addressing over an append-only list of entries,
-// because a map of strings costs an allocation for each key, and a savepoint wants an order to go back in.
+// overlay holds the uncommitted writes of one round: the last write of each key, in the order in
+// which the keys were first written. It is a hash table with open addressing over an append-only
+// list of entries, because a map of strings costs an allocation for each key, and a savepoint wants
+// an order to go back in.
 //
 // Invariants:
 //   - slots is nil or has a power of two length and is at most half full;
 //   - each entry has exactly one slot, found by linear probing from its hash;
-//   - entries leave only from the end (revert). Linear probing has no gaps then: the last entry took a slot
-//     that was empty, and nothing was placed behind it since, so that clearing the slot restores the table as
-//     it was. This is why no deleted-markers exist. Growing keeps it true by inserting the entries again in
-//     their order.
+//   - entries leave only from the end (revert). Linear probing has no gaps then: the last entry
+//     took a slot that was empty, and nothing was placed behind it since, so that clearing the slot
+//     restores the table as it was. This is why no deleted-markers exist. Growing keeps it true by
+//     inserting the entries again in their order.
 type overlay struct {
 	slots   []slot
 	entries []overlayEntry
@@ -27,8 +28,9 @@ type overlay struct {
 	// values is the sum of the lengths of the current values.
 	values int
 
-	// The savepoint: entries from marked on are new since it, undo has what older ones held. logged is false
-	// before the first mark, when there is nothing to go back to. A savepoint inside it is a length of both lists.
+	// The savepoint: entries from marked on are new since it, undo has what older ones held. logged
+	// is false before the first mark, when there is nothing to go back to. A savepoint inside it is
+	// a length of both lists.
 	logged     bool
 	marked     int
 	generation uint32
@@ -38,7 +40,8 @@ type overlay struct {
 	scanned []ordered
 }
 
-// slot points to entry ref-1; zero is empty. The hash saves looking at most entries that are not the one.
+// slot points to entry ref-1; zero is empty. The hash saves looking at most entries that are not
+// the one.
 type slot struct {
 	hash uint32
 	ref  uint32
@@ -51,8 +54,8 @@ type overlayEntry struct {
 	// store is the index of the store in its task.
 	store uint32
 	hash  uint32
-	// generation is the savepoint in which the entry was last logged or made, those inside others included: one
-	// undo entry a savepoint is enough.
+	// generation is the savepoint in which the entry was last logged or made, those inside others
+	// included: one undo entry a savepoint is enough.
 	generation uint32
 }
 
@@ -62,8 +65,8 @@ type undoEntry struct {
 	value      []byte
 }
 
-// newOverlay returns an empty overlay with room for about sizeHint entries. It allocates nothing for zero,
-// because most rounds under a light load write little and an aborted or idle one nothing.
+// newOverlay returns an empty overlay with room for about sizeHint entries. It allocates nothing
+// for zero, because most rounds under a light load write little and an aborted or idle one nothing.
 func newOverlay(sizeHint int) *overlay {
 	o := &overlay{}
 	if sizeHint > 0 {
@@ -82,8 +85,8 @@ func slotsFor(n int) int {
 	return size
 }
 
-// hashKey mixes the store into the hash of the key. The seed is the task's, so that one hash serves all its
-// layers.
+// hashKey mixes the store into the hash of the key. The seed is the task's, so that one hash serves
+// all its layers.
 func hashKey(seed maphash.Seed, store uint32, key []byte) uint32 {
 	h := maphash.Bytes(seed, key) ^ uint64(store)*0x9e3779b97f4a7c15
 	return uint32(h ^ h>>32)
@@ -108,7 +111,8 @@ func (o *overlay) find(hash, store uint32, key []byte) int {
 	}
 }
 
-// get returns the last write of key: found is false when there is none, value is nil when it was a delete.
+// get returns the last write of key: found is false when there is none, value is nil when it was a
+// delete.
 func (o *overlay) get(hash, store uint32, key []byte) (value []byte, found bool) {
 	if i := o.find(hash, store, key); i >= 0 {
 		return o.entries[i].value, true
@@ -163,8 +167,8 @@ func (o *overlay) mark() {
 	o.forgetUndo()
 }
 
-// revert goes back to the last mark. The savepoint stays: what is written from now on can be reverted again.
-// Without a mark it does nothing.
+// revert goes back to the last mark. The savepoint stays: what is written from now on can be
+// reverted again. Without a mark it does nothing.
 func (o *overlay) revert() {
 	if !o.logged {
 		return
@@ -176,7 +180,8 @@ func (o *overlay) revert() {
 // overlayPoint is a savepoint inside that of the last mark: how long the two lists were.
 type overlayPoint struct{ entries, undo int }
 
-// savepoint begins a savepoint inside that of the last mark. From here on every write is logged once more.
+// savepoint begins a savepoint inside that of the last mark. From here on every write is logged
+// once more.
 func (o *overlay) savepoint() overlayPoint {
 	o.generation++
 	return overlayPoint{entries: len(o.entries), undo: len(o.undo)}
@@ -218,8 +223,8 @@ func (o *overlay) unplace(hash, ref uint32) {
 	}
 }
 
-// forgetUndo empties the log and lets go of the values in it. A log that one large record blew up is dropped,
-// so that it does not stay for the rest of the round.
+// forgetUndo empties the log and lets go of the values in it. A log that one large record blew up
+// is dropped, so that it does not stay for the rest of the round.
 func (o *overlay) forgetUndo() {
 	const keep = 1024
 	if cap(o.undo) > keep {
@@ -230,8 +235,8 @@ func (o *overlay) forgetUndo() {
 	o.undo = o.undo[:0]
 }
 
-// bytes estimates the memory of the overlay. Keys that were reverted still count: their memory stays until
-// the overlay goes, since a scan may have handed them out.
+// bytes estimates the memory of the overlay. Keys that were reverted still count: their memory
+// stays until the overlay goes, since a scan may have handed them out.
 func (o *overlay) bytes() int {
 	return o.keys.used + o.values + len(o.entries)*entryOverhead
 }
@@ -243,8 +248,9 @@ type arena struct {
 	used int
 }
 
-// Pieces double from the smallest, so that a round of one record does not pay for one of thousands. A key
-// beyond a quarter of the largest piece gets memory of its own instead of wasting the rest of a piece.
+// Pieces double from the smallest, so that a round of one record does not pay for one of thousands.
+// A key beyond a quarter of the largest piece gets memory of its own instead of wasting the rest of
+// a piece.
 const (
 	arenaPieceMin = 512
 	arenaPieceMax = 64 << 10

@@ -42,8 +42,8 @@ func (o *overlay) check(want map[string][]byte, hash func(key []byte) uint32) er
 	return nil
 }
 
-// TestOverlayIsAMapWithSavepoints compares an overlay with a map, under a hash with many collisions, so that
-// runs of slots grow long and wrap around.
+// TestOverlayIsAMapWithSavepoints compares an overlay with a map, under a hash with many
+// collisions, so that runs of slots grow long and wrap around.
 func TestOverlayIsAMapWithSavepoints(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		buckets := rapid.SampledFrom([]uint32{1, 7, 1 << 31}).Draw(t, "buckets")
@@ -129,7 +129,8 @@ func TestOrderFollowsWritesAndReverts(t *testing.T) {
 	})
 }
 
-// TestRevertCostsOnlyTheRecord holds the promise of O(writes since the mark) by counting the undo entries.
+// TestRevertCostsOnlyTheRecord holds the promise of O(writes since the mark) by counting the undo
+// entries.
 func TestRevertCostsOnlyTheRecord(t *testing.T) {
 	o := newOverlay(0)
 	key := func(i int) []byte { return fmt.Appendf(nil, "%d", i) }

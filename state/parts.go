@@ -2,10 +2,12 @@ package state
 
 import "fmt"
 
-// Parts is a row taken apart, for tools that show rows: what the store's codecs have made, and the times that the layout
-// keeps beside it, in milliseconds since the epoch. A time that the layout does not have is NoTime.
+// Parts is a row taken apart, for tools that show rows: what the store's codecs have made, and the
+// times that the layout keeps beside it, in milliseconds since the epoch. A time that the layout
+// does not have is NoTime.
 type Parts struct {
-	// Key is what the key codec has made. Rows of one key can be many: those of a window store, for instance.
+	// Key is what the key codec has made. Rows of one key can be many: those of a window store, for
+	// instance.
 	Key []byte
 	// Value is what the value codec has made, nil for a version that says that the key was deleted.
 	Value []byte
@@ -17,8 +19,8 @@ type Parts struct {
 	ValidFrom int64
 }
 
-// Parts takes a row apart. Key and Value are parts of the arguments. The error wraps ErrCorrupt for a row that this layout
-// cannot have.
+// Parts takes a row apart. Key and Value are parts of the arguments. The error wraps ErrCorrupt for
+// a row that this layout cannot have.
 func (l Layout) Parts(key, value []byte) (Parts, error) {
 	if value == nil {
 		value = []byte{} // the row is there

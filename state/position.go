@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// NoTime is the stream time of an input of which no record was processed yet. It is smaller than every
-// timestamp.
+// NoTime is the stream time of an input of which no record was processed yet. It is smaller than
+// every timestamp.
 const NoTime int64 = math.MinInt64
 
-// RoundID names one commit round for ever: the identity of the transaction (producer id and epoch, which the
-// broker bumps for every transaction) and a random incarnation of the process. A plain counter would repeat
-// after a restart.
+// RoundID names one commit round for ever: the identity of the transaction (producer id and epoch,
+// which the broker bumps for every transaction) and a random incarnation of the process. A plain
+// counter would repeat after a restart.
 //
 // The zero value means "no round yet".
 type RoundID struct {
@@ -28,9 +28,10 @@ type RoundID struct {
 // IsZero reports whether r names no round.
 func (r RoundID) IsZero() bool { return r == RoundID{} }
 
-// String returns "producer/epoch/incarnation", the incarnation in hexadecimal, or "none" for the zero value. Brokers give out producer ids
-// that are not negative: a negative one is made up where an operator has declared what a state belongs to, and is "declared/" with its
-// bits in hexadecimal.
+// String returns "producer/epoch/incarnation", the incarnation in hexadecimal, or "none" for the
+// zero value. Brokers give out producer ids that are not negative: a negative one is made up where
+// an operator has declared what a state belongs to, and is "declared/" with its bits in
+// hexadecimal.
 func (r RoundID) String() string {
 	if r.IsZero() {
 		return "none"
@@ -61,28 +62,29 @@ func compareInputs(a, b Input) int {
 type Changelog struct {
 	// Store is the stable name of the store.
 	Store string
-	// TopicID is the id that the cluster gave to the changelog topic. A recreated topic has another one.
+	// TopicID is the id that the cluster gave to the changelog topic. A recreated topic has another
+	// one.
 	TopicID [16]byte
 	// Applied is the offset of the last record that is contained in the store, plus one.
 	Applied int64
-	// Scanned is the next offset of the raw fetch. Control records and aborted records make it larger than
-	// Applied.
+	// Scanned is the next offset of the raw fetch. Control records and aborted records make it
+	// larger than Applied.
 	Scanned int64
-	// StreamTime is the store's own (Bytes.StreamTime): 0 for a store that needs none. What a store forgets
-	// depends on it, so that it is committed with the data and the same everywhere. A store without a changelog,
-	// which is restored from an input topic, has that topic above, and here 2^62 and more: a digest of the
-	// records that were taken. See FORMAT.md.
+	// StreamTime is the store's own (Bytes.StreamTime): 0 for a store that needs none. What a store
+	// forgets depends on it, so that it is committed with the data and the same everywhere. A store
+	// without a changelog, which is restored from an input topic, has that topic above, and here
+	// 2^62 and more: a digest of the records that were taken. See FORMAT.md.
 	StreamTime int64
 }
 
 // compareChangelogs is the order of Positions.Changelogs: by store name.
 func compareChangelogs(a, b Changelog) int { return strings.Compare(a.Store, b.Store) }
 
-// Positions says up to where a task's database contains its inputs and changelogs. It is written in the same
-// atomic batch as the data that it describes.
+// Positions says up to where a task's database contains its inputs and changelogs. It is written in
+// the same atomic batch as the data that it describes.
 //
-// The zero value describes an empty database. Positions is a value, but its slices are shared by plain
-// assignment: a holder that changes one calls Clone first. The byte form is in FORMAT.md.
+// The zero value describes an empty database. Positions is a value, but its slices are shared by
+// plain assignment: a holder that changes one calls Clone first. The byte form is in FORMAT.md.
 type Positions struct {
 	// Round is the id of the last round that is contained.
 	Round RoundID
@@ -92,8 +94,8 @@ type Positions struct {
 	Inputs []Input
 	// Changelogs is sorted by store.
 	Changelogs []Changelog
-	// WrittenAt is the wall clock of the process that wrote the positions, in milliseconds since the epoch.
-	// Only the age of a database is judged by it (tombstones that may have expired).
+	// WrittenAt is the wall clock of the process that wrote the positions, in milliseconds since
+	// the epoch. Only the age of a database is judged by it (tombstones that may have expired).
 	WrittenAt int64
 }
 
@@ -107,8 +109,8 @@ func (p Positions) Clone() Positions {
 // Equal reports whether p and q are equal in every field. Nil and empty slices are the same.
 func (p Positions) Equal(q Positions) bool { return p.WrittenAt == q.WrittenAt && p.Same(q) }
 
-// Same reports whether p and q name the same place: every field is equal except WrittenAt, which is no part
-// of a place. It is what Database.Apply compares the base with.
+// Same reports whether p and q name the same place: every field is equal except WrittenAt, which is
+// no part of a place. It is what Database.Apply compares the base with.
 func (p Positions) Same(q Positions) bool {
 	return p.Round == q.Round && p.State == q.State &&
 		slices.Equal(p.Inputs, q.Inputs) && slices.Equal(p.Changelogs, q.Changelogs)
@@ -123,7 +125,8 @@ func (p Positions) Input(topic string, partition int32) (in Input, ok bool) {
 	return p.Inputs[i], true
 }
 
-// Changelog returns the position in the changelog of one store; ok is false when p does not name it.
+// Changelog returns the position in the changelog of one store; ok is false when p does not name
+// it.
 func (p Positions) Changelog(store string) (c Changelog, ok bool) {
 	i, ok := slices.BinarySearchFunc(p.Changelogs, Changelog{Store: store}, compareChangelogs)
 	if !ok {
@@ -132,8 +135,8 @@ func (p Positions) Changelog(store string) (c Changelog, ok bool) {
 	return p.Changelogs[i], true
 }
 
-// SetInput replaces the position of in's partition, or adds it at its place in the order. It changes the
-// slice in place: a shared value is cloned first.
+// SetInput replaces the position of in's partition, or adds it at its place in the order. It
+// changes the slice in place: a shared value is cloned first.
 func (p *Positions) SetInput(in Input) {
 	i, ok := slices.BinarySearchFunc(p.Inputs, in, compareInputs)
 	if ok {
@@ -143,8 +146,8 @@ func (p *Positions) SetInput(in Input) {
 	p.Inputs = slices.Insert(p.Inputs, i, in)
 }
 
-// SetChangelog replaces the position of c's store, or adds it at its place in the order. It changes the slice
-// in place: a shared value is cloned first.
+// SetChangelog replaces the position of c's store, or adds it at its place in the order. It changes
+// the slice in place: a shared value is cloned first.
 func (p *Positions) SetChangelog(c Changelog) {
 	i, ok := slices.BinarySearchFunc(p.Changelogs, c, compareChangelogs)
 	if ok {
@@ -154,9 +157,9 @@ func (p *Positions) SetChangelog(c Changelog) {
 	p.Changelogs = slices.Insert(p.Changelogs, i, c)
 }
 
-// Validate reports the first broken rule of p: names must not be empty, partitions and offsets not negative,
-// Inputs and Changelogs strictly ascending. A database refuses positions that are not valid, because it could
-// not read them back.
+// Validate reports the first broken rule of p: names must not be empty, partitions and offsets not
+// negative, Inputs and Changelogs strictly ascending. A database refuses positions that are not
+// valid, because it could not read them back.
 func (p Positions) Validate() error {
 	for i, in := range p.Inputs {
 		switch {

@@ -8,8 +8,8 @@ import (
 // positionsVersion is the first byte of the encoding. A reader refuses every other one.
 const positionsVersion = 1
 
-// Sizes of the parts with a fixed length, in bytes. The smallest forms bound what a count in the input may
-// allocate.
+// Sizes of the parts with a fixed length, in bytes. The smallest forms bound what a count in the
+// input may allocate.
 const (
 	roundSize        = 8 + 2 + 4
 	positionsHead    = 1 + 2*roundSize + 8
@@ -17,8 +17,8 @@ const (
 	changelogSizeMin = 1 + 1 + 16 + 1 + 1 + 1
 )
 
-// Append appends the binary form of p to dst. There is exactly one form for each value (FORMAT.md), so equal
-// bytes mean equal positions. p must be valid, else ParsePositions refuses the result.
+// Append appends the binary form of p to dst. There is exactly one form for each value (FORMAT.md),
+// so equal bytes mean equal positions. p must be valid, else ParsePositions refuses the result.
 func (p Positions) Append(dst []byte) []byte {
 	dst = append(dst, positionsVersion)
 	dst = appendRound(dst, p.Round)
@@ -44,8 +44,8 @@ func (p Positions) Append(dst []byte) []byte {
 }
 
 // ParsePositions decodes what Append wrote. Every other input is refused: another version byte with
-// ErrFormat, anything truncated, padded, out of order or out of range with ErrCorrupt. It never panics and
-// allocates no more than a small multiple of len(b).
+// ErrFormat, anything truncated, padded, out of order or out of range with ErrCorrupt. It never
+// panics and allocates no more than a small multiple of len(b).
 func ParsePositions(b []byte) (Positions, error) {
 	if len(b) == 0 {
 		return Positions{}, fmt.Errorf("state: parse positions: no bytes: %w", ErrCorrupt)
@@ -98,8 +98,8 @@ func appendName(dst []byte, name string) []byte {
 	return append(dst, name...)
 }
 
-// reader takes fields from the front of rest. After the first error every method returns zero, so that a
-// caller checks err once.
+// reader takes fields from the front of rest. After the first error every method returns zero, so
+// that a caller checks err once.
 type reader struct {
 	rest []byte
 	err  error
@@ -146,8 +146,8 @@ func (r *reader) topicID() (id [16]byte) {
 	return id
 }
 
-// bounded reads a uvarint of at most limit. A longer spelling than necessary is refused: it would give one
-// value two forms.
+// bounded reads a uvarint of at most limit. A longer spelling than necessary is refused: it would
+// give one value two forms.
 func (r *reader) bounded(limit uint64) uint64 {
 	v, n := binary.Uvarint(r.rest)
 	switch {

@@ -154,7 +154,8 @@ func positions() *rapid.Generator[state.Positions] {
 	})
 }
 
-// TestRoundIDText: ids as brokers give them out are shown as Kafka's tools do, and those that are made up can be read.
+// TestRoundIDText: ids as brokers give them out are shown as Kafka's tools do, and those that are
+// made up can be read.
 func TestRoundIDText(t *testing.T) {
 	for id, want := range map[state.RoundID]string{
 		{}: "none",

@@ -15,14 +15,16 @@ type Identity struct {
 	Application, Instance string
 	// Fingerprint is that of the topology when it was last stored.
 	Fingerprint string
-	// Cluster is the id of the Kafka cluster that the state belongs to, empty if an instance of this build has not started on it yet.
+	// Cluster is the id of the Kafka cluster that the state belongs to, empty if an instance of
+	// this build has not started on it yet.
 	Cluster string
 	// Format is the version of everything in the directory, such as "1.0" (FORMAT.md).
 	Format string
 }
 
-// Identify returns the identity of the state directory at path, also while a process has it open. It takes no lock and changes nothing.
-// Errors wrap ErrForeign for what is no state directory, ErrFormat and ErrCorrupt, as those of OpenDirectory.
+// Identify returns the identity of the state directory at path, also while a process has it open.
+// It takes no lock and changes nothing. Errors wrap ErrForeign for what is no state directory,
+// ErrFormat and ErrCorrupt, as those of OpenDirectory.
 func Identify(path string) (Identity, error) {
 	root, m, err := openToRead(path)
 	if err != nil {
@@ -32,13 +34,15 @@ func Identify(path string) (Identity, error) {
 	return identity, errors.Join(err, root.Close())
 }
 
-// readersWait is how long an instance that starts waits for tools that read its directory. Tests lower it.
+// readersWait is how long an instance that starts waits for tools that read its directory. Tests
+// lower it.
 var readersWait = 10 * time.Second
 
 // readersPoll is how often it looks whether they are done: no lock can be waited for with a limit.
 const readersPoll = 20 * time.Millisecond
 
-// lockAlone takes the lock, and waits for tools that read. It does not wait for another instance, whose lock cannot be shared.
+// lockAlone takes the lock, and waits for tools that read. It does not wait for another instance,
+// whose lock cannot be shared.
 func (d *Directory) lockAlone() (bool, error) {
 	for until := time.Now().Add(readersWait); ; time.Sleep(readersPoll) {
 		if locked, err := d.lock.TryLock(); locked || err != nil || time.Now().After(until) {
@@ -52,18 +56,20 @@ func (d *Directory) lockAlone() (bool, error) {
 	}
 }
 
-// ReadOnlyDirectory is the state directory of an instance that does not run, open for tools that read. Nothing in it is changed: no
-// version is raised, nothing is removed, no file is made.
+// ReadOnlyDirectory is the state directory of an instance that does not run, open for tools that
+// read. Nothing in it is changed: no version is raised, nothing is removed, no file is made.
 //
-// It holds a shared lock until Close. Any number of tools may read at a time; an instance that is started meanwhile waits for them, ten
-// seconds at most, and then finds the directory in use. All methods may be called by any number of goroutines.
+// It holds a shared lock until Close. Any number of tools may read at a time; an instance that is
+// started meanwhile waits for them, ten seconds at most, and then finds the directory in use. All
+// methods may be called by any number of goroutines.
 type ReadOnlyDirectory struct {
 	dir      *Directory
 	identity Identity
 }
 
-// OpenDirectoryReadOnly opens the state directory at path, whoever it belongs to. Errors wrap ErrLocked while an instance runs on it,
-// ErrForeign for what is no state directory, ErrFormat and ErrCorrupt, as those of OpenDirectory.
+// OpenDirectoryReadOnly opens the state directory at path, whoever it belongs to. Errors wrap
+// ErrLocked while an instance runs on it, ErrForeign for what is no state directory, ErrFormat and
+// ErrCorrupt, as those of OpenDirectory.
 func OpenDirectoryReadOnly(path string) (_ *ReadOnlyDirectory, err error) {
 	defer func() {
 		if err != nil {
@@ -121,7 +127,8 @@ func openToRead(path string) (*os.Root, meta, error) {
 	return root, m, nil
 }
 
-// lockShared takes the lock without the right to write, so that a directory on a read-only file system can be read.
+// lockShared takes the lock without the right to write, so that a directory on a read-only file
+// system can be read.
 func (d *Directory) lockShared() error {
 	if info, err := d.root.Lstat(lockFile); err != nil {
 		return fmt.Errorf("lock: %w", err)
@@ -152,11 +159,12 @@ func (d *ReadOnlyDirectory) Identity() Identity { return d.identity }
 // Path returns the path that the directory was opened with.
 func (d *ReadOnlyDirectory) Path() string { return d.dir.Path() }
 
-// Tasks lists the tasks that have a place, in the order of subtopology and partition. A task that was opened and never applied a batch
-// may have no database there.
+// Tasks lists the tasks that have a place, in the order of subtopology and partition. A task that
+// was opened and never applied a batch may have no database there.
 func (d *ReadOnlyDirectory) Tasks() ([]TaskDirectory, error) { return d.dir.Tasks() }
 
-// TaskPath returns the path of a task's database, for pebblestore.OpenReadOnly. Names are checked as by Directory.TaskPath.
+// TaskPath returns the path of a task's database, for pebblestore.OpenReadOnly. Names are checked
+// as by Directory.TaskPath.
 func (d *ReadOnlyDirectory) TaskPath(t TaskDirectory) (string, error) {
 	err := t.check()
 	if err == nil {
@@ -174,8 +182,8 @@ func (d *ReadOnlyDirectory) TaskPath(t TaskDirectory) (string, error) {
 // Close gives the directory up. Databases in it must be closed before. Further calls do nothing.
 func (d *ReadOnlyDirectory) Close() error { return d.dir.Close() }
 
-// ReadOnlyDatabase is the committed state of a task that nobody has open for writing. It does not change while it is open, so that it is
-// its own View.
+// ReadOnlyDatabase is the committed state of a task that nobody has open for writing. It does not
+// change while it is open, so that it is its own View.
 type ReadOnlyDatabase interface {
 	View
 	// Stores returns the declared stores in ascending order of their names.

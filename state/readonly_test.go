@@ -11,8 +11,8 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// TestReadOnlyDirectory: a tool reads who a directory belongs to and where its tasks are, changes nothing, and is kept out by an
-// instance as it keeps an instance out.
+// TestReadOnlyDirectory: a tool reads who a directory belongs to and where its tasks are, changes
+// nothing, and is kept out by an instance as it keeps an instance out.
 func TestReadOnlyDirectory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
 	d, err := state.OpenDirectory(path, state.DirectoryOptions{Application: "app", Instance: "one", Fingerprint: "f"})

@@ -8,14 +8,15 @@ import (
 	"strconv"
 )
 
-// rebuildName is the place of a database that is built beside a task's. It is in the trash, so that what a process leaves that is killed
-// over it is gone at the next start.
+// rebuildName is the place of a database that is built beside a task's. It is in the trash, so that
+// what a process leaves that is killed over it is gone at the next start.
 func (t TaskDirectory) rebuildName() string {
 	return filepath.Join(trashDirectory, "rebuild", t.Subtopology, strconv.Itoa(int(t.Partition)))
 }
 
-// RebuildPath returns the path for a database that is built beside a task's and then takes its place, see ReplaceTask. It removes what is
-// there from an earlier try, which must be closed. What is never put into its place is gone when the directory is opened the next time.
+// RebuildPath returns the path for a database that is built beside a task's and then takes its
+// place, see ReplaceTask. It removes what is there from an earlier try, which must be closed. What
+// is never put into its place is gone when the directory is opened the next time.
 func (d *Directory) RebuildPath(subtopology string, partition int32) (string, error) {
 	t := TaskDirectory{subtopology, partition}
 	if err := d.prepareRebuild(t); err != nil {
@@ -39,10 +40,11 @@ func (d *Directory) prepareRebuild(t place) error {
 	return d.root.RemoveAll(t.rebuildName())
 }
 
-// ReplaceTask puts the database at RebuildPath into the task's place. Both must be closed, and the new one flushed. A
-// process that is killed in the middle leaves the old database, none, or the new one, never a part of one; where there
-// is none the task is restored. An error leaves the old database, unless it says that the new one is in its place; files of
-// the old one that are left are removed by the next OpenDirectory.
+// ReplaceTask puts the database at RebuildPath into the task's place. Both must be closed, and the
+// new one flushed. A process that is killed in the middle leaves the old database, none, or the new
+// one, never a part of one; where there is none the task is restored. An error leaves the old
+// database, unless it says that the new one is in its place; files of the old one that are left are
+// removed by the next OpenDirectory.
 func (d *Directory) ReplaceTask(subtopology string, partition int32) error {
 	t := TaskDirectory{subtopology, partition}
 	if err := d.putInPlace(t); err != nil {
@@ -62,8 +64,8 @@ func (d *Directory) putInPlace(t place) error {
 	return err
 }
 
-// replace makes the two moves, one right after the other, and returns what is left of the old database: the moment in
-// which a kill leaves none is short, however large that was.
+// replace makes the two moves, one right after the other, and returns what is left of the old
+// database: the moment in which a kill leaves none is short, however large that was.
 func (d *Directory) replace(t place) (trash string, err error) {
 	if err := t.check(); err != nil {
 		return "", err

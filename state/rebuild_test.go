@@ -8,8 +8,8 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// TestReplaceTask: what is built beside a task's database takes its place as a whole, and what was never put there is gone at the next
-// opening.
+// TestReplaceTask: what is built beside a task's database takes its place as a whole, and what was
+// never put there is gone at the next opening.
 func TestReplaceTask(t *testing.T) {
 	base := t.TempDir()
 	open := func() *state.Directory {

@@ -7,10 +7,10 @@ import (
 	"path/filepath"
 )
 
-// RemoveTask removes a task's database, which must be closed. It is gone at once and as a whole, also for a
-// process that is killed in the middle: the database is moved out of its place before the first file is
-// removed. Removing what is not there is no error. It makes no file and no directory, so that a full disk does
-// not keep what would give it room.
+// RemoveTask removes a task's database, which must be closed. It is gone at once and as a whole,
+// also for a process that is killed in the middle: the database is moved out of its place before
+// the first file is removed. Removing what is not there is no error. It makes no file and no
+// directory, so that a full disk does not keep what would give it room.
 func (d *Directory) RemoveTask(subtopology string, partition int32) error {
 	t := TaskDirectory{subtopology, partition}
 	if err := d.remove(t); err != nil {
@@ -32,8 +32,8 @@ func (d *Directory) remove(t place) error {
 	return d.removeTrash(trash)
 }
 
-// discardLocked moves a database into the trash and returns where to; nothing if there is none. The caller
-// holds mu.
+// discardLocked moves a database into the trash and returns where to; nothing if there is none. The
+// caller holds mu.
 func (d *Directory) discardLocked(t place) (trash string, err error) {
 	if d.closed {
 		return "", ErrClosed
@@ -50,11 +50,12 @@ func (d *Directory) discardLocked(t place) (trash string, err error) {
 	return trash, syncDirectory(d.root, filepath.Dir(t.name()))
 }
 
-// makeTrash makes the trash unless it is there, as it is from the opening of the directory on, except on a disk
-// that was full then.
+// makeTrash makes the trash unless it is there, as it is from the opening of the directory on,
+// except on a disk that was full then.
 func (d *Directory) makeTrash() error { return d.root.MkdirAll(trashDirectory, 0o700) }
 
-// emptyTrash removes what RemoveTask had no time for, and leaves an empty trash. On a full disk there may be none.
+// emptyTrash removes what RemoveTask had no time for, and leaves an empty trash. On a full disk
+// there may be none.
 func (d *Directory) emptyTrash() error {
 	entries, err := fs.ReadDir(d.root.FS(), trashDirectory)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -73,8 +74,8 @@ func (d *Directory) emptyTrash() error {
 	return nil
 }
 
-// removeTrash removes what discardLocked has moved. It is called without mu: the files of a large database take
-// seconds, and others want to open theirs.
+// removeTrash removes what discardLocked has moved. It is called without mu: the files of a large
+// database take seconds, and others want to open theirs.
 func (d *Directory) removeTrash(trash string) error {
 	if trash == "" {
 		return nil

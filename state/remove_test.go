@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// TestReplaceMovesBeforeItRemoves: the new database has its place before a single file of the old one is removed, which
-// can take long, and while those are removed the directory is there for others.
+// TestReplaceMovesBeforeItRemoves: the new database has its place before a single file of the old
+// one is removed, which can take long, and while those are removed the directory is there for
+// others.
 func TestReplaceMovesBeforeItRemoves(t *testing.T) {
 	base, task := t.TempDir(), TaskDirectory{"in", 3}
 	d, err := OpenDirectory(base, DirectoryOptions{Application: "app"})

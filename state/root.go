@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 )
 
-// openRoot creates the directory if there is none. The last element of path must be a directory itself: a
-// link that someone else can change would move the whole state.
+// openRoot creates the directory if there is none. The last element of path must be a directory
+// itself: a link that someone else can change would move the whole state.
 func openRoot(path string) (*os.Root, error) {
 	path, err := cleanPath(path)
 	if err != nil {
@@ -31,7 +31,8 @@ func openRoot(path string) (*os.Root, error) {
 	return os.OpenRoot(path)
 }
 
-// cleanPath takes the separator off the end, which would have the operating system look behind a symbolic link.
+// cleanPath takes the separator off the end, which would have the operating system look behind a
+// symbolic link.
 func cleanPath(path string) (string, error) {
 	if path == "" {
 		return "", errors.New("a path is required")

@@ -14,7 +14,8 @@ type scanEntry struct {
 	age int
 }
 
-// pending returns the newest write of each key of one store in r over all layers, in the order of the scan.
+// pending returns the newest write of each key of one store in r over all layers, in the order of
+// the scan.
 func (t *Task) pending(store uint32, r Range) []scanEntry {
 	found := t.open.appendRange(nil, store, r)
 	for i := len(t.frozen) - 1; i >= 0; i-- {
@@ -26,8 +27,8 @@ func (t *Task) pending(store uint32, r Range) []scanEntry {
 	return slices.CompactFunc(found, func(a, b scanEntry) bool { return bytes.Equal(a.key, b.key) })
 }
 
-// merge yields the committed entries with the pending writes over them: a pending write replaces the
-// committed entry of its key, a pending delete hides it. Both come in the order of the scan.
+// merge yields the committed entries with the pending writes over them: a pending write replaces
+// the committed entry of its key, a pending delete hides it. Both come in the order of the scan.
 func merge(
 	committed iter.Seq2[Entry, error], pending []scanEntry, reverse bool, yield func(Entry, error) bool,
 ) {

@@ -8,9 +8,10 @@ import (
 	"math"
 )
 
-// segments reads and writes the rows of a store that forgets by time: a segment number in front of the key
-// that the changelog has (Layout). Segments are read side by side and their entries merged in the order of the
-// keys, so that nobody sees where one ends; at most three of them have anything to read.
+// segments reads and writes the rows of a store that forgets by time: a segment number in front of
+// the key that the changelog has (Layout). Segments are read side by side and their entries merged
+// in the order of the keys, so that nobody sees where one ends; at most three of them have anything
+// to read.
 type segments struct {
 	bytes  Bytes
 	layout Layout
@@ -20,11 +21,11 @@ type segments struct {
 
 func newSegments(b Bytes, l Layout) segments { return segments{bytes: b, layout: l, row: new([]byte)} }
 
-// timeMax is the last time that a row can have, in the year 2262: the last millisecond of which a count of
-// nanoseconds fits into 64 bits, which is the form in which the client keeps the timestamp of a record. A later
-// one would come out of the changelog as another. There is a segment number for it with the shortest segments.
-// A limit is needed also because the stream time never goes back: one wrong time at the end of an int64 would
-// expire a store for ever.
+// timeMax is the last time that a row can have, in the year 2262: the last millisecond of which a
+// count of nanoseconds fits into 64 bits, which is the form in which the client keeps the timestamp
+// of a record. A later one would come out of the changelog as another. There is a segment number
+// for it with the shortest segments. A limit is needed also because the stream time never goes
+// back: one wrong time at the end of an int64 would expire a store for ever.
 const timeMax = int64((1<<63 - 1) / 1_000_000)
 
 // checkTime refuses a time that no row can have.
@@ -41,8 +42,8 @@ func (s segments) accept(ms int64) bool {
 	return s.live(ms)
 }
 
-// live reports whether a row of that time can be read now. It is true for every time that is ahead of the stream
-// time.
+// live reports whether a row of that time can be read now. It is true for every time that is ahead
+// of the stream time.
 func (s segments) live(ms int64) bool { return s.layout.Live(ms, s.bytes.StreamTime()) }
 
 // key returns the row's key, valid until the next call.
@@ -51,16 +52,16 @@ func (s segments) key(segment uint32, key []byte) []byte {
 	return *s.row
 }
 
-// readable returns the part of from..to that can have rows that can be read now; ok is false when there is none.
-// Nothing is ahead of the stream time, because every write moves it.
+// readable returns the part of from..to that can have rows that can be read now; ok is false when
+// there is none. Nothing is ahead of the stream time, because every write moves it.
 func (s segments) readable(from, to int64) (first, last int64, ok bool) {
 	now := s.bytes.StreamTime()
 	from, to = max(from, s.layout.horizon(now), 0), min(to, now)
 	return from, to, from <= to
 }
 
-// bounds are the segments that can have a row with a time in from..to that can still be read; ok is false
-// when there is no such time.
+// bounds are the segments that can have a row with a time in from..to that can still be read; ok is
+// false when there is no such time.
 func (s segments) bounds(from, to int64) (first, last uint32, ok bool) {
 	from, to, ok = s.readable(from, to)
 	if !ok {
@@ -69,9 +70,9 @@ func (s segments) bounds(from, to int64) (first, last uint32, ok bool) {
 	return s.layout.segmentOf(from), s.layout.segmentOf(to), true
 }
 
-// scan returns the rows with keys in r, without their segment numbers, of the segments that a time in
-// from..to can be in. Rows of equal keys, which only the dedupe store can have, come newest first. What the
-// key or the value says about the time is for the caller to look at.
+// scan returns the rows with keys in r, without their segment numbers, of the segments that a time
+// in from..to can be in. Rows of equal keys, which only the dedupe store can have, come newest
+// first. What the key or the value says about the time is for the caller to look at.
 func (s segments) scan(r Range, from, to int64) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		if from, to, ok := s.readable(from, to); ok {
@@ -80,11 +81,12 @@ func (s segments) scan(r Range, from, to int64) iter.Seq2[Entry, error] {
 	}
 }
 
-// scanReadable yields the rows of the segments that have a time in from..to, all of which is readable. within
-// says which keys to look at in one segment, given the times in from..to that belong to it: the narrower, the
-// less is read that is of no use.
+// scanReadable yields the rows of the segments that have a time in from..to, all of which is
+// readable. within says which keys to look at in one segment, given the times in from..to that
+// belong to it: the narrower, the less is read that is of no use.
 //
-// All segments are begun before the first entry is yielded: a scan must not see what is written while it runs.
+// All segments are begun before the first entry is yielded: a scan must not see what is written
+// while it runs.
 func (s segments) scanReadable(
 	within func(from, to int64) Range, reverse bool, from, to int64, yield func(Entry, error) bool,
 ) {
@@ -148,9 +150,9 @@ func (s segments) scanSegment(segment uint32, r Range) iter.Seq2[Entry, error] {
 	}
 }
 
-// mergeSegments yields the entries of all segments in the order of their keys, the newest segment first where keys
-// are equal. The newest one, which as a rule has the most to say, is run through as it is; the older ones, newest
-// first, are one entry ahead.
+// mergeSegments yields the entries of all segments in the order of their keys, the newest segment
+// first where keys are equal. The newest one, which as a rule has the most to say, is run through
+// as it is; the older ones, newest first, are one entry ahead.
 func mergeSegments(newest iter.Seq2[Entry, error], older []head, reverse bool, yield func(Entry, error) bool) {
 	next := smallest(older, reverse)
 	for e, err := range newest {
@@ -189,8 +191,8 @@ type head struct {
 
 func (h *head) advance() { h.entry, h.err, h.ok = h.next() }
 
-// smallest returns the head that is next, the first one of equals, and one with an error before all others; nil
-// when all are at their end.
+// smallest returns the head that is next, the first one of equals, and one with an error before all
+// others; nil when all are at their end.
 func smallest(heads []head, reverse bool) *head {
 	var best *head
 	for i := range heads {
@@ -205,8 +207,8 @@ func smallest(heads []head, reverse bool) *head {
 	return best
 }
 
-// timeRows are the typed rows of a store that forgets by time: what Window, Session and Series have in common. Copies share
-// the buffers.
+// timeRows are the typed rows of a store that forgets by time: what Window, Session and Series have
+// in common. Copies share the buffers.
 type timeRows[K, V any] struct {
 	segments
 	codecs[K, V]
@@ -249,8 +251,9 @@ func (s timeRows[K, V]) put(row, dst []byte, value V, ms int64) (stored bool, er
 	return true, s.bytes.Put(row, b)
 }
 
-// between returns the range of the keys that are key and a suffix from first to last. Only a longer key can come
-// between them that is not key: one that goes on with bytes that are such a suffix, or begin like one.
+// between returns the range of the keys that are key and a suffix from first to last. Only a longer
+// key can come between them that is not key: one that goes on with bytes that are such a suffix, or
+// begin like one.
 func between(key, first, last []byte) Range {
 	b := make([]byte, 0, 2*len(key)+len(first)+len(last)+1)
 	b = append(append(b, key...), first...)
@@ -259,10 +262,12 @@ func between(key, first, last []byte) Range {
 	return Range{From: b[:from:from], To: b[from:]}
 }
 
-// withSuffixes returns the smallest range with every key of r followed by any suffix up to last. What else is in
-// it has to be left out by whoever reads it: a shorter key whose suffix makes it look like one of r.
+// withSuffixes returns the smallest range with every key of r followed by any suffix up to last.
+// What else is in it has to be left out by whoever reads it: a shorter key whose suffix makes it
+// look like one of r.
 func withSuffixes(r Range, last []byte) Range {
-	// A key with a suffix is at or behind the end of r only if the end goes on where the key is over.
+	// A key with a suffix is at or behind the end of r only if the end goes on where the key is
+	// over.
 	end := r.To
 	for n := range r.To {
 		if bytes.Compare(last, r.To[n:]) >= 0 {

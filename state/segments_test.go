@@ -66,7 +66,8 @@ func (s segments) spell(r Range, from, to int64) string {
 	return strings.Join(all, " ")
 }
 
-// TestSegmentsMerge: keys come in order whatever segment they are in, the newest first where they are equal.
+// TestSegmentsMerge: keys come in order whatever segment they are in, the newest first where they
+// are equal.
 func TestSegmentsMerge(t *testing.T) {
 	s, b := newTestSegments(2 * minute)
 	for _, w := range []struct {
@@ -118,7 +119,8 @@ func TestSegmentsMerge(t *testing.T) {
 	}
 }
 
-// TestSegmentBounds: the segments that are looked at cover every time that can be read, and no more of them than segmentsMax.
+// TestSegmentBounds: the segments that are looked at cover every time that can be read, and no more
+// of them than segmentsMax.
 func TestSegmentBounds(t *testing.T) {
 	most := 0
 	for _, retention := range []int64{1, minute - 1, minute, minute + 1, 2*minute - 1, 2 * minute, 2*minute + 1, 1_000_001, retentionMax} {
@@ -149,7 +151,8 @@ func TestSegmentBounds(t *testing.T) {
 	}
 }
 
-// TestWithSuffixes: the range has each key of the range of keys with every suffix, and ends with the last of them.
+// TestWithSuffixes: the range has each key of the range of keys with every suffix, and ends with
+// the last of them.
 func TestWithSuffixes(t *testing.T) {
 	keys := []string{"", "\x00", "\x00\x00", "a", "a\x00", "a\x00\x01", "a\x01", "b", "b\xff", "\xff", "\xff\xff"}
 	suffixes := []string{"\x00\x00", "\x00\x01", "\x00\xff", "\x01\x00", "\xff\x00"}

@@ -7,16 +7,17 @@ import (
 	"math"
 )
 
-// Series is a typed view of a series store: all values that each key had, by their times. Values of one moment are
-// numbered in the order in which they were added. No value replaces another one, and none is deleted: values go when
-// they expire. Copies share a buffer, so that a Series and its copies are for one goroutine, like the Bytes below.
+// Series is a typed view of a series store: all values that each key had, by their times. Values of
+// one moment are numbered in the order in which they were added. No value replaces another one, and
+// none is deleted: values go when they expire. Copies share a buffer, so that a Series and its
+// copies are for one goroutine, like the Bytes below.
 //
-// All times are milliseconds since the epoch, from 0 to the year 2262. The store has a stream time, the largest time
-// that was ever added, and a retention. A value has expired if its time is at or before stream time - retention. Then no
-// method sees it any more, and adding it does nothing.
+// All times are milliseconds since the epoch, from 0 to the year 2262. The store has a stream time,
+// the largest time that was ever added, and a retention. A value has expired if its time is at or
+// before stream time - retention. Then no method sees it any more, and adding it does nothing.
 //
-// Rows and changelog records are those of a window store of Kafka Streams that retains duplicates, as its joins of two
-// streams have: FORMAT.md, section Rows.
+// Rows and changelog records are those of a window store of Kafka Streams that retains duplicates,
+// as its joins of two streams have: FORMAT.md, section Rows.
 type Series[K, V any] struct{ rows timeRows[K, V] }
 
 // SeriesEntry is one value of a key.
@@ -36,8 +37,9 @@ func NewSeries[K, V any](b Bytes, k Codec[K], v Codec[V], l Layout) Series[K, V]
 // errSeriesFull is returned for a value that gets no number.
 var errSeriesFull = errors.New("state: add to a series: the key has 4,294,967,296 values of that millisecond")
 
-// Add adds a value of key, and returns its number among the values of that time. It moves the stream time of the store
-// to ms. For a time that has expired stored is false, and nothing happens. A time out of range is an ErrTime.
+// Add adds a value of key, and returns its number among the values of that time. It moves the
+// stream time of the store to ms. For a time that has expired stored is false, and nothing happens.
+// A time out of range is an ErrTime.
 func (s Series[K, V]) Add(key K, ms int64, value V) (sequence uint32, stored bool, err error) {
 	if err := checkTime("add to a series", ms); err != nil || !s.rows.live(ms) {
 		return 0, false, err
@@ -57,8 +59,8 @@ func (s Series[K, V]) Add(key K, ms int64, value V) (sequence uint32, stored boo
 	return sequence, true, err
 }
 
-// next returns the number of the next value of a key and time, of which row is the first one. As a rule there is none
-// yet, and a lookup is all that it takes.
+// next returns the number of the next value of a key and time, of which row is the first one. As a
+// rule there is none yet, and a lookup is all that it takes.
 func (s Series[K, V]) next(row []byte) (uint32, error) {
 	if _, ok, err := s.rows.bytes.Get(row); err != nil || !ok {
 		return 0, err
@@ -95,10 +97,10 @@ func (s Series[K, V]) Get(key K, ms int64, sequence uint32) (value V, ok bool, e
 	return s.rows.get(row)
 }
 
-// Fetch returns the values of key with times between from and to, both included, in the order of their times and
-// numbers. Any times may be given, math.MinInt64 and math.MaxInt64 for all. Ranging over the sequence starts a scan, as
-// for Bytes.Scan, with what has not expired at that moment. An error, also one of a codec, is the last thing a scan
-// yields.
+// Fetch returns the values of key with times between from and to, both included, in the order of
+// their times and numbers. Any times may be given, math.MinInt64 and math.MaxInt64 for all. Ranging
+// over the sequence starts a scan, as for Bytes.Scan, with what has not expired at that moment. An
+// error, also one of a codec, is the last thing a scan yields.
 func (s Series[K, V]) Fetch(key K, from, to int64) iter.Seq2[SeriesEntry[V], error] {
 	return func(yield func(SeriesEntry[V], error) bool) {
 		from, to, ok := s.rows.readable(from, to)

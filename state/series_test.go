@@ -67,8 +67,8 @@ func TestSeries(t *testing.T) {
 	}
 }
 
-// TestSeriesExpires: stream time - retention is the last time that is gone, for every read and write. A record that
-// fails takes its time and its values back.
+// TestSeriesExpires: stream time - retention is the last time that is gone, for every read and
+// write. A record that fails takes its time and its values back.
 func TestSeriesExpires(t *testing.T) {
 	s, task := newSeries(t)
 	addTo(t, s, "k", 5000, 1, 0)
@@ -110,7 +110,8 @@ func TestSeriesTimes(t *testing.T) {
 	}
 }
 
-// TestSeriesKeysApart: keys that go on with what looks like the rest of a row have numbers of their own.
+// TestSeriesKeysApart: keys that go on with what looks like the rest of a row have numbers of their
+// own.
 func TestSeriesKeysApart(t *testing.T) {
 	tail := func(ms uint64, number uint32, more string) string {
 		return string(binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(nil, ms), number)) + more

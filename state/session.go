@@ -6,21 +6,22 @@ import (
 	"math"
 )
 
-// Session is a typed view of a session store: one value for each key and session, which begins and ends with a
-// record and has both times in it. Sessions of one key may overlap; keeping them apart is for whoever uses the store,
-// with Find and Delete. Copies share a buffer, so that a Session and its copies are for one goroutine, like the Bytes
-// below.
+// Session is a typed view of a session store: one value for each key and session, which begins and
+// ends with a record and has both times in it. Sessions of one key may overlap; keeping them apart
+// is for whoever uses the store, with Find and Delete. Copies share a buffer, so that a Session and
+// its copies are for one goroutine, like the Bytes below.
 //
-// All times are milliseconds since the epoch, from 0 to the year 2262. The store has a stream time, the largest
-// end that was ever written, and a retention. A session whose end is at or before stream time - retention has
-// expired: no method sees it any more, and writing it does nothing. Choose the retention as the gap that ends a
-// session and the time that records can be late, at least.
+// All times are milliseconds since the epoch, from 0 to the year 2262. The store has a stream time,
+// the largest end that was ever written, and a retention. A session whose end is at or before
+// stream time - retention has expired: no method sees it any more, and writing it does nothing.
+// Choose the retention as the gap that ends a session and the time that records can be late, at
+// least.
 //
-// Entries are ordered by the encoded key followed by end and start, as one sequence of bytes; what is said of Window
-// holds for it.
+// Entries are ordered by the encoded key followed by end and start, as one sequence of bytes; what
+// is said of Window holds for it.
 //
-// Rows and changelog records are those of a session store of Kafka Streams: FORMAT.md, section Rows. A record's
-// timestamp is the end of the session.
+// Rows and changelog records are those of a session store of Kafka Streams: FORMAT.md, section
+// Rows. A record's timestamp is the end of the session.
 type Session[K, V any] struct{ rows timeRows[K, V] }
 
 // SessionEntry is the value of one session.
@@ -36,8 +37,9 @@ func NewSession[K, V any](b Bytes, k Codec[K], v Codec[V], l Layout) Session[K, 
 	return Session[K, V]{newTimeRows(b, l, k, v)}
 }
 
-// Put sets the value of a session. It moves the stream time of the store to end. For a session that has expired
-// stored is false, and nothing happens. A time out of range, or an end before the start, is an ErrTime.
+// Put sets the value of a session. It moves the stream time of the store to end. For a session that
+// has expired stored is false, and nothing happens. A time out of range, or an end before the
+// start, is an ErrTime.
 func (s Session[K, V]) Put(key K, start, end int64, value V) (stored bool, err error) {
 	if err := checkSession("put session", start, end); err != nil || !s.rows.live(end) {
 		return false, err
@@ -49,8 +51,8 @@ func (s Session[K, V]) Put(key K, start, end int64, value V) (stored bool, err e
 	return s.rows.put(row, s.rows.buffer(), value, end)
 }
 
-// Get returns the value of a session; ok is false when there is none with exactly these times, or when it has
-// expired.
+// Get returns the value of a session; ok is false when there is none with exactly these times, or
+// when it has expired.
 func (s Session[K, V]) Get(key K, start, end int64) (value V, ok bool, err error) {
 	if err := checkSession("get session", start, end); err != nil || !s.rows.live(end) {
 		return value, false, err
@@ -62,7 +64,8 @@ func (s Session[K, V]) Get(key K, start, end int64) (value V, ok bool, err error
 	return s.rows.get(row)
 }
 
-// Delete removes a session. Like Put it moves the stream time, and does nothing for a session that has expired.
+// Delete removes a session. Like Put it moves the stream time, and does nothing for a session that
+// has expired.
 func (s Session[K, V]) Delete(key K, start, end int64) error {
 	if err := checkSession("delete session", start, end); err != nil || !s.rows.live(end) {
 		return err
@@ -75,11 +78,12 @@ func (s Session[K, V]) Delete(key K, start, end int64) error {
 	return s.rows.bytes.Delete(row)
 }
 
-// Find returns the sessions of key that end at earliestEnd or later and start at latestStart or earlier, in the order
-// of their ends. Those are the sessions that a record at a time t belongs to with t - gap and t + gap: the ones to
-// merge. Any times may be given. Ranging over the sequence starts a scan, as for Bytes.Scan, with what has not
-// expired at that moment; the sessions may be written and deleted while it runs, which it does not see. An error,
-// also one of a codec, is the last thing a scan yields.
+// Find returns the sessions of key that end at earliestEnd or later and start at latestStart or
+// earlier, in the order of their ends. Those are the sessions that a record at a time t belongs to
+// with t - gap and t + gap: the ones to merge. Any times may be given. Ranging over the sequence
+// starts a scan, as for Bytes.Scan, with what has not expired at that moment; the sessions may be
+// written and deleted while it runs, which it does not see. An error, also one of a codec, is the
+// last thing a scan yields.
 func (s Session[K, V]) Find(key K, earliestEnd, latestStart int64) iter.Seq2[SessionEntry[K, V], error] {
 	return s.find(key, earliestEnd, latestStart, false)
 }
@@ -104,8 +108,8 @@ func (s Session[K, V]) All() iter.Seq2[SessionEntry[K, V], error] {
 	return s.Scan(Range{}, math.MinInt64, math.MaxInt64)
 }
 
-// Scan is Find for the keys whose encoded forms are in r; EncodeKey makes its bounds. With r.Reverse both the keys
-// and the sessions of each come last one first.
+// Scan is Find for the keys whose encoded forms are in r; EncodeKey makes its bounds. With
+// r.Reverse both the keys and the sessions of each come last one first.
 func (s Session[K, V]) Scan(r Range, earliestEnd, latestStart int64) iter.Seq2[SessionEntry[K, V], error] {
 	return func(yield func(SessionEntry[K, V], error) bool) {
 		from, to, ok := s.rows.readable(earliestEnd, math.MaxInt64)

@@ -51,7 +51,8 @@ func TestSession(t *testing.T) {
 	for name, test := range map[string]struct{ got, want string }{
 		"fetch": {sessionsOf(t, s.Fetch("b")), "b@10000-10001=2 b@20000-70000=3 b@30000-70000=4 b@100000-130000=1"},
 		"back":  {sessionsOf(t, s.FetchReverse("b")), "b@100000-130000=1 b@30000-70000=4 b@20000-70000=3 b@10000-10001=2"},
-		// A record at 75,000 with a gap of 5,000 belongs to what ends at 70,000, and joins nothing that starts after 80,000.
+		// A record at 75,000 with a gap of 5,000 belongs to what ends at 70,000, and joins nothing
+		// that starts after 80,000.
 		"overlap":       {sessionsOf(t, s.Find("b", 70_000, 80_000)), "b@20000-70000=3 b@30000-70000=4"},
 		"overlap, back": {sessionsOf(t, s.FindReverse("b", 10_001, 29_999)), "b@20000-70000=3 b@10000-10001=2"},
 		"none":          {sessionsOf(t, s.Find("b", 70_001, 99_999)), ""},

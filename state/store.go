@@ -5,9 +5,10 @@ import (
 	"iter"
 )
 
-// StoreID is the 4-byte FNV-1a hash of a store's stable name. It prefixes the store's keys on disk, so that
-// renaming a Go variable or reordering a builder never moves data, and a key costs four bytes whatever the
-// name's length. Two names of one task that collide are refused by NewTask and by Database.Declare.
+// StoreID is the 4-byte FNV-1a hash of a store's stable name. It prefixes the store's keys on disk,
+// so that renaming a Go variable or reordering a builder never moves data, and a key costs four
+// bytes whatever the name's length. Two names of one task that collide are refused by NewTask and
+// by Database.Declare.
 type StoreID uint32
 
 // IDOf returns the id of the store of that name.
@@ -27,7 +28,8 @@ type Entry struct {
 type Range struct {
 	// From is the first key; nil is open.
 	From []byte
-	// To is the first key behind the range; nil is open. An empty To that is not nil selects nothing.
+	// To is the first key behind the range; nil is open. An empty To that is not nil selects
+	// nothing.
 	To []byte
 	// Reverse gives the same entries, last one first.
 	Reverse bool
@@ -51,35 +53,36 @@ func Prefix(prefix []byte) Range {
 	return Range{From: prefix}
 }
 
-// Bytes is one store of one task as a processor sees it: committed state below the writes of the rounds in
-// flight, below those of the open round.
+// Bytes is one store of one task as a processor sees it: committed state below the writes of the
+// rounds in flight, below those of the open round.
 //
-// A key may be empty; nil is the same as empty. A value may be empty, which is not the same as absent; nil is
-// stored as empty. Like its Task, a Bytes belongs to one goroutine.
+// A key may be empty; nil is the same as empty. A value may be empty, which is not the same as
+// absent; nil is stored as empty. Like its Task, a Bytes belongs to one goroutine.
 type Bytes interface {
-	// Get returns the value of key; ok is false when there is none. The value must not be modified. It stays
-	// valid for ever: its memory is never reused.
+	// Get returns the value of key; ok is false when there is none. The value must not be modified.
+	// It stays valid for ever: its memory is never reused.
 	Get(key []byte) (value []byte, ok bool, err error)
-	// Put sets the value of key. It copies key and takes ownership of value: the caller must not change it
-	// afterwards.
+	// Put sets the value of key. It copies key and takes ownership of value: the caller must not
+	// change it afterwards.
 	Put(key, value []byte) error
-	// Delete removes key. Deleting an absent key is a write too: it becomes a tombstone in the changelog.
+	// Delete removes key. Deleting an absent key is a write too: it becomes a tombstone in the
+	// changelog.
 	Delete(key []byte) error
-	// Scan returns the entries in r in the order of their keys. Ranging over the sequence starts a scan; it
-	// sees the writes made before it started and none made during it. An error is the last thing a scan
-	// yields.
+	// Scan returns the entries in r in the order of their keys. Ranging over the sequence starts a
+	// scan; it sees the writes made before it started and none made during it. An error is the last
+	// thing a scan yields.
 	Scan(r Range) iter.Seq2[Entry, error]
-	// StreamTime returns the largest time that was given to Advance, in milliseconds since the epoch, 0
-	// before the first one. It is part of the state: a record that fails takes its time back, and what is
-	// committed is in Positions.
+	// StreamTime returns the largest time that was given to Advance, in milliseconds since the
+	// epoch, 0 before the first one. It is part of the state: a record that fails takes its time
+	// back, and what is committed is in Positions.
 	StreamTime() int64
-	// Advance raises the stream time to ms; a smaller ms changes nothing. Stores that forget (Kind.Forgets)
-	// call it with the time of each write.
+	// Advance raises the stream time to ms; a smaller ms changes nothing. Stores that forget
+	// (Kind.Forgets) call it with the time of each write.
 	Advance(ms int64)
 }
 
-// Codec turns values into bytes and back. A codec of package schemas satisfies it without importing this
-// package.
+// Codec turns values into bytes and back. A codec of package schemas satisfies it without importing
+// this package.
 type Codec[T any] interface {
 	// Append appends the encoded form of v to dst.
 	Append(dst []byte, v T) ([]byte, error)

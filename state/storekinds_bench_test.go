@@ -27,7 +27,8 @@ func benchKind(b *testing.B, l state.Layout) (*state.Task, []string) {
 	return task, keys
 }
 
-// BenchmarkTimestamped, BenchmarkVersioned and BenchmarkDedupe are what one operation costs in rounds of 10,000.
+// BenchmarkTimestamped, BenchmarkVersioned and BenchmarkDedupe are what one operation costs in
+// rounds of 10,000.
 func BenchmarkTimestamped(b *testing.B) {
 	task, keys := benchKind(b, state.Layout{Kind: state.TimestampedKind})
 	s := state.NewTimestamped(task.Store("s"), text{}, number{})

@@ -12,11 +12,11 @@ import (
 // frozenMax is the number of rounds that can be in flight beside the open one.
 const frozenMax = 2
 
-// Task is the state of one task: the open overlay, the frozen layers of the rounds in flight, and the
-// database.
+// Task is the state of one task: the open overlay, the frozen layers of the rounds in flight, and
+// the database.
 //
-// A Task belongs to one goroutine, its owner. Apply is the exception: it may run on one other goroutine while
-// the owner reads and writes.
+// A Task belongs to one goroutine, its owner. Apply is the exception: it may run on one other
+// goroutine while the owner reads and writes.
 type Task struct {
 	db     Database
 	seed   maphash.Seed
@@ -34,15 +34,15 @@ type Task struct {
 	roundSize int
 	closed    bool
 
-	// mu orders the owner's changes of frozen with Apply on another goroutine. The owner alone writes frozen,
-	// hence reads it without the lock.
+	// mu orders the owner's changes of frozen with Apply on another goroutine. The owner alone
+	// writes frozen, hence reads it without the lock.
 	mu     sync.Mutex
 	frozen []*Layer // oldest first
 }
 
-// NewTask returns the state of a task over db with the declared stores, which it also declares to the
-// database. It refuses names of which two share an id (ErrStoreID). The task owns db from then on: Close
-// closes it. After an error it is still the caller's.
+// NewTask returns the state of a task over db with the declared stores, which it also declares to
+// the database. It refuses names of which two share an id (ErrStoreID). The task owns db from then
+// on: Close closes it. After an error it is still the caller's.
 func NewTask(db Database, stores []Declaration) (*Task, error) {
 	t := &Task{
 		db:     db,
@@ -70,8 +70,8 @@ func NewTask(db Database, stores []Declaration) (*Task, error) {
 	return t, nil
 }
 
-// Store returns the store of that name. For a name that the task did not declare, every method of the result
-// returns ErrUnknownStore.
+// Store returns the store of that name. For a name that the task did not declare, every method of
+// the result returns ErrUnknownStore.
 func (t *Task) Store(name string) Bytes {
 	if s, ok := t.stores[name]; ok {
 		return s
@@ -85,24 +85,25 @@ func (t *Task) Store(name string) Bytes {
 		strings.Join(declared, " "))}
 }
 
-// Mark begins a savepoint and accepts what was written before. The next Mark or Freeze accepts what was written
-// since this one; see Savepoint for one inside it.
+// Mark begins a savepoint and accepts what was written before. The next Mark or Freeze accepts what
+// was written since this one; see Savepoint for one inside it.
 func (t *Task) Mark() {
 	t.open.mark()
 	t.times.mark()
 }
 
-// Revert undoes every write since the last Mark, in time proportional to their number. The savepoint stays: a
-// further Revert goes back to the same point. Without a Mark in the open round it does nothing.
+// Revert undoes every write since the last Mark, in time proportional to their number. The
+// savepoint stays: a further Revert goes back to the same point. Without a Mark in the open round
+// it does nothing.
 func (t *Task) Revert() {
 	t.open.revert()
 	t.times.revert()
 }
 
-// Savepoint returns a function that undoes every write since this call, in time proportional to their number, and
-// leaves what the last Mark has to undo before it. It may be called several times, and takes the savepoints with it
-// that were made since. It must not be called after the next Mark, Revert, Freeze or Drop. Where the open round has no
-// Mark, Savepoint makes it.
+// Savepoint returns a function that undoes every write since this call, in time proportional to
+// their number, and leaves what the last Mark has to undo before it. It may be called several
+// times, and takes the savepoints with it that were made since. It must not be called after the
+// next Mark, Revert, Freeze or Drop. Where the open round has no Mark, Savepoint makes it.
 func (t *Task) Savepoint() (undo func()) {
 	if !t.open.logged {
 		t.Mark()
@@ -114,8 +115,8 @@ func (t *Task) Savepoint() (undo func()) {
 	}
 }
 
-// Freeze turns the open overlay, which may be empty, into an immutable layer and puts a new open overlay on
-// top.
+// Freeze turns the open overlay, which may be empty, into an immutable layer and puts a new open
+// overlay on top.
 func (t *Task) Freeze() *Layer {
 	l := &Layer{overlay: t.open, ids: t.ids, layouts: t.layouts, times: t.times.freeze()}
 	// Of no use any more; the rest of the overlay lives as long as the layer.
@@ -132,9 +133,9 @@ func (t *Task) Freeze() *Layer {
 	return l
 }
 
-// nextOverlay returns an empty overlay with room for what the next round may write: rounds resemble their
-// predecessors. When the last one was smaller, half of the room is kept, so that the memory of a burst is
-// gone after a few quiet rounds.
+// nextOverlay returns an empty overlay with room for what the next round may write: rounds resemble
+// their predecessors. When the last one was smaller, half of the room is kept, so that the memory
+// of a burst is gone after a few quiet rounds.
 func (t *Task) nextOverlay() *overlay {
 	t.roundSize = max(len(t.open.entries), t.roundSize/2)
 	if t.roundSize < 8 {
@@ -146,13 +147,13 @@ func (t *Task) nextOverlay() *overlay {
 // OpenBytes estimates the memory of the open overlay, for the byte bound of a round.
 func (t *Task) OpenBytes() int { return t.open.bytes() }
 
-// Apply makes the oldest layer that was not applied yet part of the database, in one atomic step with the
-// positions; it refuses every other layer with ErrLayer, and with ErrBase unless the database is at base. The
-// layer stays in the read path until Retire. Apply may run on another goroutine than the owner's, one call at
-// a time.
+// Apply makes the oldest layer that was not applied yet part of the database, in one atomic step
+// with the positions; it refuses every other layer with ErrLayer, and with ErrBase unless the
+// database is at base. The layer stays in the read path until Retire. Apply may run on another
+// goroutine than the owner's, one call at a time.
 //
-// After another error nothing of the layer is visible, but what reached the disk may be unknown: the owner
-// drops the layers and closes the task.
+// After another error nothing of the layer is visible, but what reached the disk may be unknown:
+// the owner drops the layers and closes the task.
 func (t *Task) Apply(l *Layer, base, next Positions) error {
 	if err := t.checkOldest(l); err != nil {
 		return err
@@ -175,8 +176,8 @@ func (t *Task) checkOldest(l *Layer) error {
 	return nil
 }
 
-// Retire takes an applied layer out of the read path, on the owner's goroutine. It must be the oldest one,
-// and applied: anything else would let reads go back in time, and panics.
+// Retire takes an applied layer out of the read path, on the owner's goroutine. It must be the
+// oldest one, and applied: anything else would let reads go back in time, and panics.
 func (t *Task) Retire(l *Layer) {
 	if len(t.frozen) == 0 || t.frozen[0] != l || !l.applied.Load() {
 		panic("state: Retire of a layer that is not the oldest one or was not applied")
@@ -186,8 +187,8 @@ func (t *Task) Retire(l *Layer) {
 	t.frozen = slices.Delete(t.frozen, 0, 1)
 }
 
-// Drop makes the open overlay and all frozen layers vanish, as the abort of their rounds. It is called by the
-// owner while no Apply runs. A layer that was applied stays applied.
+// Drop makes the open overlay and all frozen layers vanish, as the abort of their rounds. It is
+// called by the owner while no Apply runs. A layer that was applied stays applied.
 func (t *Task) Drop() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -196,8 +197,8 @@ func (t *Task) Drop() {
 	t.times = newTimes(t.names, t.db.Positions())
 }
 
-// DropOpen makes the open overlay vanish and keeps the frozen layers: the abort of the round that is being
-// computed, while the one below it goes on. It is called by the owner, at any time.
+// DropOpen makes the open overlay vanish and keeps the frozen layers: the abort of the round that
+// is being computed, while the one below it goes on. It is called by the owner, at any time.
 func (t *Task) DropOpen() {
 	t.open = newOverlay(0)
 	if n := len(t.frozen); n > 0 {
@@ -280,8 +281,8 @@ func (s *taskStore) Advance(ms int64) { s.task.times.advance(s.index, ms) }
 
 func (s *taskStore) Scan(r Range) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		// The layers are collected before the database is asked. A batch that another goroutine applies in
-		// between is seen twice then, with the same values, instead of not at all.
+		// The layers are collected before the database is asked. A batch that another goroutine
+		// applies in between is seen twice then, with the same values, instead of not at all.
 		pending := s.task.pending(s.index, r)
 		merge(s.wrapErrors(s.task.db.Scan(s.id, r)), pending, r.Reverse, yield)
 	}

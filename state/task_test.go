@@ -85,8 +85,8 @@ func TestRevertWithoutMarkKeepsEverything(t *testing.T) {
 	mustGet(t, b, "a", "2")
 }
 
-// TestSavepointUndoesAPart: what was written since goes, rows and the stream time of a store alike; what was before stays until
-// Revert.
+// TestSavepointUndoesAPart: what was written since goes, rows and the stream time of a store alike;
+// what was before stays until Revert.
 func TestSavepointUndoesAPart(t *testing.T) {
 	task := newTask(t, "s")
 	b := task.Store("s")
@@ -199,8 +199,8 @@ func TestRetirePanicsOnWhatWouldGoBackInTime(t *testing.T) {
 	}
 }
 
-// TestRefusedApplyKeepsTheLayers: a late resolver comes with an old base. Nothing changes, and the right base
-// works.
+// TestRefusedApplyKeepsTheLayers: a late resolver comes with an old base. Nothing changes, and the
+// right base works.
 func TestRefusedApplyKeepsTheLayers(t *testing.T) {
 	task := newTask(t, "s")
 	b := task.Store("s")

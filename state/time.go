@@ -2,8 +2,9 @@ package state
 
 import "slices"
 
-// times are the stream times of a task's stores, by the index of the store, with the savepoint of one record.
-// Most stores have none, and most records move none of the others: nothing is copied for them.
+// times are the stream times of a task's stores, by the index of the store, with the savepoint of
+// one record. Most stores have none, and most records move none of the others: nothing is copied
+// for them.
 type times struct {
 	now []int64
 	// marked is what now was at the last mark, if moved; it has the same length.

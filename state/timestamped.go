@@ -2,12 +2,13 @@ package state
 
 import "iter"
 
-// Timestamped is a typed view of a store of TimestampedKind: keys with values, each with the time that came
-// with it, in milliseconds since the epoch. The store does nothing with the time but keep it: a value with a
-// smaller time replaces one with a larger, and nothing expires. The time is the timestamp of the changelog
-// record, as in the timestamped stores of Kafka Streams (KIP-258).
+// Timestamped is a typed view of a store of TimestampedKind: keys with values, each with the time
+// that came with it, in milliseconds since the epoch. The store does nothing with the time but keep
+// it: a value with a smaller time replaces one with a larger, and nothing expires. The time is the
+// timestamp of the changelog record, as in the timestamped stores of Kafka Streams (KIP-258).
 //
-// As with KeyValue, entries are ordered by the encoded keys, and a view and its copies are for one goroutine.
+// As with KeyValue, entries are ordered by the encoded keys, and a view and its copies are for one
+// goroutine.
 type Timestamped[K, V any] struct {
 	bytes  Bytes
 	codecs codecs[K, V]
@@ -21,7 +22,8 @@ type TimestampedPair[K, V any] struct {
 	Time int64
 }
 
-// NewTimestamped returns the typed view of b, a store with the layout Layout{Kind: TimestampedKind}.
+// NewTimestamped returns the typed view of b, a store with the layout Layout{Kind:
+// TimestampedKind}.
 func NewTimestamped[K, V any](b Bytes, k Codec[K], v Codec[V]) Timestamped[K, V] {
 	return Timestamped[K, V]{bytes: b, codecs: newCodecs(k, v)}
 }
@@ -35,7 +37,8 @@ func (s Timestamped[K, V]) Get(key K) (value V, ms int64, ok bool, err error) {
 	return s.get(k)
 }
 
-// Put sets the value of key and its time. The error wraps ErrTime for a time that no record can have.
+// Put sets the value of key and its time. The error wraps ErrTime for a time that no record can
+// have.
 func (s Timestamped[K, V]) Put(key K, value V, ms int64) error {
 	k, err := s.codecs.key(key)
 	if err != nil {
@@ -44,8 +47,8 @@ func (s Timestamped[K, V]) Put(key K, value V, ms int64) error {
 	return s.put(k, value, ms)
 }
 
-// PutIfAbsent sets the value of key and its time unless it has one, in which case that one is returned with
-// present true and nothing is written.
+// PutIfAbsent sets the value of key and its time unless it has one, in which case that one is
+// returned with present true and nothing is written.
 func (s Timestamped[K, V]) PutIfAbsent(key K, value V, ms int64) (existing V, at int64, present bool, err error) {
 	k, err := s.codecs.key(key)
 	if err != nil {
@@ -69,8 +72,8 @@ func (s Timestamped[K, V]) Delete(key K) error {
 // All returns every entry, in the order of the encoded keys.
 func (s Timestamped[K, V]) All() iter.Seq2[TimestampedPair[K, V], error] { return s.Scan(Range{}) }
 
-// Scan returns the entries whose encoded keys are in r; EncodeKey makes its bounds. Ranging starts the scan,
-// as for Bytes.Scan. An error, also one of a codec, is the last thing a scan yields.
+// Scan returns the entries whose encoded keys are in r; EncodeKey makes its bounds. Ranging starts
+// the scan, as for Bytes.Scan. An error, also one of a codec, is the last thing a scan yields.
 func (s Timestamped[K, V]) Scan(r Range) iter.Seq2[TimestampedPair[K, V], error] {
 	return func(yield func(TimestampedPair[K, V], error) bool) {
 		for e, err := range s.bytes.Scan(r) {

@@ -6,31 +6,34 @@ import (
 	"math"
 )
 
-// Versioned is a typed view of a store of VersionedKind: for each key its value now, for ever, and the values
-// that it had, for the history retention. A version is valid from a time on, in milliseconds since the epoch,
-// until the next version of its key; it has a value or says that the key was deleted. It is what Kafka Streams
-// has as a versioned key-value store (KIP-889), with the same changelog.
+// Versioned is a typed view of a store of VersionedKind: for each key its value now, for ever, and
+// the values that it had, for the history retention. A version is valid from a time on, in
+// milliseconds since the epoch, until the next version of its key; it has a value or says that the
+// key was deleted. It is what Kafka Streams has as a versioned key-value store (KIP-889), with the
+// same changelog.
 //
 // # Time
 //
-// The store's stream time is the largest time ever put. History is what can be asked about times that are
-// greater than stream time - retention, the horizon. A version that was superseded before it is out of sight
-// at once, whether its row is still there or not; the latest version of a key never is. A version that would
-// begin before the horizon is not stored: Put and Delete say so.
+// The store's stream time is the largest time ever put. History is what can be asked about times
+// that are greater than stream time - retention, the horizon. A version that was superseded before
+// it is out of sight at once, whether its row is still there or not; the latest version of a key
+// never is. A version that would begin before the horizon is not stored: Put and Delete say so.
 //
 // # The changelog
 //
-// A changelog is compacted to the last record of each key, and what has the key of a record here are all
-// versions of one key. So the last record has to be that of the latest version, else a restore would bring
-// back an old value. A version that comes out of order is followed by its key's latest one, which is written
-// again in the same round; a round writes its rows in their order, the latest of a key last.
+// A changelog is compacted to the last record of each key, and what has the key of a record here
+// are all versions of one key. So the last record has to be that of the latest version, else a
+// restore would bring back an old value. A version that comes out of order is followed by its key's
+// latest one, which is written again in the same round; a round writes its rows in their order, the
+// latest of a key last.
 //
 // # Cost
 //
-// A Put at the stream time or beyond it reads nothing, an earlier one looks for what is behind it. A lookup is
-// one short scan, backwards from the stream time or from the time asked for. Rows are not separated by the key
-// alone: where one key is another with bytes behind it that look like a time in the past (two zero bytes at
-// least), the rows of both lie between each other. They are told apart exactly, but a scan steps over them.
+// A Put at the stream time or beyond it reads nothing, an earlier one looks for what is behind it.
+// A lookup is one short scan, backwards from the stream time or from the time asked for. Rows are
+// not separated by the key alone: where one key is another with bytes behind it that look like a
+// time in the past (two zero bytes at least), the rows of both lie between each other. They are
+// told apart exactly, but a scan steps over them.
 //
 // A view and its copies are for one goroutine, like the Bytes below.
 type Versioned[K, V any] struct {
@@ -43,10 +46,11 @@ type Versioned[K, V any] struct {
 // versionBounds are the buffers for the bounds of lookups, and where the last ones ended.
 type versionBounds struct {
 	from, to []byte
-	// recent has, by a hash of the key, where its latest version began when it was last looked at. It is no more
-	// than a place to look at first: a lookup that finds something from there on has found the latest, whatever
-	// became of that version and whosever key it was. Without it, a key with thousands of versions in the open
-	// round would have all of them collected for every lookup.
+	// recent has, by a hash of the key, where its latest version began when it was last looked at.
+	// It is no more than a place to look at first: a lookup that finds something from there on has
+	// found the latest, whatever became of that version and whosever key it was. Without it, a key
+	// with thousands of versions in the open round would have all of them collected for every
+	// lookup.
 	recent [256]recentVersion
 	seed   maphash.Seed
 }
@@ -68,7 +72,8 @@ const Forever int64 = math.MaxInt64
 // Version is a value with the times at which it was valid: From <= t < To.
 type Version[V any] struct {
 	Value V
-	// From is in milliseconds since the epoch, and so is To, which is Forever for the latest version.
+	// From is in milliseconds since the epoch, and so is To, which is Forever for the latest
+	// version.
 	From, To int64
 }
 
@@ -86,9 +91,10 @@ func NewVersioned[K, V any](b Bytes, k Codec[K], v Codec[V], l Layout) Versioned
 		bounds: &versionBounds{seed: maphash.MakeSeed()}}
 }
 
-// Put makes value the one of key from validFrom on, until the next version that there is, in place of a
-// version that begins at the same time. stored is false, and nothing was written, when validFrom is not after
-// stream time - retention. The error wraps ErrTime for a time that no record can have.
+// Put makes value the one of key from validFrom on, until the next version that there is, in place
+// of a version that begins at the same time. stored is false, and nothing was written, when
+// validFrom is not after stream time - retention. The error wraps ErrTime for a time that no record
+// can have.
 func (s Versioned[K, V]) Put(key K, value V, validFrom int64) (stored bool, err error) {
 	row, err := s.codecs.value(append(s.codecs.buffer(), versionValue), value)
 	if err != nil {
@@ -97,8 +103,8 @@ func (s Versioned[K, V]) Put(key K, value V, validFrom int64) (stored bool, err 
 	return s.put(key, row, validFrom)
 }
 
-// Delete makes key have no value from validFrom on, until the next version that there is. It is a version too,
-// and stored as Put says.
+// Delete makes key have no value from validFrom on, until the next version that there is. It is a
+// version too, and stored as Put says.
 func (s Versioned[K, V]) Delete(key K, validFrom int64) (stored bool, err error) {
 	return s.put(key, []byte{versionDeleted}, validFrom)
 }
@@ -140,8 +146,8 @@ func (s Versioned[K, V]) Get(key K) (value V, from int64, ok bool, err error) {
 	return s.at(key, s.bytes.StreamTime())
 }
 
-// GetAsOf returns the value that key had at time t, and since when. ok is false when it had none, and when t
-// is not after stream time - retention. What lies ahead of the stream time is like now.
+// GetAsOf returns the value that key had at time t, and since when. ok is false when it had none,
+// and when t is not after stream time - retention. What lies ahead of the stream time is like now.
 func (s Versioned[K, V]) GetAsOf(key K, t int64) (value V, from int64, ok bool, err error) {
 	now := s.bytes.StreamTime()
 	if t < 0 || !s.layout.Live(t, now) {
@@ -163,10 +169,10 @@ func (s Versioned[K, V]) at(key K, t int64) (value V, from int64, ok bool, err e
 	return value, versionTime(e.Key), ok, err
 }
 
-// History returns the versions of key that were valid at some time in from..to, both included, oldest first,
-// as far as they are in the history. Times without a value are left out: they are where one version ends
-// before the next one begins. Ranging starts the scan, as for Bytes.Scan. An error is the last thing that is
-// yielded.
+// History returns the versions of key that were valid at some time in from..to, both included,
+// oldest first, as far as they are in the history. Times without a value are left out: they are
+// where one version ends before the next one begins. Ranging starts the scan, as for Bytes.Scan. An
+// error is the last thing that is yielded.
 func (s Versioned[K, V]) History(key K, from, to int64) iter.Seq2[Version[V], error] {
 	return s.history(key, from, to, false)
 }
@@ -188,7 +194,8 @@ func (s Versioned[K, V]) history(key K, from, to int64, reverse bool) iter.Seq2[
 		if from > to {
 			return
 		}
-		// The first version is the one that was valid at from. The last one ends where the first behind to begins.
+		// The first version is the one that was valid at from. The last one ends where the first
+		// behind to begins.
 		first, last := from, now
 		e, ok, err := s.find(k, 0, min(from, now), true)
 		if ok {
@@ -248,7 +255,8 @@ func (s Versioned[K, V]) backward(key []byte, first, last, to int64, yield func(
 	}
 }
 
-// emit yields a row as the version that ends there, if it has a value, and reports whether to go on.
+// emit yields a row as the version that ends there, if it has a value, and reports whether to go
+// on.
 func (s Versioned[K, V]) emit(e Entry, end int64, yield func(Version[V], error) bool) bool {
 	value, ok, err := s.value(e)
 	switch {
@@ -283,7 +291,8 @@ func (s Versioned[K, V]) last(key []byte, from, to int64) (Entry, bool, error) {
 	return e, ok, err
 }
 
-// find returns the first row of key with a time in from..to, or the last one. The row's key is valid for ever.
+// find returns the first row of key with a time in from..to, or the last one. The row's key is
+// valid for ever.
 func (s Versioned[K, V]) find(key []byte, from, to int64, reverse bool) (Entry, bool, error) {
 	if from > to {
 		return Entry{}, false, nil
@@ -302,8 +311,8 @@ func (s Versioned[K, V]) find(key []byte, from, to int64, reverse bool) (Entry, 
 	return Entry{}, false, nil
 }
 
-// rows returns the rows of key with a time in from..to. Within these bounds a row of that length is of that
-// key: all that is between key and key is key.
+// rows returns the rows of key with a time in from..to. Within these bounds a row of that length is
+// of that key: all that is between key and key is key.
 func (s Versioned[K, V]) rows(key []byte, from, to int64, reverse bool) iter.Seq2[Entry, error] {
 	r := Range{
 		From:    versionKey(key, from),

@@ -40,7 +40,8 @@ func TestVersioned(t *testing.T) {
 	if got := collect(t, s.HistoryReverse("a", 20, 90)); !slices.Equal(got, want) {
 		t.Errorf("the reverse history is %v, want %v", got, want)
 	}
-	// 130 is the first stream time at which the version that ended at 30 is out of sight: 31 is the horizon.
+	// 130 is the first stream time at which the version that ended at 30 is out of sight: 31 is the
+	// horizon.
 	mustStore(t, s, "c", 1, 130)
 	if got := collect(t, s.History("a", 0, 200)); !slices.Equal(got, want[:1]) {
 		t.Errorf("the history is %v, want %v", got, want[:1])
@@ -53,7 +54,8 @@ func TestVersioned(t *testing.T) {
 	}
 }
 
-// TestVersionedWritesTheLatestLast: what compaction leaves of a key is its latest version, whatever came late.
+// TestVersionedWritesTheLatestLast: what compaction leaves of a key is its latest version, whatever
+// came late.
 func TestVersionedWritesTheLatestLast(t *testing.T) {
 	for _, deleted := range []bool{false, true} {
 		task := newKind(t, versionedLayout)
@@ -88,7 +90,8 @@ func TestVersionedWritesTheLatestLast(t *testing.T) {
 	}
 }
 
-// TestVersionedKeysDoNotMix: a key, and the same key with bytes behind it that are a time of the first.
+// TestVersionedKeysDoNotMix: a key, and the same key with bytes behind it that are a time of the
+// first.
 func TestVersionedKeysDoNotMix(t *testing.T) {
 	s := state.NewVersioned(newKind(t, versionedLayout).Store("s"), text{}, number{}, versionedLayout)
 	nested := "a\x00\x00\x00\x00\x00\x00\x00\x0f"

@@ -6,10 +6,11 @@ import (
 	"slices"
 )
 
-// Scan returns the latest version of each key whose encoded form is in r and that has a value; EncodeKey makes
-// the bounds. Keys come in their encoded order, with one exception: of two keys of which one is the other with
-// two zero bytes or more behind it, either can be first. It reads every version of these keys. Ranging starts
-// the scan, as for Bytes.Scan. An error is the last thing a scan yields.
+// Scan returns the latest version of each key whose encoded form is in r and that has a value;
+// EncodeKey makes the bounds. Keys come in their encoded order, with one exception: of two keys of
+// which one is the other with two zero bytes or more behind it, either can be first. It reads every
+// version of these keys. Ranging starts the scan, as for Bytes.Scan. An error is the last thing a
+// scan yields.
 func (s Versioned[K, V]) Scan(r Range) iter.Seq2[VersionedPair[K, V], error] {
 	return func(yield func(VersionedPair[K, V], error) bool) {
 		now := s.bytes.StreamTime()
@@ -46,9 +47,10 @@ func (s Versioned[K, V]) pair(e Entry, err error) (p VersionedPair[K, V], ok boo
 	return p, err == nil, err
 }
 
-// lineages follows rows of a versioned store in ascending order and tells which of them belong to one key.
-// Rows of a key follow each other, except that those of longer keys can be in between, which begin with it. So
-// what is open is a chain of keys of which each begins with the one before, at most as many as a key has bytes.
+// lineages follows rows of a versioned store in ascending order and tells which of them belong to
+// one key. Rows of a key follow each other, except that those of longer keys can be in between,
+// which begin with it. So what is open is a chain of keys of which each begins with the one before,
+// at most as many as a key has bytes.
 type lineages struct {
 	// now is as large as every time of a row.
 	now [timeSize]byte
@@ -121,10 +123,12 @@ func latestForward(rows iter.Seq2[Entry, error], now int64) iter.Seq2[Entry, err
 	}
 }
 
-// latestBackward returns the newest row of each key among descending rows, where it is the first of its key.
+// latestBackward returns the newest row of each key among descending rows, where it is the first of
+// its key.
 func latestBackward(rows iter.Seq2[Entry, error], _ int64) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		// seen has a row of each key that can have more of them: those that the row at hand begins with.
+		// seen has a row of each key that can have more of them: those that the row at hand begins
+		// with.
 		var seen [][]byte
 		for e, err := range rows {
 			if err == nil && len(e.Key) < timeSize {

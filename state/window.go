@@ -5,22 +5,23 @@ import (
 	"iter"
 )
 
-// Window is a typed view of a window store: one value, with the time of its last change, for each key and start of
-// a window. How long a window is the store does not know; whoever uses it does. Copies share a buffer, so that a
-// Window and its copies are for one goroutine, like the Bytes below.
+// Window is a typed view of a window store: one value, with the time of its last change, for each
+// key and start of a window. How long a window is the store does not know; whoever uses it does.
+// Copies share a buffer, so that a Window and its copies are for one goroutine, like the Bytes
+// below.
 //
-// All times are milliseconds since the epoch, from 0 to the year 2262. The store has a stream time, the largest
-// start that was ever written, and a retention. A window whose start is at or before stream time - retention has
-// expired: no method sees it any more, and writing it does nothing. Choose the retention as the length of a window
-// and the time that records can be late, at least.
+// All times are milliseconds since the epoch, from 0 to the year 2262. The store has a stream time,
+// the largest start that was ever written, and a retention. A window whose start is at or before
+// stream time - retention has expired: no method sees it any more, and writing it does nothing.
+// Choose the retention as the length of a window and the time that records can be late, at least.
 //
-// Entries are ordered by the encoded key followed by the start, as one sequence of bytes. That is key by key, and
-// the starts of a key in ascending order, as long as no key is another one followed by zero bytes: in a store with
-// keys "a" and "a\x00\x00" the entries of the two can be mixed. Reads for one key, and the bounds of a Scan, are
-// exact whatever the keys are.
+// Entries are ordered by the encoded key followed by the start, as one sequence of bytes. That is
+// key by key, and the starts of a key in ascending order, as long as no key is another one followed
+// by zero bytes: in a store with keys "a" and "a\x00\x00" the entries of the two can be mixed.
+// Reads for one key, and the bounds of a Scan, are exact whatever the keys are.
 //
-// Rows and changelog records are those of a timestamped window store of Kafka Streams without duplicates: FORMAT.md,
-// section Rows.
+// Rows and changelog records are those of a timestamped window store of Kafka Streams without
+// duplicates: FORMAT.md, section Rows.
 type Window[K, V any] struct{ rows timeRows[K, V] }
 
 // WindowEntry is the value of one window.
@@ -38,9 +39,10 @@ func NewWindow[K, V any](b Bytes, k Codec[K], v Codec[V], l Layout) Window[K, V]
 	return Window[K, V]{newTimeRows(b, l, k, v)}
 }
 
-// Put sets the value of the window of key that begins at start, and the time of the value, which becomes the
-// timestamp of the changelog record. It moves the stream time of the store to start. For a window that has expired
-// stored is false, and nothing happens. A time out of range, or a time of the value before start, is an ErrTime.
+// Put sets the value of the window of key that begins at start, and the time of the value, which
+// becomes the timestamp of the changelog record. It moves the stream time of the store to start.
+// For a window that has expired stored is false, and nothing happens. A time out of range, or a
+// time of the value before start, is an ErrTime.
 func (s Window[K, V]) Put(key K, start int64, value V, ms int64) (stored bool, err error) {
 	if err := checkWindow(start, ms); err != nil || !s.rows.live(start) {
 		return false, err
@@ -52,8 +54,8 @@ func (s Window[K, V]) Put(key K, start int64, value V, ms int64) (stored bool, e
 	return true, s.put(row, start, value, ms)
 }
 
-// PutIfAbsent is Put for a window that has no value. If it has one, that is returned with present true. At most
-// one of present and stored is true, and none for a window that has expired.
+// PutIfAbsent is Put for a window that has no value. If it has one, that is returned with present
+// true. At most one of present and stored is true, and none for a window that has expired.
 func (s Window[K, V]) PutIfAbsent(key K, start int64, value V, ms int64) (
 	existing V, present, stored bool, err error,
 ) {
@@ -70,7 +72,8 @@ func (s Window[K, V]) PutIfAbsent(key K, start int64, value V, ms int64) (
 	return existing, false, true, s.put(row, start, value, ms)
 }
 
-// Get returns the value of a window and its time; ok is false when there is none, or when the window has expired.
+// Get returns the value of a window and its time; ok is false when there is none, or when the
+// window has expired.
 func (s Window[K, V]) Get(key K, start int64) (value V, ms int64, ok bool, err error) {
 	if err := checkTime("get window", start); err != nil || !s.rows.live(start) {
 		return value, 0, false, err
@@ -82,8 +85,8 @@ func (s Window[K, V]) Get(key K, start int64) (value V, ms int64, ok bool, err e
 	return s.get(row)
 }
 
-// Delete removes the value of a window. Like Put it moves the stream time, and does nothing for a window that has
-// expired.
+// Delete removes the value of a window. Like Put it moves the stream time, and does nothing for a
+// window that has expired.
 func (s Window[K, V]) Delete(key K, start int64) error {
 	if err := checkTime("delete window", start); err != nil || !s.rows.live(start) {
 		return err
@@ -96,9 +99,10 @@ func (s Window[K, V]) Delete(key K, start int64) error {
 	return s.rows.bytes.Delete(row)
 }
 
-// Fetch returns the windows of key that begin between from and to, both included, the oldest first. Any times may
-// be given, math.MinInt64 and math.MaxInt64 for all. Ranging over the sequence starts a scan, as for Bytes.Scan,
-// with what has not expired at that moment. An error, also one of a codec, is the last thing a scan yields.
+// Fetch returns the windows of key that begin between from and to, both included, the oldest first.
+// Any times may be given, math.MinInt64 and math.MaxInt64 for all. Ranging over the sequence starts
+// a scan, as for Bytes.Scan, with what has not expired at that moment. An error, also one of a
+// codec, is the last thing a scan yields.
 func (s Window[K, V]) Fetch(key K, from, to int64) iter.Seq2[WindowEntry[K, V], error] {
 	return s.fetch(key, from, to, false)
 }
@@ -113,9 +117,10 @@ func (s Window[K, V]) All(from, to int64) iter.Seq2[WindowEntry[K, V], error] {
 	return s.Scan(Range{}, from, to)
 }
 
-// Scan is Fetch for the keys whose encoded forms are in r; EncodeKey makes its bounds. With r.Reverse both the keys
-// and the windows of each come last one first. It reads what is in the range of the keys in every segment that the
-// times touch. A segment is half of the retention long, so a narrow span of time reads more than it is.
+// Scan is Fetch for the keys whose encoded forms are in r; EncodeKey makes its bounds. With
+// r.Reverse both the keys and the windows of each come last one first. It reads what is in the
+// range of the keys in every segment that the times touch. A segment is half of the retention long,
+// so a narrow span of time reads more than it is.
 func (s Window[K, V]) Scan(r Range, from, to int64) iter.Seq2[WindowEntry[K, V], error] {
 	return func(yield func(WindowEntry[K, V], error) bool) {
 		from, to, ok := s.rows.readable(from, to)
@@ -201,7 +206,8 @@ func checkWindow(start, ms int64) error {
 	return nil
 }
 
-// errShortRow is returned for a row that cannot be taken apart. Neither a view nor a restore writes one.
+// errShortRow is returned for a row that cannot be taken apart. Neither a view nor a restore writes
+// one.
 var errShortRow = fmt.Errorf("state: read a row with a time: %w: %w", ErrCorrupt, errRow)
 
 // windowEnd is what follows the key in a row.

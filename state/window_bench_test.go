@@ -19,8 +19,8 @@ func benchNames(n int) []string {
 // benchStart is late in a segment.
 const benchStart = 590_000
 
-// benchWindows returns a store in which each of the keys has ten windows: within one segment, or over all three that
-// are alive.
+// benchWindows returns a store in which each of the keys has ten windows: within one segment, or
+// over all three that are alive.
 func benchWindows(b *testing.B, names []string, step int64) (state.Window[string, uint64], *state.Task) {
 	b.Helper()
 	w, task := newWindow(b)
@@ -57,8 +57,8 @@ func BenchmarkWindowGet(b *testing.B) {
 	}
 }
 
-// BenchmarkWindowFetch reads the ten windows of a key, in one segment and over three, of a store whose rows are
-// committed. One operation is one Fetch.
+// BenchmarkWindowFetch reads the ten windows of a key, in one segment and over three, of a store
+// whose rows are committed. One operation is one Fetch.
 func BenchmarkWindowFetch(b *testing.B) {
 	for name, step := range map[string]int64{"one segment": 1000, "three segments": 13_000} {
 		b.Run(name, func(b *testing.B) {
@@ -86,7 +86,8 @@ func BenchmarkWindowFetch(b *testing.B) {
 	}
 }
 
-// BenchmarkSessionMerge is the work of one record that extends a session: find it, delete it, put the longer one.
+// BenchmarkSessionMerge is the work of one record that extends a session: find it, delete it, put
+// the longer one.
 func BenchmarkSessionMerge(b *testing.B) {
 	names := benchNames(1000)
 	s, task := newSession(b)

@@ -101,7 +101,8 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// TestWindowExpires: stream time - retention is the last start that is gone, in every read and for every write.
+// TestWindowExpires: stream time - retention is the last start that is gone, in every read and for
+// every write.
 func TestWindowExpires(t *testing.T) {
 	w, task := newWindow(t)
 	putWindow(t, w, "k", 5000, 1)
@@ -196,7 +197,8 @@ func TestWindowKeysApart(t *testing.T) {
 	}
 }
 
-// TestWindowScanSnapshot: a scan over several segments sees nothing that is written while it runs, expiry included.
+// TestWindowScanSnapshot: a scan over several segments sees nothing that is written while it runs,
+// expiry included.
 func TestWindowScanSnapshot(t *testing.T) {
 	w, _ := newWindow(t)
 	for _, at := range []int64{1, 60_000, 119_000} {

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// agenda says when to look at parked keys. It may say it too early, never too late. It holds a bounded number of keys, and of the
-// others when the first of them may be due.
+// agenda says when to look at parked keys. It may say it too early, never too late. It holds a
+// bounded number of keys, and of the others when the first of them may be due.
 type agenda struct {
 	appointments appointments
 	// planned has the one appointment of a key that counts.
@@ -17,7 +17,8 @@ type agenda struct {
 	beyond int64
 }
 
-// agendaMax is how many keys stay in an agenda that has become twice as long: some megabytes. It is a variable for tests.
+// agendaMax is how many keys stay in an agenda that has become twice as long: some megabytes. It is
+// a variable for tests.
 var agendaMax = 1 << 16
 
 // never is the time of what does not come.
@@ -51,7 +52,8 @@ func (a *agenda) plan(key parkedKey, h parkedHeadRow) {
 	if at, planned := a.planned[key]; planned && at <= h.due {
 		return // looked at early enough, and then planned anew
 	}
-	// Where a record has failed, those behind it are not taken along: they come when it has succeeded.
+	// Where a record has failed, those behind it are not taken along: they come when it has
+	// succeeded.
 	waiting := 1
 	if h.due == 0 {
 		waiting = int(min(h.next-h.first, releasesMax))
@@ -106,8 +108,8 @@ func (a *agenda) next() int64 {
 // lacks reports whether a key that was left out may be the next one now.
 func (a *agenda) lacks(now int64) bool { return a.beyond <= now && a.beyond == a.next() }
 
-// parkedFilter says of a key whether it may be parked: never no of one that is. It has a fixed size; the more keys are parked, the more
-// often it says yes of others.
+// parkedFilter says of a key whether it may be parked: never no of one that is. It has a fixed
+// size; the more keys are parked, the more often it says yes of others.
 type parkedFilter struct {
 	// bits has one for each of so many hashes; nil while nothing was parked.
 	bits []uint64

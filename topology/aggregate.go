@@ -9,17 +9,18 @@ import (
 
 // Count returns the table of how many records of the stream each key has had.
 //
-// What is said here holds for all aggregations of streams. The node is named after the store. Records with a
-// null key or a null value are left out, and counted as "null-key" and "null-value". The timestamp of an
-// aggregate is the largest of those of its records. Each record makes a change; nothing is held back to be
-// summed up, as the record caches of Kafka Streams do. A key that an operator has changed needs a
-// [Stream.Repartition] before it.
+// What is said here holds for all aggregations of streams. The node is named after the store.
+// Records with a null key or a null value are left out, and counted as "null-key" and "null-value".
+// The timestamp of an aggregate is the largest of those of its records. Each record makes a change;
+// nothing is held back to be summed up, as the record caches of Kafka Streams do. A key that an
+// operator has changed needs a [Stream.Repartition] before it.
 func Count[K, V any](s Stream[K, V], store Store[state.Timestamped[K, int64]], opts ...NodeOption) Table[K, int64] {
 	return aggregate(store, "Count", opts, partOf(s, true, counting[K, V]))
 }
 
-// Reduce returns the table of what f makes of the values of each key. The first value of a key stands for
-// itself; f combines the value so far with that of each further record. f may return [ErrRemove].
+// Reduce returns the table of what f makes of the values of each key. The first value of a key
+// stands for itself; f combines the value so far with that of each further record. f may return
+// [ErrRemove].
 func Reduce[K, V any](
 	s Stream[K, V], store Store[state.Timestamped[K, V]], f func(sofar V, r Record[K, V]) (V, error),
 	opts ...NodeOption,
@@ -27,9 +28,10 @@ func Reduce[K, V any](
 	return aggregate(store, "Reduce", opts, partOf(s, f != nil, reducing(f)))
 }
 
-// Aggregate returns the table of what fold makes of the records of each key. fold gets the aggregate so far
-// and returns the next one; before the first record the aggregate is what initial returns, or the zero A if
-// initial is nil. fold may change what it gets, and may return [ErrRemove].
+// Aggregate returns the table of what fold makes of the records of each key. fold gets the
+// aggregate so far and returns the next one; before the first record the aggregate is what initial
+// returns, or the zero A if initial is nil. fold may change what it gets, and may return
+// [ErrRemove].
 func Aggregate[K, V, A any](
 	s Stream[K, V], store Store[state.Timestamped[K, A]], initial func() A,
 	fold func(sofar A, r Record[K, V]) (A, error), opts ...NodeOption,
@@ -104,8 +106,9 @@ func aggregate[K, A any](
 	return Table[K, A]{b: parts[0].builder(what), port: p, view: storeView(store, old)}
 }
 
-// shares reports whether two values of type A can share memory, so that changing one changes the other. A
-// change that carries the value before needs one of its own then: fold may change what it gets.
+// shares reports whether two values of type A can share memory, so that changing one changes the
+// other. A change that carries the value before needs one of its own then: fold may change what it
+// gets.
 func shares[A any]() bool { return sharing(reflect.TypeFor[A]()) }
 
 func sharing(t reflect.Type) bool {

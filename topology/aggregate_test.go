@@ -68,8 +68,8 @@ func TestReduce(t *testing.T) {
 		"a=x@5 a=->x@5", "a=xy@5 a=x>xy@5", "a=-@9 a=xy>-@9", "a=z@4 a=->z@4")
 }
 
-// TestAggregate: initial is asked for each new entry, an error fails the record, and ErrRemove where there is no entry is a
-// change too.
+// TestAggregate: initial is asked for each new entry, an error fails the record, and ErrRemove
+// where there is no entry is a change too.
 func TestAggregate(t *testing.T) {
 	initials := 0
 	k := tableTask(t, func(b *topology.Builder) {
@@ -99,7 +99,8 @@ func TestAggregate(t *testing.T) {
 	wantLines(t, k.script("left 7 a w"), "a=^zw@7")
 }
 
-// TestOldAggregateIsItsOwn: fold may change what it gets, and the change still has the value before.
+// TestOldAggregateIsItsOwn: fold may change what it gets, and the change still has the value
+// before.
 func TestOldAggregateIsItsOwn(t *testing.T) {
 	set := topology.TimestampedStore("sets", schemas.String(), schemas.JSON[map[string]int]())
 	k := tableTask(t, func(b *topology.Builder) {
@@ -159,8 +160,8 @@ func TestGroupTable(t *testing.T) {
 	d.want("result", "g=w@11")
 }
 
-// TestAggregateTable: an entry that leaves a group of which there is no aggregate changes nothing, and passes on that there is
-// none.
+// TestAggregateTable: an entry that leaves a group of which there is no aggregate changes nothing,
+// and passes on that there is none.
 func TestAggregateTable(t *testing.T) {
 	sum := topology.TimestampedStore("sum", schemas.String(), schemas.String())
 	d := newDriven(t, func(b *topology.Builder) {

@@ -10,8 +10,8 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// Build returns the topology, or all mistakes at once as a [*BuildError]. The builder takes no declarations
-// after it.
+// Build returns the topology, or all mistakes at once as a [*BuildError]. The builder takes no
+// declarations after it.
 func (b *Builder) Build() (*Topology, error) {
 	if !b.closed {
 		b.closed = true
@@ -64,7 +64,8 @@ func (b *Builder) build() *Topology {
 	return t
 }
 
-// checkStores looks for names that mean two stores and for stores that would share a prefix on disk.
+// checkStores looks for names that mean two stores and for stores that would share a prefix on
+// disk.
 func (b *Builder) checkStores() {
 	type use struct {
 		node *node
@@ -109,7 +110,8 @@ func (b *Builder) checkStores() {
 	}
 }
 
-// checkSources looks for names that would make two subtopologies one, and for dead letters that come back.
+// checkSources looks for names that would make two subtopologies one, and for dead letters that
+// come back.
 func (b *Builder) checkSources() {
 	repartitions := map[string]bool{}
 	for _, n := range b.nodes {
@@ -132,8 +134,8 @@ func (b *Builder) checkSources() {
 	}
 }
 
-// checkInternalNames compares the names that follow from the application id with Kafka's limit, and with
-// the topics of the user.
+// checkInternalNames compares the names that follow from the application id with Kafka's limit, and
+// with the topics of the user.
 func (t *Topology) checkInternalNames() []*Mistake {
 	var mistakes []*Mistake
 	note := func(node string, pos position, err error) {
@@ -178,8 +180,8 @@ func (t *Topology) checkNotReserved(topic string) error {
 	return nil
 }
 
-// reserves reports whether a topic's name could be that of an internal topic of this application, now or
-// after the next change of the topology.
+// reserves reports whether a topic's name could be that of an internal topic of this application,
+// now or after the next change of the topology.
 func (t *Topology) reserves(topic string) bool {
 	rest, ok := strings.CutPrefix(topic, t.application)
 	if !ok || !strings.HasPrefix(rest, "-") {

@@ -7,8 +7,8 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// Builder collects the declarations of one topology. Declaring never fails: what is wrong is noted, and
-// Build returns all of it. A Builder is not safe for concurrent use.
+// Builder collects the declarations of one topology. Declaring never fails: what is wrong is noted,
+// and Build returns all of it. A Builder is not safe for concurrent use.
 type Builder struct {
 	name        string
 	pos         position
@@ -58,8 +58,8 @@ func NewBuilder(name string, opts ...BuilderOption) *Builder {
 	return b
 }
 
-// DeadLetters names the topic for records that failed for good. Without one, such a record stops its task.
-// The topology must not read the topic itself, or a dead letter could die for ever.
+// DeadLetters names the topic for records that failed for good. Without one, such a record stops
+// its task. The topology must not read the topic itself, or a dead letter could die for ever.
 func DeadLetters(topic string) BuilderOption {
 	return builderOption(func(b *Builder) {
 		if err := graph.CheckTopicName(topic); err != nil {
@@ -70,9 +70,9 @@ func DeadLetters(topic string) BuilderOption {
 	})
 }
 
-// DeadLetterStacks adds the stacks of panics to dead letters, as __streams.errors.stacktrace, cut to 4 KiB.
-// They hold functions, files and lines, but no values. The default is not to publish the shape of the
-// program.
+// DeadLetterStacks adds the stacks of panics to dead letters, as __streams.errors.stacktrace, cut
+// to 4 KiB. They hold functions, files and lines, but no values. The default is not to publish the
+// shape of the program.
 func DeadLetterStacks() BuilderOption { return builderOption(func(b *Builder) { b.stacks = true }) }
 
 // NodeOption is an option of an operator.

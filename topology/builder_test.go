@@ -138,7 +138,8 @@ func TestClosedBuilder(t *testing.T) {
 	want(t, k.graph.Process(k.input("words", nil, nil)), topology.Stop)
 }
 
-// TestZeroStream: there is no builder to report it to, and going on would lose a part of the topology.
+// TestZeroStream: there is no builder to report it to, and going on would lose a part of the
+// topology.
 func TestZeroStream(t *testing.T) {
 	defer func() {
 		if p := fmt.Sprint(recover()); !strings.Contains(p, "Peek(look) uses the zero Stream") {

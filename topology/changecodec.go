@@ -7,8 +7,8 @@ import (
 	"github.com/onceward/onceward/schemas"
 )
 
-// changeCodec is the format of changes between [GroupTable] and the aggregations: the values, and in the last
-// byte which there are.
+// changeCodec is the format of changes between [GroupTable] and the aggregations: the values, and
+// in the last byte which there are.
 type changeCodec[V any] struct{ value schemas.Codec[V] }
 
 // The last byte of a change.
@@ -104,7 +104,8 @@ func (c changeCodec[V]) decode(b []byte, at int) (Option[V], error) {
 	return Some(v), nil
 }
 
-// innerError is the error of a codec that another one has returned, for a part that begins at an index.
+// innerError is the error of a codec that another one has returned, for a part that begins at an
+// index.
 func innerError(codec, op string, at int, err error) error {
 	offset := int64(-1)
 	if e, ok := errors.AsType[*schemas.Error](err); ok && e.Offset >= 0 {

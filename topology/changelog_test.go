@@ -7,8 +7,9 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// TestEveryStoreHasAChangelog: protocol rule 2.8. Whatever way a store comes into a topology, alone, shared by nodes, of a node with
-// several, behind a repartition topic or under another application's name, it has a changelog of its own.
+// TestEveryStoreHasAChangelog: protocol rule 2.8. Whatever way a store comes into a topology,
+// alone, shared by nodes, of a node with several, behind a repartition topic or under another
+// application's name, it has a changelog of its own.
 func TestEveryStoreHasAChangelog(t *testing.T) {
 	b := topology.NewBuilder("app")
 	first := topology.KeyValueStore("first", schemas.String(), schemas.String())

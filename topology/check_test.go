@@ -8,7 +8,8 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// TestCheck: a check runs once, when everything is declared, and its error is a mistake in the declaration of its node.
+// TestCheck: a check runs once, when everything is declared, and its error is a mistake in the
+// declaration of its node.
 func TestCheck(t *testing.T) {
 	b := topology.NewBuilder("app")
 	n := topology.Stateful(topology.From(b, wordsTopic), "node")

@@ -37,10 +37,10 @@ func (x *closing[K, V]) stream(b *Builder) Stream[Windowed[K], V] {
 	return Stream[Windowed[K], V]{b: b, port: x.port}
 }
 
-// index describes the store of the windows or sessions that are open. A row begins with the time by which they close, so
-// that those which are over come first. The store of the aggregation is in the order of the keys, and a scan for what is
-// over would read all that is open. The value is empty for a window with a record that was live, and otherwise the name
-// of a mode.
+// index describes the store of the windows or sessions that are open. A row begins with the time by
+// which they close, so that those which are over come first. The store of the aggregation is in the
+// order of the keys, and a scan for what is over would read all that is open. The value is empty
+// for a window with a record that was live, and otherwise the name of a mode.
 func (x *closing[K, V]) index() Store[state.KeyValue[[]byte, []byte]] {
 	return KeyValueStore(x.name+closingSuffix, schemas.Bytes(), schemas.Bytes())
 }
@@ -65,7 +65,8 @@ type openIndex[K, V any] struct {
 	row []byte
 }
 
-// timesBetween is the range of the rows of an index with times from from on and before to. Neither is negative.
+// timesBetween is the range of the rows of an index with times from from on and before to. Neither
+// is negative.
 func timesBetween(from, to int64) state.Range {
 	bounds := binary.BigEndian.AppendUint64(make([]byte, 0, 2*startBytes), uint64(from))
 	bounds = binary.BigEndian.AppendUint64(bounds, uint64(to))
@@ -77,8 +78,9 @@ const (
 	errIndexMode  = schemas.Reason("a row of a store of what waits has no mode that a record can have")
 )
 
-// emitAs passes on a record that is made of records of the past, such as the value that a window ends with, or a record
-// of a join that has waited. mode is that of the record, and empty for a live one.
+// emitAs passes on a record that is made of records of the past, such as the value that a window
+// ends with, or a record of a join that has waited. mode is that of the record, and empty for a
+// live one.
 func emitAs[K, V any](c *Context, mode []byte, next Emit[K, V], key K, value V, ms int64) error {
 	own := Live
 	if len(mode) > 0 {

@@ -54,7 +54,8 @@ func cogrouped(b *topology.Builder) topology.Table[string, string] {
 	return topology.Cogroup(bothStreams(b), joinedStore, initialText)
 }
 
-// TestCogroup: streams of two types have one aggregate for each key, which begins with the initial one, whichever of them is first.
+// TestCogroup: streams of two types have one aggregate for each key, which begins with the initial
+// one, whichever of them is first.
 func TestCogroup(t *testing.T) {
 	k := tableTask(t, func(b *topology.Builder) {
 		table := cogrouped(b)
@@ -98,7 +99,8 @@ func TestCogroupSurvivesRestart(t *testing.T) {
 	wantLines(t, k.script("left 2 a x"), "a==#1x@2")
 }
 
-// TestCogroupModel: the table is what a fold of all records of a key makes, in the order in which they came.
+// TestCogroupModel: the table is what a fold of all records of a key makes, in the order in which
+// they came.
 func TestCogroupModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		k := tableTask(t, func(b *topology.Builder) { cogrouped(b).Into(resultTopic) })
@@ -121,7 +123,8 @@ func TestCogroupModel(t *testing.T) {
 	})
 }
 
-// TestCogroupWindows: both streams move one clock, by which windows of all kinds take late records and close.
+// TestCogroupWindows: both streams move one clock, by which windows of all kinds take late records
+// and close.
 func TestCogroupWindows(t *testing.T) {
 	for name, test := range map[string]struct {
 		windows topology.Windows
@@ -163,8 +166,8 @@ func TestCogroupSessions(t *testing.T) {
 	}
 }
 
-// TestCogroupModes is requirement I1: a record of one stream that is not live is known to the records of the other one, also without a
-// restart between them.
+// TestCogroupModes is requirement I1: a record of one stream that is not live is known to the
+// records of the other one, also without a restart between them.
 func TestCogroupModes(t *testing.T) {
 	w := topology.Tumbling(10 * ms)
 	k := tableTask(t, func(b *topology.Builder) {

@@ -41,7 +41,8 @@ func base() compared {
 	}
 }
 
-// TestCompare changes one thing at a time, and looks at everything that is said about it, in both directions.
+// TestCompare changes one thing at a time, and looks at everything that is said about it, in both
+// directions.
 func TestCompare(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(c *compared)
@@ -129,7 +130,8 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// wantDifferences compares texts by how they begin: what follows a layout's name is not this test's business.
+// wantDifferences compares texts by how they begin: what follows a layout's name is not this test's
+// business.
 func wantDifferences(t *testing.T, got []graph.Difference, want []string) {
 	t.Helper()
 	same := len(got) == len(want)

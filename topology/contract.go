@@ -45,7 +45,8 @@ func (a Aspect) String() string {
 	return aspectNames[a]
 }
 
-// Clause is what a node says about itself, for those who have to rely on the topology and cannot read its code.
+// Clause is what a node says about itself, for those who have to rely on the topology and cannot
+// read its code.
 type Clause struct {
 	// Node is the name of the node.
 	Node   string
@@ -54,7 +55,8 @@ type Clause struct {
 	Text string
 }
 
-// Clause adds a sentence to the consumer contract, and returns n. It changes nothing else, the fingerprint included.
+// Clause adds a sentence to the consumer contract, and returns n. It changes nothing else, the
+// fingerprint included.
 func (n *Node[K, V]) Clause(a Aspect, text string) *Node[K, V] {
 	switch {
 	case n.b.closed:
@@ -75,8 +77,8 @@ func (n *node) clause(a Aspect, text string) *node {
 	return n
 }
 
-// Clauses returns what nodes have declared with [Node.Clause], by aspect, then by node, then as declared. The caller
-// may change the result.
+// Clauses returns what nodes have declared with [Node.Clause], by aspect, then by node, then as
+// declared. The caller may change the result.
 func (t *Topology) Clauses() []Clause {
 	var clauses []Clause
 	for _, s := range t.subtopologies {
@@ -100,8 +102,8 @@ type Reaction struct {
 	Policy Policy
 }
 
-// Reactions returns the policies of the topology in the order of the classes, and behind them those of nodes that
-// differ from them, sorted by node. The caller may change the result.
+// Reactions returns the policies of the topology in the order of the classes, and behind them those
+// of nodes that differ from them, sorted by node. The caller may change the result.
 func (t *Topology) Reactions() []Reaction {
 	var all, own []Reaction
 	for c := Transient; c <= Fatal; c++ {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// DeadEnd says that the node fails every record that comes to it, so that it becomes a dead letter, and returns n. It
-// changes nothing else, the fingerprint included; see [OutletOf.NoDeadEnd].
+// DeadEnd says that the node fails every record that comes to it, so that it becomes a dead letter,
+// and returns n. It changes nothing else, the fingerprint included; see [OutletOf.NoDeadEnd].
 func (n *Node[K, V]) DeadEnd() *Node[K, V] {
 	if n.b.closed {
 		n.b.mistakeAt(caller(), n.node.name, errClosed)
@@ -16,9 +16,10 @@ func (n *Node[K, V]) DeadEnd() *Node[K, V] {
 	return n
 }
 
-// NoDeadEnd says that what leaves there cannot become a dead letter, because the node takes it up beside the record at
-// work, or in a punctuation ([Context.Try], [TakeUp]), and why: a way from there to a [Node.DeadEnd] is a mistake that
-// Build reports. A way through a repartition topic is none: what is read there is the record at work.
+// NoDeadEnd says that what leaves there cannot become a dead letter, because the node takes it up
+// beside the record at work, or in a punctuation ([Context.Try], [TakeUp]), and why: a way from
+// there to a [Node.DeadEnd] is a mistake that Build reports. A way through a repartition topic is
+// none: what is read there is the record at work.
 func (o OutletOf[K, V]) NoDeadEnd(why string) {
 	switch {
 	case o.port == nil:

@@ -10,8 +10,9 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// TestDeadEnd: a way from an outlet whose records cannot die to a node that fails them all is a mistake at that node, once, however
-// the records come there; other outlets may lead there, and one that comes through a repartition topic too.
+// TestDeadEnd: a way from an outlet whose records cannot die to a node that fails them all is a
+// mistake at that node, once, however the records come there; other outlets may lead there, and one
+// that comes through a repartition topic too.
 func TestDeadEnd(t *testing.T) {
 	const because = "nobody is to blame"
 	for name, ways := range map[string]struct {

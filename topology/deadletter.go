@@ -13,18 +13,19 @@ import (
 const (
 	exceptionBytesMax = 200
 	stackBytesMax     = 4 << 10
-	// deadLetterBytesMin is the least that a dead-letter topic has to take: the headers, and something to
-	// see.
+	// deadLetterBytesMin is the least that a dead-letter topic has to take: the headers, and
+	// something to see.
 	deadLetterBytesMin = graph.DeadLetterHeaderBytesMax + 4<<10
 )
 
 const deadLetterTime = "2006-01-02T15:04:05.000Z07:00"
 
-// deadLetter returns the dead letter of the record at work. Key, value, headers and timestamp are the
-// record's own.
+// deadLetter returns the dead letter of the record at work. Key, value, headers and timestamp are
+// the record's own.
 //
-// One exception: a timestamp that the topology refuses would be refused by the broker as well, and would
-// take the round with it, so the time of the failure stands in; [graph.HeaderLastTimestamp] has the original.
+// One exception: a timestamp that the topology refuses would be refused by the broker as well, and
+// would take the round with it, so the time of the failure stands in; [graph.HeaderLastTimestamp]
+// has the original.
 func (g *Graph) deadLetter(f *Failure) graph.Output {
 	in, now := &g.in, g.config.Now()
 	out := graph.Output{
@@ -89,12 +90,13 @@ func (g *Graph) appendDeadLetterHeaders(headers []Header, f *Failure, now time.T
 	return headers
 }
 
-// life returns what is known of the record at work up to this death, of which first is the first failure, and whether it has died here
-// before.
+// life returns what is known of the record at work up to this death, of which first is the first
+// failure, and whether it has died here before.
 //
-// Headers that do not parse were not written by us: the record counts as one that dies for the first time. In another
-// application it does so too, or the letters of both would have one id; its deaths count, or a redrive of topics that several
-// applications read would have no guard against loops.
+// Headers that do not parse were not written by us: the record counts as one that dies for the
+// first time. In another application it does so too, or the letters of both would have one id; its
+// deaths count, or a redrive of topics that several applications read would have no guard against
+// loops.
 func (g *Graph) life(first time.Time) (life graph.DeadLetterInfo, again bool) {
 	in := &g.in
 	origin := graph.DeadLetterOrigin{
@@ -109,9 +111,9 @@ func (g *Graph) life(first time.Time) (life graph.DeadLetterInfo, again bool) {
 	}, false
 }
 
-// cutToFit shortens a dead letter that the topic would refuse: the value first, then the record's own
-// headers, then the key, and at the very last the headers that are essential. The first original headers of out are the
-// record's own.
+// cutToFit shortens a dead letter that the topic would refuse: the value first, then the record's
+// own headers, then the key, and at the very last the headers that are essential. The first
+// original headers of out are the record's own.
 func (s *sink) cutToFit(out *graph.Output, original int) {
 	if s.excess(out) <= 0 {
 		return
@@ -135,8 +137,9 @@ func (s *sink) cutToFit(out *graph.Output, original int) {
 	}
 }
 
-// essential returns the headers without which a record is not what it was to those who read it again: its mode, or a
-// repetition would pass for the event, and its own key. Where one is there several times, the last one counts.
+// essential returns the headers without which a record is not what it was to those who read it
+// again: its mode, or a repetition would pass for the event, and its own key. Where one is there
+// several times, the last one counts.
 func essential(headers []Header) (out []Header) {
 	for _, name := range []string{HeaderMode, graph.HeaderOwnKey} {
 		if i := lastHeader(headers, name); i >= 0 {

@@ -92,8 +92,8 @@ func TestParseDeadLetterErrors(t *testing.T) {
 	}
 }
 
-// TestDeadLetterLives (G3): what a record that dies brings of earlier deaths. Anybody can write that, so that whatever it
-// is, the next letter can be read.
+// TestDeadLetterLives (G3): what a record that dies brings of earlier deaths. Anybody can write
+// that, so that whatever it is, the next letter can be read.
 func TestDeadLetterLives(t *testing.T) {
 	k := openDying(t, 0)
 	in := k.input("words", []byte("key"), []byte("poison"))
@@ -137,7 +137,8 @@ func TestDeadLetterLives(t *testing.T) {
 	}
 }
 
-// FuzzParseDeadLetter: whatever the headers say, what is read fits into the headers of a next death.
+// FuzzParseDeadLetter: whatever the headers say, what is read fits into the headers of a next
+// death.
 func FuzzParseDeadLetter(f *testing.F) {
 	f.Add("onceward.deaths", "1", "onceward.offset", "-1")
 	f.Add("onceward.deaths", "2147483646", "onceward.application", "another")

@@ -47,9 +47,9 @@ func describeOutput(out graph.Output) string {
 }
 
 // TestDeadLetters is requirement G3: a letter tells its whole origin. It compares dead letters with
-// testdata/deadletter.txt; -rewrite writes the file anew. A
-// command is a record: key, value, headers and the rest of what a runtime knows of it. With again, the dead
-// letter is redriven to where it came from, and dies there.
+// testdata/deadletter.txt; -rewrite writes the file anew. A command is a record: key, value,
+// headers and the rest of what a runtime knows of it. With again, the dead letter is redriven to
+// where it came from, and dies there.
 func TestDeadLetters(t *testing.T) {
 	datadriven.RunTest(t, "testdata/deadletter.txt", func(t *testing.T, d *datadriven.TestData) string {
 		k := openDying(t, 0)
@@ -132,8 +132,8 @@ func TestDeadLetterIDs(t *testing.T) {
 	}
 }
 
-// TestDeadLetterDoesNotGrow: however often a record dies, its headers are those of the last death and of
-// the first origin.
+// TestDeadLetterDoesNotGrow: however often a record dies, its headers are those of the last death
+// and of the first origin.
 func TestDeadLetterDoesNotGrow(t *testing.T) {
 	k := openDying(t, 0)
 	in := k.input("words", []byte("key"), []byte("poison"))
@@ -175,8 +175,8 @@ func TestRedrivenRecord(t *testing.T) {
 	}
 }
 
-// TestDeadLetterIsSilent: no text of a dead letter, and no failure, quotes a record, unless the author of
-// an error says that it does not.
+// TestDeadLetterIsSilent: no text of a dead letter, and no failure, quotes a record, unless the
+// author of an error says that it does not.
 func TestDeadLetterIsSilent(t *testing.T) {
 	const secret = "4556-7375-8689-9855"
 	// Each is what user code makes of the value of the record, and the message of the dead letter.
@@ -249,8 +249,8 @@ func TestDeadLetterIsSilent(t *testing.T) {
 	}
 }
 
-// TestUndecodable is requirement G2: bytes that a codec refuses go to the dead-letter topic as they are.
-// Row of the failure matrix: poison payload.
+// TestUndecodable is requirement G2: bytes that a codec refuses go to the dead-letter topic as they
+// are. Row of the failure matrix: poison payload.
 func TestUndecodable(t *testing.T) {
 	b := topology.NewBuilder("undecodable", topology.DeadLetters("dead"))
 	numbers := topology.Topic("numbers", schemas.Int64(), schemas.Int64())
@@ -274,8 +274,8 @@ func TestUndecodable(t *testing.T) {
 	}
 }
 
-// TestDeadLetterFits: a dead letter that its topic would refuse is cut: the value, then the headers, then
-// the key.
+// TestDeadLetterFits: a dead letter that its topic would refuse is cut: the value, then the
+// headers, then the key.
 func TestDeadLetterFits(t *testing.T) {
 	const limit = 16 << 10
 	big := bytes.Repeat([]byte("x"), 40<<10)
@@ -340,7 +340,8 @@ func TestDeadLetterFits(t *testing.T) {
 	}
 }
 
-// TestDeadLetterKeepsEssentials (G3): what a record is to those who read it again outlives a cut, unless that alone is too large.
+// TestDeadLetterKeepsEssentials (G3): what a record is to those who read it again outlives a cut,
+// unless that alone is too large.
 func TestDeadLetterKeepsEssentials(t *testing.T) {
 	big := bytes.Repeat([]byte("x"), 40<<10)
 	h := func(key string, value []byte) topology.Header { return topology.Header{Key: key, Value: value} }

@@ -2,8 +2,9 @@ package topology
 
 import "github.com/onceward/onceward/schemas"
 
-// withDeletes returns a topic as a table reads and writes it: null is the absent Option, whatever the codec
-// makes of nulls, and everything else is the codec's. Formats do not change by it, hence have the same name.
+// withDeletes returns a topic as a table reads and writes it: null is the absent Option, whatever
+// the codec makes of nulls, and everything else is the codec's. Formats do not change by it, hence
+// have the same name.
 func withDeletes[K, V any](t TopicOf[K, V]) TopicOf[K, Option[V]] {
 	value := format[Option[V]]{}
 	if t.value.codec != nil {

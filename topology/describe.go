@@ -9,9 +9,9 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// Describe returns the topology as text, in the grammar of Kafka Streams' Topology.describe, so that tools
-// which draw those can draw this. Equal topologies have equal descriptions, in whatever order their parts
-// were declared; internal topics stand there without the application id.
+// Describe returns the topology as text, in the grammar of Kafka Streams' Topology.describe, so
+// that tools which draw those can draw this. Equal topologies have equal descriptions, in whatever
+// order their parts were declared; internal topics stand there without the application id.
 func (t *Topology) Describe() string {
 	var s strings.Builder
 	s.WriteString("Topologies:\n")
@@ -52,8 +52,9 @@ func namesOrNone(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// Description returns what t is made of. Like [Topology.Describe] it does not depend on the order of the declarations; unlike there, topics
-// have their names on the cluster. The caller may change the result.
+// Description returns what t is made of. Like [Topology.Describe] it does not depend on the order
+// of the declarations; unlike there, topics have their names on the cluster. The caller may change
+// the result.
 func (t *Topology) Description() graph.Description {
 	d := graph.Description{
 		Name: t.name, Application: t.application, Fingerprint: t.fingerprint, DeadLetterTopic: t.deadLetters,

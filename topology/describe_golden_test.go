@@ -137,8 +137,9 @@ var plainTopologies = map[string]func(b *topology.Builder){
 	},
 }
 
-// TestGoldenDescriptions compares every form of every description with its file. Run it with -rewrite to write the files anew, and look at
-// what has changed: these texts are what users read and what other tools draw.
+// TestGoldenDescriptions compares every form of every description with its file. Run it with
+// -rewrite to write the files anew, and look at what has changed: these texts are what users read
+// and what other tools draw.
 func TestGoldenDescriptions(t *testing.T) {
 	described := map[string]bool{}
 	datadriven.Walk(t, "testdata/describe", func(t *testing.T, path string) {
@@ -187,8 +188,8 @@ func indented(t *testing.T, d graph.Description) string {
 	return s.String()
 }
 
-// TestDescriptionIsWhole: what is described can be read again, and nothing of the structure is missing: two topologies with one
-// description have one fingerprint.
+// TestDescriptionIsWhole: what is described can be read again, and nothing of the structure is
+// missing: two topologies with one description have one fingerprint.
 func TestDescriptionIsWhole(t *testing.T) {
 	for name, declare := range goldenTopologies {
 		b := topology.NewBuilder(name)
@@ -214,7 +215,8 @@ func countNodes(d graph.Description) (n int) {
 	return n + 2*len(d.GlobalTables) // each is a source and a processor in the text
 }
 
-// TestPicturesDrawEveryEdge: both pictures have the same lines, and every name that they use is declared.
+// TestPicturesDrawEveryEdge: both pictures have the same lines, and every name that they use is
+// declared.
 func TestPicturesDrawEveryEdge(t *testing.T) {
 	for name, declare := range goldenTopologies {
 		b := topology.NewBuilder(name)

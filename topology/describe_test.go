@@ -12,8 +12,8 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// described are the topologies of testdata/describe.txt. Each is a list of parts that do not depend on each
-// other.
+// described are the topologies of testdata/describe.txt. Each is a list of parts that do not depend
+// on each other.
 var described = map[string][]func(b *topology.Builder){
 	"copy": {func(b *topology.Builder) { topology.From(b, wordsTopic).Into(outTopic) }},
 	"word-count": {func(b *topology.Builder) {
@@ -23,8 +23,8 @@ var described = map[string][]func(b *topology.Builder){
 		moved := topology.RepartitionWith(keyed, "words-by-word", schemas.String(), schemas.String())
 		topology.Process(moved, "count", countStore, drop).Into(outTopic)
 	}},
-	// One part ends with three outlets and the dead letters of a node; the others are joined by a store, by
-	// a loop through a topic, or by nothing.
+	// One part ends with three outlets and the dead letters of a node; the others are joined by a
+	// store, by a loop through a topic, or by nothing.
 	"many": {
 		func(b *topology.Builder) {
 			n := topology.Stateful(topology.From(b, wordsTopic), "inbox", seenStore, payloadStore)
@@ -128,7 +128,8 @@ func TestOrderOfDeclarations(t *testing.T) {
 	}
 }
 
-// TestFingerprint changes one thing at a time. What counts as a change is told apart from what does not.
+// TestFingerprint changes one thing at a time. What counts as a change is told apart from what does
+// not.
 func TestFingerprint(t *testing.T) {
 	type change struct {
 		topic  string

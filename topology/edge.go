@@ -30,7 +30,8 @@ type intake[K, V any] struct {
 	nullKeys *Counter
 	// invalidModes is nil unless tables are restored from the topic.
 	invalidModes *Counter
-	// source is the topic that a record of a repartition topic has said last that it comes from: most say the same.
+	// source is the topic that a record of a repartition topic has said last that it comes from:
+	// most say the same.
 	source string
 }
 
@@ -48,7 +49,8 @@ func (x *intake[K, V]) read() error {
 	if len(g.in.Headers) > 0 {
 		switch err := g.setMode(g.in.Headers); {
 		case err != nil && x.invalidModes != nil:
-			// The table has to be what the topic is. The mode is one that is not Live and that outputs can carry.
+			// The table has to be what the topic is. The mode is one that is not Live and that
+			// outputs can carry.
 			g.enter(Replay)
 			x.invalidModes.Inc()
 		case err != nil:
@@ -91,7 +93,8 @@ func (x *intake[K, V]) record(in *graph.Input, o *origin, r *Record[K, V]) (err 
 	return nil
 }
 
-// originChunk trades a little garbage per kept record for an allocation per chunk instead of one per record.
+// originChunk trades a little garbage per kept record for an allocation per chunk instead of one
+// per record.
 const originChunk = 64
 
 func (g *Graph) newOrigin() *origin {
@@ -120,8 +123,8 @@ func (g *Graph) newHeaders(n int) []Header {
 	return g.headers[at : at+n : at+n]
 }
 
-// checkTimestamp says what is wrong with a timestamp. The clock is read only if the timestamp is ahead of
-// where the limit was the last time, because the limit only moves on.
+// checkTimestamp says what is wrong with a timestamp. The clock is read only if the timestamp is
+// ahead of where the limit was the last time, because the limit only moves on.
 func (g *Graph) checkTimestamp(millis int64) error {
 	if millis < 0 {
 		return Fail(Validation, errNoTimestamp)
@@ -167,7 +170,8 @@ func (g *Graph) newTopicSink(topic string) (*sink, error) {
 	return s, nil
 }
 
-// newDeadLetterSink also makes sure that the topic takes every dead letter, cut to fit if it must be.
+// newDeadLetterSink also makes sure that the topic takes every dead letter, cut to fit if it must
+// be.
 func (g *Graph) newDeadLetterSink(topic string) (*sink, error) {
 	s, err := g.newTopicSink(topic)
 	if err != nil {
@@ -192,7 +196,8 @@ func writeOutput[K, V any](g *Graph, n *node, s *sink, t *TopicOf[K, V], r *Reco
 	out := &g.outputs[len(g.outputs)-1] // it is large, and is made where it stays
 	out.Topic, out.Timestamp = s.topic, r.Timestamp
 	if n.topic.repartition {
-		// The mode is the record's own inside of the application, which adds its own mode wherever it reads.
+		// The mode is the record's own inside of the application, which adds its own mode wherever
+		// it reads.
 		out.Headers = g.withSource(withMode(r.Headers, g.ownMode), r.origin, n.topic.keepsOrigin)
 	} else {
 		out.Headers = withMode(r.Headers, g.mode)
@@ -230,8 +235,8 @@ func (g *Graph) failOutput(n *node, err error) error {
 	return g.fail(n, err)
 }
 
-// partition returns where a record with that key goes. A null key stays with its task, which spreads evenly
-// and gives the same answer when the record is processed again.
+// partition returns where a record with that key goes. A null key stays with its task, which
+// spreads evenly and gives the same answer when the record is processed again.
 func (s *sink) partition(key []byte, task int32) int32 {
 	if key == nil {
 		return task % s.partitions
@@ -239,8 +244,8 @@ func (s *sink) partition(key []byte, task int32) int32 {
 	return graph.PartitionOf(key, s.partitions)
 }
 
-// check refuses what the broker or the client would refuse at commit time, when it would take the whole
-// round with it.
+// check refuses what the broker or the client would refuse at commit time, when it would take the
+// whole round with it.
 func (s *sink) check(out *graph.Output) error {
 	if s.compacted && out.Key == nil {
 		return Fail(Validation, errNullKey)
@@ -255,12 +260,12 @@ func (s *sink) check(out *graph.Output) error {
 	return nil
 }
 
-// batchOverheadBytes is what a batch costs before its first record: 61 bytes of header, and the 4 bytes of
-// length before it that the client counts with it.
+// batchOverheadBytes is what a batch costs before its first record: 61 bytes of header, and the 4
+// bytes of length before it that the client counts with it.
 const batchOverheadBytes = 65
 
-// batchBytes returns the size of a record batch with only this record, not compressed, which is how the
-// client counts: a record that fits is never refused later.
+// batchBytes returns the size of a record batch with only this record, not compressed, which is how
+// the client counts: a record that fits is never refused later.
 func batchBytes(out *graph.Output) int {
 	// Attributes, and the differences of timestamp and offset, which are 0 for the first record.
 	body := 1 + 1 + 1 + varBytes(out.Key) + varBytes(out.Value) + varintLen(len(out.Headers))
@@ -273,5 +278,6 @@ func batchBytes(out *graph.Output) int {
 
 func varBytes(b []byte) int { return varintLen(len(b)) + len(b) }
 
-// varintLen returns the length of n as a zigzag varint. Null, which is -1, takes one byte, as 0 does.
+// varintLen returns the length of n as a zigzag varint. Null, which is -1, takes one byte, as 0
+// does.
 func varintLen(n int) int { return (bits.Len64(uint64(n)<<1|1) + 6) / 7 }

@@ -10,20 +10,20 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// EventTime makes f say when the event of a record happened, in place of the timestamp that the record has in
-// its topic, which f finds in Timestamp. Everything goes by it from then on: windows, stream time, the order in
-// which the records of several topics are taken, and the timestamps of what is made of the record. Where f
-// returns an error the record fails, with the class that the error has. f has to return the same for the same
-// record.
+// EventTime makes f say when the event of a record happened, in place of the timestamp that the
+// record has in its topic, which f finds in Timestamp. Everything goes by it from then on: windows,
+// stream time, the order in which the records of several topics are taken, and the timestamps of
+// what is made of the record. Where f returns an error the record fails, with the class that the
+// error has. f has to return the same for the same record.
 //
-// The types of f are those of the source; of a [TableFrom] they are K and Option[V], because f gets deletes
-// too. Other types are a mistake that Build reports.
+// The types of f are those of the source; of a [TableFrom] they are K and Option[V], because f gets
+// deletes too. Other types are a mistake that Build reports.
 func EventTime[K, V any](f func(r Record[K, V]) (time.Time, error)) SourceOption {
 	return sourceOption(func(s *sourceSettings) { s.eventTime, s.noEventTime = f, f == nil })
 }
 
-// InvalidTimestamp says what becomes of a record whose timestamp, or whose [EventTime], is before the epoch: a
-// time that no topic and no window has.
+// InvalidTimestamp says what becomes of a record whose timestamp, or whose [EventTime], is before
+// the epoch: a time that no topic and no window has.
 type InvalidTimestamp uint8
 
 // The reactions to invalid timestamps.
@@ -32,8 +32,8 @@ const (
 	RefuseInvalid InvalidTimestamp = iota
 	// SkipInvalid leaves the record out, and counts it as "invalid-timestamp" of the source.
 	SkipInvalid
-	// StreamTimeForInvalid gives the record the stream time of its task. A record that comes before any other is
-	// refused.
+	// StreamTimeForInvalid gives the record the stream time of its task. A record that comes before
+	// any other is refused.
 	StreamTimeForInvalid
 )
 
@@ -50,8 +50,8 @@ func (i InvalidTimestamp) String() string {
 	return "invalid timestamp(" + strconv.Itoa(int(i)) + ")"
 }
 
-// OnInvalidTimestamp sets what becomes of records whose timestamp is before the epoch. The default is
-// RefuseInvalid.
+// OnInvalidTimestamp sets what becomes of records whose timestamp is before the epoch. The default
+// is RefuseInvalid.
 func OnInvalidTimestamp(what InvalidTimestamp) SourceOption {
 	return sourceOption(func(s *sourceSettings) { s.invalid = what })
 }
@@ -84,8 +84,8 @@ type clock[K, V any] struct {
 
 func (x *clock[K, V]) isSet() bool { return x.eventTime != nil || x.invalid != RefuseInvalid }
 
-// stamp sets the timestamp of r. keep is false for a record that is left out. What it cannot set right the
-// caller refuses.
+// stamp sets the timestamp of r. keep is false for a record that is left out. What it cannot set
+// right the caller refuses.
 func (x *clock[K, V]) stamp(r *Record[K, V]) (keep bool, err error) {
 	before := x.graph.in.StreamTimeBefore
 	if x.eventTime != nil {
@@ -119,10 +119,11 @@ func (g *Graph) setEventTime(ms int64) {
 	g.in.StreamTime = max(g.in.StreamTimeBefore, ms)
 }
 
-// EventTime returns the time by which a record takes its turn among those of the other inputs of the task, in
-// milliseconds since the epoch: what the function given to the [EventTime] of its source returns, and its
-// timestamp where there is none, or where the function fails. A runtime asks for the first record of each
-// input. It costs the decoding of the record where there is such a function, and nothing otherwise.
+// EventTime returns the time by which a record takes its turn among those of the other inputs of
+// the task, in milliseconds since the epoch: what the function given to the [EventTime] of its
+// source returns, and its timestamp where there is none, or where the function fails. A runtime
+// asks for the first record of each input. It costs the decoding of the record where there is such
+// a function, and nothing otherwise.
 func (g *Graph) EventTime(in graph.Input) (ms int64) {
 	for i := range g.sources {
 		if s := &g.sources[i]; s.topic == in.Topic && s.eventTime != nil {
@@ -132,8 +133,8 @@ func (g *Graph) EventTime(in graph.Input) (ms int64) {
 	return in.Timestamp
 }
 
-// HasEventTime reports whether the source of a topic has an [EventTime], so that EventTime returns another time
-// than the timestamp.
+// HasEventTime reports whether the source of a topic has an [EventTime], so that EventTime returns
+// another time than the timestamp.
 func (g *Graph) HasEventTime(topic string) bool {
 	for i := range g.sources {
 		if s := &g.sources[i]; s.topic == topic {
@@ -143,8 +144,8 @@ func (g *Graph) HasEventTime(topic string) bool {
 	return false
 }
 
-// peek is what EventTime does for a source. A panic counts as a failure: the record has it again when it is
-// processed.
+// peek is what EventTime does for a source. A panic counts as a failure: the record has it again
+// when it is processed.
 func (x *intake[K, V]) peek(in *graph.Input) (ms int64) {
 	defer func() {
 		if recover() != nil {

@@ -66,7 +66,8 @@ func TestEventTimeFiresPunctuations(t *testing.T) {
 	wantLines(t, k.script("left 90000 a 500", "left 1 a 2500", "left 95000 a 2600"), "", "tick=2000@2000", "")
 }
 
-// TestOnInvalidTimestamp: refused, left out and counted, or given the stream time; also for what EventTime returns.
+// TestOnInvalidTimestamp: refused, left out and counted, or given the stream time; also for what
+// EventTime returns.
 func TestOnInvalidTimestamp(t *testing.T) {
 	open := func(opts ...topology.SourceOption) *task {
 		return tableTask(t, func(b *topology.Builder) { topology.From(b, leftTopic, opts...).Into(resultTopic) })
@@ -97,8 +98,9 @@ func TestOnInvalidTimestamp(t *testing.T) {
 	}
 }
 
-// TestTimeOfWhatIsLeftOut: a record without a key that its source leaves out moves the stream time by its timestamp, unless that is
-// invalid or too far ahead of the clock, or the time is in the record, where nobody has looked for it.
+// TestTimeOfWhatIsLeftOut: a record without a key that its source leaves out moves the stream time
+// by its timestamp, unless that is invalid or too far ahead of the clock, or the time is in the
+// record, where nobody has looked for it.
 func TestTimeOfWhatIsLeftOut(t *testing.T) {
 	open := func(opts ...topology.SourceOption) *task {
 		return tableTask(t, func(b *topology.Builder) {

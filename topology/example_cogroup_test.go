@@ -43,7 +43,8 @@ func ExampleCogroup() {
 	// ann {7 1}
 }
 
-// One account for each minute, when the minute is over. The time moves with the records of both streams.
+// One account for each minute, when the minute is over. The time moves with the records of both
+// streams.
 func ExampleCogroupWindows() {
 	minute := topology.Tumbling(time.Minute)
 	accounts := topology.Topic("accounts", topology.WindowedCodec(schemas.String(), minute.Size()), schemas.JSON[account]())

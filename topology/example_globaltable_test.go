@@ -22,7 +22,8 @@ func destination(r topology.Record[string, string]) (topology.Option[string], er
 	return topology.Some(r.Value), nil
 }
 
-// Every process has all rows of a global table, whatever the partitions of the streams that are joined with it.
+// Every process has all rows of a global table, whatever the partitions of the streams that are
+// joined with it.
 func ExampleGlobalTableFrom() {
 	b := topology.NewBuilder("travel")
 	table := topology.GlobalTableFrom(b, countries, countryTable)
@@ -46,7 +47,8 @@ func ExampleGlobalTableFrom() {
 	// internal topics: 0
 }
 
-// Each trip gets the country of its destination. The key of the row comes from the value of the record.
+// Each trip gets the country of its destination. The key of the row comes from the value of the
+// record.
 func ExampleJoinGlobalTable() {
 	b := topology.NewBuilder("travel")
 	topology.JoinGlobalTable(topology.From(b, trips), topology.GlobalTableFrom(b, countries, countryTable), "country", destination,

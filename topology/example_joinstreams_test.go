@@ -56,8 +56,8 @@ func ExampleOuterJoinStreams() {
 	// 2 nothing paid by card
 }
 
-// Payments of one order that come within a second of each other. A stream is joined with itself: each record meets itself,
-// and each other one from both sides, of which the join leaves one here.
+// Payments of one order that come within a second of each other. A stream is joined with itself:
+// each record meets itself, and each other one from both sides, of which the join leaves one here.
 func ExampleJoinStreams_self() {
 	b := topology.NewBuilder("twice")
 	text := schemas.String()

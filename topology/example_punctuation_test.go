@@ -10,8 +10,8 @@ import (
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
-// Totals per minute, emitted when the stream time says that the minute is over. A minute without orders has no
-// total, and the last one waits for a record that moves the stream time on.
+// Totals per minute, emitted when the stream time says that the minute is over. A minute without
+// orders has no total, and the last one waits for a record that moves the stream time on.
 func ExampleSetup_OnStreamTime() {
 	type order = topology.Record[string, int64]
 	orders := topology.Topic("orders", schemas.String(), schemas.Int64())
@@ -77,13 +77,14 @@ func ExampleSetup_OnStreamTime() {
 	// 2026-03-01T12:01:00Z 10 emitted at 12:03:00
 }
 
-// Keys that have been idle for a while expire although no record comes. The handler sees no clock, so the first
-// firing that finds a new entry dates it, and a later one measures from there.
+// Keys that have been idle for a while expire although no record comes. The handler sees no clock,
+// so the first firing that finds a new entry dates it, and a later one measures from there.
 func ExampleSetup_OnWallClock() {
 	type event = topology.Record[string, string]
 	events := topology.Topic("events", schemas.String(), schemas.String())
 	expired := topology.Topic("expired", schemas.String(), schemas.String())
-	// A session's value is when it was first seen idle, in milliseconds since the epoch; 0 is not yet.
+	// A session's value is when it was first seen idle, in milliseconds since the epoch; 0 is not
+	// yet.
 	sessions := topology.KeyValueStore("sessions", schemas.String(), schemas.Int64())
 	const idle = 30 * time.Second
 

@@ -27,8 +27,8 @@ var (
 	salesTopic    = topology.Topic("sales", schemas.String(), schemas.Int64())
 )
 
-// sales keeps how much has been sold in each country. An order that is changed or deleted, and a customer who moves, change it
-// as well: the sums are always those of what the topics say now.
+// sales keeps how much has been sold in each country. An order that is changed or deleted, and a
+// customer who moves, change it as well: the sums are always those of what the topics say now.
 func sales() (*topology.Topology, error) {
 	var (
 		text, number = schemas.String(), schemas.Int64()

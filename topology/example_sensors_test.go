@@ -22,7 +22,8 @@ type Mean struct {
 	Sum      float64 `json:"sum"`
 }
 
-// The windows and the topics of the sensors. Readings are waited for until half a minute after the end of their minute.
+// The windows and the topics of the sensors. Readings are waited for until half a minute after the
+// end of their minute.
 var (
 	minuteWindows = topology.Tumbling(time.Minute).Grace(30 * time.Second)
 	readingTopic  = topology.Topic("readings", schemas.String(), schemas.JSON[Reading]())

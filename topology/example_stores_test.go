@@ -11,7 +11,8 @@ import (
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
-// The last known position of each ship: a report that is older than the one that is known changes nothing.
+// The last known position of each ship: a report that is older than the one that is known changes
+// nothing.
 func ExampleTimestampedStore() {
 	reports := topology.Topic("reports", schemas.String(), schemas.String())
 	last := topology.TimestampedStore("last", schemas.String(), schemas.String())
@@ -86,7 +87,8 @@ func ExampleVersionedStore() {
 	// 400 2000 3000 <nil>
 }
 
-// Payments are taken once: what comes again is counted, and what is too old to be known goes to the dead letters.
+// Payments are taken once: what comes again is counted, and what is too old to be known goes to the
+// dead letters.
 func ExampleDedupeStore() {
 	payments := topology.Topic("payments", schemas.String(), schemas.Int64())
 	taken := topology.Topic("taken", schemas.String(), schemas.Int64())

@@ -139,8 +139,8 @@ func ExampleStream_Into() {
 	// Output: ann hello
 }
 
-// Each record goes to the topic of its country. The topics are named when the topology is declared, so that they can be
-// looked at before it runs.
+// Each record goes to the topic of its country. The topics are named when the topology is declared,
+// so that they can be looked at before it runs.
 func ExampleStream_IntoOneOf() {
 	german := topology.Topic("said.de", schemas.String(), schemas.String())
 	french := topology.Topic("said.fr", schemas.String(), schemas.String())
@@ -178,7 +178,8 @@ func ExampleStream_Repartition() {
 	// hello 2
 }
 
-// The key becomes its first part, by which the topic is partitioned: the records of one key are together already.
+// The key becomes its first part, by which the topic is partitioned: the records of one key are
+// together already.
 func ExampleStream_Copartitioned() {
 	counts := topology.Topic("counts", schemas.String(), schemas.Int64())
 	store := topology.TimestampedStore("house-counts", schemas.String(), schemas.Int64())

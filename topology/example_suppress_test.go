@@ -7,7 +7,8 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// How often each person has spoken, at most once a minute for each person. The time moves with the records only.
+// How often each person has spoken, at most once a minute for each person. The time moves with the
+// records only.
 func ExampleTable_Suppress() {
 	counts := topology.TimestampedStore("counts", schemas.String(), schemas.Int64())
 	slow := topology.Topic("slow", schemas.String(), schemas.Int64())

@@ -136,7 +136,8 @@ func ExampleOuterJoinTables() {
 	// bob cook in some place
 }
 
-// Each order gets the city where its customer lives at that moment. A change of the table emits nothing.
+// Each order gets the city where its customer lives at that moment. A change of the table emits
+// nothing.
 func ExampleJoinStreamTable() {
 	orders := topology.Topic("orders", schemas.String(), schemas.String())
 	b := topology.NewBuilder("enrich")

@@ -9,8 +9,8 @@ import (
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
-// The topologies of the examples are run by these helpers: send writes a record to a topic, run builds the topology, sends
-// the records and prints what comes out of a topic, with nulls as null.
+// The topologies of the examples are run by these helpers: send writes a record to a topic, run
+// builds the topology, sends the records and prints what comes out of a topic, with nulls as null.
 
 type sent func(d *topologytest.Driver) error
 

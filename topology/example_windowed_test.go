@@ -16,8 +16,8 @@ var (
 
 const second = time.Second
 
-// How often everybody has said something in each minute: every update, with the window as the beginning and the end in
-// milliseconds. The last record comes too late for its minute.
+// How often everybody has said something in each minute: every update, with the window as the
+// beginning and the end in milliseconds. The last record comes too late for its minute.
 func ExampleCountWindows() {
 	counts := topology.WindowStore("counts", schemas.String(), schemas.Int64(), perMinute.Retention())
 	b := topology.NewBuilder("count-windows")
@@ -69,7 +69,8 @@ func ExampleAggregateWindows() {
 	// {ann 30000 90000} 2
 }
 
-// How many records of the same person were less than a minute apart. Each window ends with a record, or begins behind one.
+// How many records of the same person were less than a minute apart. Each window ends with a
+// record, or begins behind one.
 func ExampleSliding() {
 	windows := topology.Sliding(time.Minute).Grace(time.Minute)
 	counts := topology.WindowStore("counts", schemas.String(), schemas.Int64(), windows.Retention())
@@ -85,7 +86,8 @@ func ExampleSliding() {
 	// {ann 110000 170000} 2
 }
 
-// One record for each minute, when it is over and the grace as well. The time moves with the records only.
+// One record for each minute, when it is over and the grace as well. The time moves with the
+// records only.
 func ExampleWindowedTable_Closed() {
 	counts := topology.WindowStore("counts", schemas.String(), schemas.Int64(), perMinute.Retention())
 	b := topology.NewBuilder("closed")
@@ -99,8 +101,8 @@ func ExampleWindowedTable_Closed() {
 	// {ann 60000 120000} 2
 }
 
-// How long each visit was, and how often the visitor spoke. A pause of more than a minute ends a visit. The second record
-// of ann makes her first session longer, which deletes the shorter one.
+// How long each visit was, and how often the visitor spoke. A pause of more than a minute ends a
+// visit. The second record of ann makes her first session longer, which deletes the shorter one.
 func ExampleCountSessions() {
 	visit := topology.Sessions(time.Minute)
 	counts := topology.SessionStore("visits", schemas.String(), schemas.Int64(), visit.Retention())
@@ -116,7 +118,8 @@ func ExampleCountSessions() {
 	// {ann 200000 200000} 1
 }
 
-// One record for each visit, when it is over: nothing was said for more than a minute, by the time of later records.
+// One record for each visit, when it is over: nothing was said for more than a minute, by the time
+// of later records.
 func ExampleSessionTable_Closed() {
 	visit := topology.Sessions(time.Minute)
 	counts := topology.SessionStore("visits", schemas.String(), schemas.Int64(), visit.Retention())

@@ -11,8 +11,8 @@ import (
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
-// Counting views by page and minute. A view may be late by up to ten minutes; what comes later finds its window
-// expired and is counted as late.
+// Counting views by page and minute. A view may be late by up to ten minutes; what comes later
+// finds its window expired and is counted as late.
 func ExampleWindowStore() {
 	type (
 		view  = topology.Record[string, string]
@@ -84,8 +84,8 @@ func ExampleWindowStore() {
 	// late: 1
 }
 
-// Visits: what one visitor does with less than half an hour between is one session. A record can be the first of a
-// session, belong to one, or join two.
+// Visits: what one visitor does with less than half an hour between is one session. A record can be
+// the first of a session, belong to one, or join two.
 func ExampleSessionStore() {
 	type click = topology.Record[string, string]
 	const gap = int64(30 * time.Minute / time.Millisecond)

@@ -17,7 +17,8 @@ var (
 	wordStore = topology.TimestampedStore("counts", schemas.String(), schemas.Int64())
 )
 
-// wordCount splits lines into words, brings equal words together in a repartition topic, and counts them.
+// wordCount splits lines into words, brings equal words together in a repartition topic, and counts
+// them.
 func wordCount() (*topology.Topology, error) {
 	b := topology.NewBuilder("word-count")
 	words := topology.FlatMapValues(topology.From(b, lineTopic), "split", split)

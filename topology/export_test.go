@@ -19,7 +19,8 @@ func (g *Graph) Planned() (n int) {
 	return n
 }
 
-// Looks reports whether a record of a key that is not parked would be looked up in the state, were it to come now.
+// Looks reports whether a record of a key that is not parked would be looked up in the state, were
+// it to come now.
 func (g *Graph) Looks(key []byte) bool {
 	for i := range g.sources {
 		if p := g.sources[i].parking; p != nil && p.keys > 0 && p.filter.may(parkedKeyOf(&graph.Input{Key: key})) {

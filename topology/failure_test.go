@@ -12,8 +12,8 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// fanOut is a topology in which a record writes to a store and to a topic before a second branch decides,
-// by its value, how to end.
+// fanOut is a topology in which a record writes to a store and to a topic before a second branch
+// decides, by its value, how to end.
 func fanOut(tb testing.TB, opts ...topology.BuilderOption) *topology.Topology {
 	tb.Helper()
 	b := topology.NewBuilder("fan", opts...)
@@ -60,8 +60,8 @@ func ending(value string) (string, error) {
 
 var fanTask = graph.TaskID{Subtopology: "words", Partition: 0}
 
-// TestFailureLeavesNoTrace is requirement G4. It fails records in the second branch, when the first one has written
-// to a store, to a topic and to a counter.
+// TestFailureLeavesNoTrace is requirement G4. It fails records in the second branch, when the first
+// one has written to a store, to a topic and to a counter.
 func TestFailureLeavesNoTrace(t *testing.T) {
 	for value, action := range map[string]topology.Action{
 		"plain": topology.DeadLetter, "panic": topology.DeadLetter, "nil map": topology.DeadLetter,
@@ -124,8 +124,8 @@ func TestPanicIsPoisonWithStack(t *testing.T) {
 	}
 }
 
-// TestSwallowedFailure has a handler that ignores the error of Emit, and one that recovers the panic of a
-// node behind it.
+// TestSwallowedFailure has a handler that ignores the error of Emit, and one that recovers the
+// panic of a node behind it.
 func TestSwallowedFailure(t *testing.T) {
 	for _, value := range []string{"validation", "panic"} {
 		b := topology.NewBuilder("swallow", topology.DeadLetters("dead"))
@@ -240,7 +240,8 @@ func TestStoreFailureStops(t *testing.T) {
 	}
 }
 
-// TestReasonNamesStateOfDatabase: the text of a store's error is not shown, and the reason names what the database is in.
+// TestReasonNamesStateOfDatabase: the text of a store's error is not shown, and the reason names
+// what the database is in.
 func TestReasonNamesStateOfDatabase(t *testing.T) {
 	for _, condition := range []error{state.ErrFull, state.ErrFailed, state.ErrCorrupt, state.ErrClosed} {
 		f := topology.Failure{Class: topology.Fatal, Err: fmt.Errorf("key secret: %w", condition)}
@@ -253,7 +254,8 @@ func TestReasonNamesStateOfDatabase(t *testing.T) {
 	}
 }
 
-// TestUnreadableRowIsCorruption: bytes in a store that its codec refuses are not the record's fault.
+// TestUnreadableRowIsCorruption: bytes in a store that its codec refuses are not the record's
+// fault.
 func TestUnreadableRowIsCorruption(t *testing.T) {
 	k := openTask(t, fanOut(t, topology.DeadLetters("dead")), fanTask, baseConfig())
 	if err := k.state.Store("counts").Put([]byte("a"), []byte("not a number")); err != nil {
@@ -265,7 +267,8 @@ func TestUnreadableRowIsCorruption(t *testing.T) {
 	}
 }
 
-// TestLargeEntry: what the changelog would refuse is refused when it is put, even if the handler ignores it.
+// TestLargeEntry: what the changelog would refuse is refused when it is put, even if the handler
+// ignores it.
 func TestLargeEntry(t *testing.T) {
 	b := topology.NewBuilder("large", topology.DeadLetters("dead"))
 	texts := topology.KeyValueStore("texts", schemas.String(), schemas.String())

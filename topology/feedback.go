@@ -6,9 +6,10 @@ import (
 	"slices"
 )
 
-// Feedback states that what a sink writes comes back to it, through a topic that the topology reads as well. Without it such a sink is a
-// mistake: the records would go round for ever. What ends their way (a filter, a count that grows) is the program's own. In a circle of
-// several topics one sink says it.
+// Feedback states that what a sink writes comes back to it, through a topic that the topology reads
+// as well. Without it such a sink is a mistake: the records would go round for ever. What ends
+// their way (a filter, a count that grows) is the program's own. In a circle of several topics one
+// sink says it.
 func Feedback() NodeOption { return feedback{} }
 
 type feedback struct{}
@@ -47,7 +48,8 @@ func (b *Builder) checkFeedback() {
 	}
 }
 
-// follows reports whether records of source come to n, also through topics. A sink that states its feedback passes nothing on.
+// follows reports whether records of source come to n, also through topics. A sink that states its
+// feedback passes nothing on.
 func (n *node) follows(source *node, sinks map[string][]*node, seen map[*node]bool) bool {
 	if n == source {
 		return true

@@ -7,8 +7,8 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// TestSinkIntoOwnSource: a sink that writes to a topic that the topology reads is a mistake, unless it is stated, and the statement is one
-// anywhere else.
+// TestSinkIntoOwnSource: a sink that writes to a topic that the topology reads is a mistake, unless
+// it is stated, and the statement is one anywhere else.
 func TestSinkIntoOwnSource(t *testing.T) {
 	for name, test := range map[string]struct {
 		build func(b *topology.Builder)

@@ -12,13 +12,13 @@ import (
 )
 
 // Fingerprint returns 32 hexadecimal digits that stand for the structure of the topology: its
-// subtopologies, nodes, edges, outlets, topics, stores, global tables, windows, suppressions, and the names of their codecs. The order of
-// declarations, the application id, policies, starts and numbers of partitions do not count, and nor does
-// what the functions do, which nobody can see.
+// subtopologies, nodes, edges, outlets, topics, stores, global tables, windows, suppressions, and
+// the names of their codecs. The order of declarations, the application id, policies, starts and
+// numbers of partitions do not count, and nor does what the functions do, which nobody can see.
 func (t *Topology) Fingerprint() string { return t.fingerprint }
 
-// fingerprintVersion is part of the hash, so that a change of what is hashed is never taken for a change of
-// the topology.
+// fingerprintVersion is part of the hash, so that a change of what is hashed is never taken for a
+// change of the topology.
 const fingerprintVersion = "onceward topology 1"
 
 func (t *Topology) hash() string {
@@ -27,8 +27,8 @@ func (t *Topology) hash() string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// writeStructure writes what the fingerprint stands for. A hash never returns an error. Every string is
-// quoted, so that no two structures are written alike.
+// writeStructure writes what the fingerprint stands for. A hash never returns an error. Every
+// string is quoted, so that no two structures are written alike.
 func (t *Topology) writeStructure(w io.Writer) {
 	fmt.Fprintf(w, "%s\n", fingerprintVersion)
 	for _, s := range t.subtopologies {

@@ -476,7 +476,8 @@ func TestForeignKeyNull(t *testing.T) {
 	}
 }
 
-// TestForeignKeyOrigin: with KeepOrigin the dead letter of an answer names the record that has led to it.
+// TestForeignKeyOrigin: with KeepOrigin the dead letter of an answer names the record that has led
+// to it.
 func TestForeignKeyOrigin(t *testing.T) {
 	d := newDriven(t, func(b *topology.Builder) {
 		topology.JoinForeignKey(topology.TableFrom(b, leftTopic, leftTable), topology.TableFrom(b, rightTopic, rightTable), "join", byInitial,

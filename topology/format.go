@@ -39,15 +39,15 @@ func (o *Option[T]) hold(text string) error {
 	return readText(&o.value, text)
 }
 
-// Nullable returns a codec for keys or values of topics that may be null: null is the absent Option, in
-// both directions, and everything else is codec's. A null and an empty string are two different keys, and
-// stay so.
+// Nullable returns a codec for keys or values of topics that may be null: null is the absent
+// Option, in both directions, and everything else is codec's. A null and an empty string are two
+// different keys, and stay so.
 //
-// Without Nullable a null is an error of class Poison where it is read, with one exception: where the Go
-// type is []byte, null and nil are the same thing, and nil and empty are not.
+// Without Nullable a null is an error of class Poison where it is read, with one exception: where
+// the Go type is []byte, null and nil are the same thing, and nil and empty are not.
 //
-// Stores have no nulls (a deleted entry is absent), so a store with a Nullable codec is a mistake that
-// Build reports.
+// Stores have no nulls (a deleted entry is absent), so a store with a Nullable codec is a mistake
+// that Build reports.
 func Nullable[T any](codec schemas.Codec[T]) schemas.Codec[Option[T]] {
 	if codec == nil {
 		return nil
@@ -84,9 +84,11 @@ func (n nullable[T]) Null(v Option[T]) bool { return !v.ok }
 // format is a codec with what a topic adds to it: the nulls.
 type format[T any] struct {
 	codec schemas.Codec[T]
-	// null reports whether a value stands for null; nil if there is no such value. Null is then the zero T.
+	// null reports whether a value stands for null; nil if there is no such value. Null is then the
+	// zero T.
 	null func(T) bool
-	// present makes sure that a value that was read from bytes does not look like null; nil where it cannot.
+	// present makes sure that a value that was read from bytes does not look like null; nil where
+	// it cannot.
 	present func(T) T
 }
 
@@ -129,8 +131,8 @@ func (f *format[T]) decode(b []byte) (T, error) {
 	return v, err
 }
 
-// encode returns nil for null, and never nil for anything else. The result is never written to again. It is
-// in memory of its own if a is nil.
+// encode returns nil for null, and never nil for anything else. The result is never written to
+// again. It is in memory of its own if a is nil.
 func (f *format[T]) encode(a *arena, v T) ([]byte, error) {
 	if f.null != nil && f.null(v) {
 		return nil, nil

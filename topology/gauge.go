@@ -7,16 +7,16 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// Gauge is a number of a node that goes up and down, such as how long something has waited. It is for metrics alone: it
-// is neither a part of the unit at work nor undone with it, no restart keeps it, and nothing that a result depends on may
-// read it. It shows what was set last, and 0 before.
+// Gauge is a number of a node that goes up and down, such as how long something has waited. It is
+// for metrics alone: it is neither a part of the unit at work nor undone with it, no restart keeps
+// it, and nothing that a result depends on may read it. It shows what was set last, and 0 before.
 type Gauge struct {
 	node, name string
 	value      atomic.Int64
 }
 
-// Gauge returns a gauge of the node. Its name, which says the unit too, is unique in the node. It may be set by any
-// goroutine.
+// Gauge returns a gauge of the node. Its name, which says the unit too, is unique in the node. It
+// may be set by any goroutine.
 func (t *Setup) Gauge(name string) *Gauge {
 	g := &Gauge{node: t.node.name, name: name}
 	if err := graph.CheckName(name); err != nil {

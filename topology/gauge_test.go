@@ -9,7 +9,8 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// gauged is a topology whose node has gauges of these names, and sets all of them to the length of a value.
+// gauged is a topology whose node has gauges of these names, and sets all of them to the length of
+// a value.
 func gauged(tb testing.TB, names ...string) *topology.Topology {
 	tb.Helper()
 	b := topology.NewBuilder("gauged", topology.DeadLetters("dead"))

@@ -2,16 +2,18 @@ package topology
 
 import "fmt"
 
-// JoinGlobalTable passes on each record of a stream with the value that f makes of it and of the row of a global
-// table. key chooses the key of that row. A record without a row ends there, and so does one without a key.
+// JoinGlobalTable passes on each record of a stream with the value that f makes of it and of the
+// row of a global table. key chooses the key of that row. A record without a row ends there, and so
+// does one without a key.
 //
-// The table is as it is when the record is processed; see [GlobalTableFrom] for what that means. A change of the table
-// passes nothing on. The stream and the topic of the table may have different partitions and different keys, so the
-// join needs no [Stream.Repartition].
+// The table is as it is when the record is processed; see [GlobalTableFrom] for what that means. A
+// change of the table passes nothing on. The stream and the topic of the table may have different
+// partitions and different keys, so the join needs no [Stream.Repartition].
 //
-// Records without a key of the table are left out and counted as "null-key", records with a null value as
-// "null-value". A null key of the record itself is as good as any other. Key, timestamp and headers are those of the
-// record of the stream. The join keeps nothing. It is the join of KStream and GlobalKTable in Kafka Streams.
+// Records without a key of the table are left out and counted as "null-key", records with a null
+// value as "null-value". A null key of the record itself is as good as any other. Key, timestamp
+// and headers are those of the record of the stream. The join keeps nothing. It is the join of
+// KStream and GlobalKTable in Kafka Streams.
 func JoinGlobalTable[K, V, TK, T, V2 any](
 	s Stream[K, V], t GlobalTable[TK, T], name string, key func(r Record[K, V]) (Option[TK], error),
 	f func(key K, value V, row T) (V2, error), opts ...NodeOption,
@@ -24,8 +26,8 @@ func JoinGlobalTable[K, V, TK, T, V2 any](
 	return j.add(s, t, name, "JoinGlobalTable", opts)
 }
 
-// LeftJoinGlobalTable is [JoinGlobalTable] for all records: where the table has no row, or there is no key for it, row
-// is absent.
+// LeftJoinGlobalTable is [JoinGlobalTable] for all records: where the table has no row, or there is
+// no key for it, row is absent.
 func LeftJoinGlobalTable[K, V, TK, T, V2 any](
 	s Stream[K, V], t GlobalTable[TK, T], name string, key func(r Record[K, V]) (Option[TK], error),
 	f func(key K, value V, row Option[T]) (V2, error), opts ...NodeOption,
@@ -35,7 +37,8 @@ func LeftJoinGlobalTable[K, V, TK, T, V2 any](
 	return j.add(s, t, name, "LeftJoinGlobalTable", opts)
 }
 
-// globalTableJoin is a join of a stream and a global table: a node that looks into the rows of the process.
+// globalTableJoin is a join of a stream and a global table: a node that looks into the rows of the
+// process.
 type globalTableJoin[K, V, TK, T, V2 any] struct {
 	streamTableJoin[K, V, T, V2]
 

@@ -11,10 +11,11 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// GlobalTable is the newest value of each key of a topic, with all partitions in every process. It emits no changes.
-// [JoinGlobalTable] and [LeftJoinGlobalTable] look into it.
+// GlobalTable is the newest value of each key of a topic, with all partitions in every process. It
+// emits no changes. [JoinGlobalTable] and [LeftJoinGlobalTable] look into it.
 //
-// A global table may be used any number of times. The zero GlobalTable belongs to no builder. Using it panics.
+// A global table may be used any number of times. The zero GlobalTable belongs to no builder. Using
+// it panics.
 type GlobalTable[K, V any] struct {
 	b     *Builder
 	name  string
@@ -33,22 +34,24 @@ type globalTable struct {
 	rows    *graph.SourceRows
 }
 
-// GlobalTableFrom returns the global table of a topic: each record is the newest value of its key, and a null deletes
-// the key, whether the codec of the topic is [Nullable] or not. Every process reads all partitions into a store of its
-// own, which may be larger than memory. It processes nothing before the table has reached the ends that the topic had
-// when the process started. The table is kept up to date from then on, with committed records only.
+// GlobalTableFrom returns the global table of a topic: each record is the newest value of its key,
+// and a null deletes the key, whether the codec of the topic is [Nullable] or not. Every process
+// reads all partitions into a store of its own, which may be larger than memory. It processes
+// nothing before the table has reached the ends that the topic had when the process started. The
+// table is kept up to date from then on, with committed records only.
 //
-// The table belongs to no task, and no commit names its position. That makes the promise smaller: each record has its
-// outputs exactly once, but the row that it meets depends on how far the table was. A record that is processed again,
-// after an aborted round or in a replay, can meet another row. So can a record in another process. Use [TableFrom] and
-// [JoinStreamTable] if the topics have the same partitions and the answer has to follow the order of the timestamps.
+// The table belongs to no task, and no commit names its position. That makes the promise smaller:
+// each record has its outputs exactly once, but the row that it meets depends on how far the table
+// was. A record that is processed again, after an aborted round or in a replay, can meet another
+// row. So can a record in another process. Use [TableFrom] and [JoinStreamTable] if the topics have
+// the same partitions and the answer has to follow the order of the timestamps.
 //
-// A record with a null key or a negative timestamp is left out, and so is one that cannot be decoded. Each is counted,
-// in the metric onceward_global_table_skipped_total. The row of the key stays as it is. There is no dead letter,
-// because the table takes part in no transaction.
+// A record with a null key or a negative timestamp is left out, and so is one that cannot be
+// decoded. Each is counted, in the metric onceward_global_table_skipped_total. The row of the key
+// stays as it is. There is no dead letter, because the table takes part in no transaction.
 //
-// The topic should be compacted, and its producers should write a key to one partition only. It has to exist. It may
-// be an output of the topology, and no source of it.
+// The topic should be compacted, and its producers should write a key to one partition only. It has
+// to exist. It may be an output of the topology, and no source of it.
 func GlobalTableFrom[K, V any](
 	b *Builder, topic TopicOf[K, V], store Store[state.Timestamped[K, V]],
 ) GlobalTable[K, V] {
@@ -81,8 +84,8 @@ func GlobalTableFrom[K, V any](
 	return t
 }
 
-// readReadable leaves out records that the codecs of the store refuse, as read leaves out those that the codecs of the
-// topic refuse: no node is behind that could fail.
+// readReadable leaves out records that the codecs of the store refuse, as read leaves out those
+// that the codecs of the topic refuse: no node is behind that could fail.
 func readReadable(read graph.RowReader) graph.RowReader {
 	return func(key, value []byte, timestamp int64) (state.Write, bool, error) {
 		w, ok, err := read(key, value, timestamp)
@@ -138,8 +141,9 @@ func sortGlobals(tables []*globalTable) []*globalTable {
 	})
 }
 
-// GlobalTables returns the stores of the global tables, sorted by name. None of them has a changelog: RestoredFrom is
-// the topic of the table. They are part of no subtopology. The caller may change the result.
+// GlobalTables returns the stores of the global tables, sorted by name. None of them has a
+// changelog: RestoredFrom is the topic of the table. They are part of no subtopology. The caller
+// may change the result.
 func (t *Topology) GlobalTables() []graph.StoreInfo {
 	var tables []graph.StoreInfo
 	for _, g := range t.globals {

@@ -45,8 +45,9 @@ func leftGlobal(s topology.Stream[string, string], g globalText) topology.Stream
 	return topology.LeftJoinGlobalTable(s, g, "join", byValue, func(_, v string, row textOpt) (string, error) { return v + "+" + row.Or("?"), nil })
 }
 
-// TestJoinGlobalTable: a record meets the row that is there then, by the key that is chosen from it, from any
-// partition. A change of the table emits nothing, and the timestamp is that of the record.
+// TestJoinGlobalTable: a record meets the row that is there then, by the key that is chosen from
+// it, from any partition. A change of the table emits nothing, and the timestamp is that of the
+// record.
 func TestJoinGlobalTable(t *testing.T) {
 	d := globalTest(t, innerGlobal, topologytest.Partitions(3), topologytest.TopicPartitions("right", 7))
 	left, right, out := topologytest.In(d, leftTopic), topologytest.In(d, rightTopic), topologytest.Out(d, resultTopic)
@@ -84,8 +85,8 @@ func TestLeftJoinGlobalTable(t *testing.T) {
 	d.WantCount("join", "null-key", 0)
 }
 
-// TestJoinGlobalTableNulls: a null key of the record is a key like any other; a null value ends in both joins; a null
-// that is chosen as the key is none.
+// TestJoinGlobalTableNulls: a null key of the record is a key like any other; a null value ends in
+// both joins; a null that is chosen as the key is none.
 func TestJoinGlobalTableNulls(t *testing.T) {
 	in := topology.Topic("left", topology.Nullable(schemas.String()), topology.Nullable(schemas.String()))
 	result := topology.Topic("result", topology.Nullable(schemas.String()), schemas.String())
@@ -172,7 +173,8 @@ func TestGlobalTableSkips(t *testing.T) {
 	}
 }
 
-// TestGlobalTableOfAnOutput: what the topology commits to the topic is a row, and a crash takes no row back.
+// TestGlobalTableOfAnOutput: what the topology commits to the topic is a row, and a crash takes no
+// row back.
 func TestGlobalTableOfAnOutput(t *testing.T) {
 	b := topology.NewBuilder("global", topology.DeadLetters("dead"))
 	s := topology.From(b, leftTopic)

@@ -8,39 +8,40 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// GraphConfig is what a graph needs to know of the world around it. The functions are called on the task's
-// goroutine.
+// GraphConfig is what a graph needs to know of the world around it. The functions are called on the
+// task's goroutine.
 type GraphConfig struct {
-	// Partitions returns the number of partitions of a topic on the cluster; 0 means unknown, which is an
-	// error for a topic that the task writes. It is asked when the graph is made and not again, so that a
-	// record that is processed twice goes to the same place.
+	// Partitions returns the number of partitions of a topic on the cluster; 0 means unknown, which
+	// is an error for a topic that the task writes. It is asked when the graph is made and not
+	// again, so that a record that is processed twice goes to the same place.
 	Partitions func(topic string) int32
-	// MaxMessageBytes returns the limit of a topic, as in max.message.bytes; 0 means unchecked. It may be
-	// nil. It is asked when the graph is made, for the topics that are written, changelogs included.
+	// MaxMessageBytes returns the limit of a topic, as in max.message.bytes; 0 means unchecked. It
+	// may be nil. It is asked when the graph is made, for the topics that are written, changelogs
+	// included.
 	MaxMessageBytes func(topic string) int32
-	// Compacted reports whether a topic is compacted, and so refuses null keys. It may be nil. It is asked
-	// when the graph is made.
+	// Compacted reports whether a topic is compacted, and so refuses null keys. It may be nil. It
+	// is asked when the graph is made.
 	Compacted func(topic string) bool
-	// Now returns the wall clock. It dates failures, bounds timestamps, and starts the schedules of the wall
-	// clock; user code never sees it.
+	// Now returns the wall clock. It dates failures, bounds timestamps, and starts the schedules of
+	// the wall clock; user code never sees it.
 	Now func() time.Time
-	// MaxFutureTimestamp is how far ahead of the clock a timestamp may be, of an input or an output. One
-	// that is further ahead is a Validation failure, because it would move the stream time and expire what
-	// is not old. 0 means one hour, a negative value means unchecked.
+	// MaxFutureTimestamp is how far ahead of the clock a timestamp may be, of an input or an
+	// output. One that is further ahead is a Validation failure, because it would move the stream
+	// time and expire what is not old. 0 means one hour, a negative value means unchecked.
 	MaxFutureTimestamp time.Duration
 	// Mode is the application's. See [Context.Mode].
 	Mode Mode
-	// GlobalTable returns the rows of a global table by the name of its store, nil where they are not here. It may
-	// be nil for a subtopology that looks into none. The rows are only read. They may change at any time, also
-	// while a record is processed.
+	// GlobalTable returns the rows of a global table by the name of its store, nil where they are
+	// not here. It may be nil for a subtopology that looks into none. The rows are only read. They
+	// may change at any time, also while a record is processed.
 	GlobalTable func(store string) state.Bytes
 }
 
 const maxFutureTimestampDefault = time.Hour
 
-// Graph is a subtopology made runnable for one task: nodes with their handlers, stores and counters. It
-// belongs to one goroutine. It keeps nothing about records from one call of Process to the next, except in
-// the state; and of time only when each schedule of the wall clock is due.
+// Graph is a subtopology made runnable for one task: nodes with their handlers, stores and
+// counters. It belongs to one goroutine. It keeps nothing about records from one call of Process to
+// the next, except in the state; and of time only when each schedule of the wall clock is due.
 type Graph struct {
 	topology *Topology
 	id       graph.TaskID
@@ -54,14 +55,15 @@ type Graph struct {
 	scopes map[*node]*scope
 	// deadLetters is the sink of dead letters, nil if there is none.
 	deadLetters *sink
-	// horizon is the latest timestamp that the clock allowed when it was last read, in milliseconds since
-	// the epoch.
+	// horizon is the latest timestamp that the clock allowed when it was last read, in milliseconds
+	// since the epoch.
 	horizon int64
 	// made is when the graph was made; zero if there are no schedules of the wall clock.
 	made time.Time
 	// released is where the record at work was parked, nil for one that was just read.
 	released *parking
-	// unparkable says that the record at work may not be parked: the cluster has refused its output.
+	// unparkable says that the record at work may not be parked: the cluster has refused its
+	// output.
 	unparkable bool
 	// onStreamTime and onWallClock are in the order in which they fire.
 	onStreamTime []*schedule
@@ -71,7 +73,8 @@ type Graph struct {
 	// gauges are those of all nodes. The list does not change once the graph is made.
 	gauges []*Gauge
 
-	// What follows is about the unit at work: a record with the punctuations that it fires, or a punctuation.
+	// What follows is about the unit at work: a record with the punctuations that it fires, or a
+	// punctuation.
 
 	// in is the record. Of a punctuation by the wall clock it has stream time and attempt.
 	in graph.Input
@@ -102,7 +105,8 @@ type Graph struct {
 // blame is what the graph knows of a failure beside what the runtime is told.
 type blame struct {
 	node *node
-	// inherent says that the failure follows from the bytes of the record and the codecs of its source alone.
+	// inherent says that the failure follows from the bytes of the record and the codecs of its
+	// source alone.
 	inherent bool
 	// punctuation is the schedule that failed, nil if a record failed.
 	punctuation *schedule
@@ -127,11 +131,12 @@ type graphSource struct {
 	of string
 }
 
-// NewGraph makes a graph for one task. The factories of its nodes run, in an order that is not defined;
-// nothing that the graph does depends on it. st may be nil if the subtopology has no stores.
+// NewGraph makes a graph for one task. The factories of its nodes run, in an order that is not
+// defined; nothing that the graph does depends on it. st may be nil if the subtopology has no
+// stores.
 //
-// An error means that the task cannot be opened: a factory failed, a topic is unknown, or something is
-// missing from cfg.
+// An error means that the task cannot be opened: a factory failed, a topic is unknown, or something
+// is missing from cfg.
 func (t *Topology) NewGraph(id graph.TaskID, st graph.State, cfg GraphConfig) (*Graph, error) {
 	sub, ok := t.subtopology(id.Subtopology)
 	switch {
@@ -178,7 +183,8 @@ func (g *Graph) instantiate(sub *subtopology) error {
 			g.sources = append(g.sources, s)
 			continue
 		}
-		// A source makes what hangs on it. What is left hangs on outlets that their node does not use.
+		// A source makes what hangs on it. What is left hangs on outlets that their node does not
+		// use.
 		if err := n.instantiate(g); err != nil {
 			return err
 		}
@@ -203,9 +209,9 @@ func (g *Graph) store(name string) (state.Bytes, error) {
 	return bytes, nil
 }
 
-// Process runs one record through the graph, depth first, then the punctuations that it makes due on stream
-// time, and returns what is to become of it all. It marks a savepoint of the state first, and reverts to it
-// unless the verdict is Accept. It never panics because of user code.
+// Process runs one record through the graph, depth first, then the punctuations that it makes due
+// on stream time, and returns what is to become of it all. It marks a savepoint of the state first,
+// and reverts to it unless the verdict is Accept. It never panics because of user code.
 //
 // A record whose key is parked is not processed: it joins those that wait, and the verdict is Park.
 func (g *Graph) Process(in graph.Input) graph.Verdict {
@@ -233,7 +239,8 @@ func (g *Graph) source(topic string) *graphSource {
 	return nil
 }
 
-// begin prepares the graph for a unit of work. It does not keep in, which is large, and so not passed by its value.
+// begin prepares the graph for a unit of work. It does not keep in, which is large, and so not
+// passed by its value.
 func (g *Graph) begin(in *graph.Input) {
 	g.in, g.eventTime = *in, in.Timestamp
 	g.in.Attempt = max(g.in.Attempt, 1)
@@ -262,7 +269,8 @@ func (g *Graph) conclude() graph.Verdict {
 	return g.judge()
 }
 
-// run passes the record to its source, nil if there is none, and fires what it has made due. The outcome is in g.failure.
+// run passes the record to its source, nil if there is none, and fires what it has made due. The
+// outcome is in g.failure.
 func (g *Graph) run(s *graphSource) {
 	defer g.endTurn()
 	if s == nil || g.in.Partition != g.id.Partition {
@@ -275,7 +283,8 @@ func (g *Graph) run(s *graphSource) {
 	}
 }
 
-// endTurn is to be deferred. It takes the turn from the node that has it, and makes a panic its failure.
+// endTurn is to be deferred. It takes the turn from the node that has it, and makes a panic its
+// failure.
 func (g *Graph) endTurn() {
 	n := g.node
 	g.node = nil
@@ -285,8 +294,8 @@ func (g *Graph) endTurn() {
 	}
 }
 
-// fail notes the failure of the unit, unless it has failed before: what counts is the first cause, and
-// not what code further up made of it.
+// fail notes the failure of the unit, unless it has failed before: what counts is the first cause,
+// and not what code further up made of it.
 func (g *Graph) fail(n *node, err error) error {
 	if g.failure == nil {
 		g.failure = &Failure{Class: ClassOf(err), Err: err, Attempt: g.in.Attempt}
@@ -357,8 +366,8 @@ func (g *Graph) policy() Policy {
 	return g.topology.policies[class]
 }
 
-// again returns the verdict for a record, or a punctuation, that is to be tried again. It is false for one that
-// cannot be parked or delayed.
+// again returns the verdict for a record, or a punctuation, that is to be tried again. It is false
+// for one that cannot be parked or delayed.
 func (g *Graph) again(f *Failure, policy Policy) (graph.Verdict, bool) {
 	var pause time.Duration
 	source := g.source(g.in.Topic)
@@ -372,7 +381,8 @@ func (g *Graph) again(f *Failure, policy Policy) (graph.Verdict, bool) {
 	case g.unparkable && policy.Action != Retry:
 		return graph.Verdict{}, false
 	case g.released != nil:
-		// One that was parked never holds up the others, and never overtakes one of its key, whatever it fails with.
+		// One that was parked never holds up the others, and never overtakes one of its key,
+		// whatever it fails with.
 		return g.released.postpone(f, max(pause, time.Millisecond)), true
 	case policy.Action == Retry:
 		return graph.Verdict{Action: Retry, Failure: f, Backoff: pause}, true

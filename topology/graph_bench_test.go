@@ -81,8 +81,8 @@ func benchInputs(n int) []graph.Input {
 	return inputs
 }
 
-// BenchmarkProcess is one record through a source, a filter, a node that reads and writes a store, a map,
-// and a sink.
+// BenchmarkProcess is one record through a source, a filter, a node that reads and writes a store,
+// a map, and a sink.
 func BenchmarkProcess(b *testing.B) {
 	g, inputs := benchGraph(b), benchInputs(1024)
 	b.ReportAllocs()
@@ -95,8 +95,9 @@ func BenchmarkProcess(b *testing.B) {
 	}
 }
 
-// TestProcessAllocations holds the promise of the package documentation: two allocations are the codecs'
-// (the key as a string, and the value given to the store), and chunks of memory come to far less than one.
+// TestProcessAllocations holds the promise of the package documentation: two allocations are the
+// codecs' (the key as a string, and the value given to the store), and chunks of memory come to far
+// less than one.
 func TestProcessAllocations(t *testing.T) {
 	g, inputs := benchGraph(t), benchInputs(64)
 	i := 0

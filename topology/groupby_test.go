@@ -11,8 +11,8 @@ import (
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
-// TestGroupByAndRepartitionInheritCodecs: operators that keep the Go type keep the codec of the topic, whatever is between, and a record
-// with another type in the middle.
+// TestGroupByAndRepartitionInheritCodecs: operators that keep the Go type keep the codec of the
+// topic, whatever is between, and a record with another type in the middle.
 func TestGroupByAndRepartitionInheritCodecs(t *testing.T) {
 	b := topology.NewBuilder("inherit")
 	source := topology.From(b, wordsTopic)
@@ -35,7 +35,8 @@ func TestGroupByAndRepartitionInheritCodecs(t *testing.T) {
 	}
 }
 
-// TestUnknownCodecsAreMistakes: a stream whose topic has another Go type, in the one part that misses it.
+// TestUnknownCodecsAreMistakes: a stream whose topic has another Go type, in the one part that
+// misses it.
 func TestUnknownCodecsAreMistakes(t *testing.T) {
 	b := topology.NewBuilder("unknown")
 	s := topology.From(b, wordsTopic)
@@ -94,7 +95,8 @@ func ExampleFlatMapValues() {
 	// ann there
 }
 
-// GroupBy brings equal values together under a new key, through a repartition topic, and Count counts them.
+// GroupBy brings equal values together under a new key, through a repartition topic, and Count
+// counts them.
 func ExampleGroupBy() {
 	counts := topology.Topic("counts", schemas.String(), schemas.Int64())
 	store := topology.TimestampedStore("text-counts", schemas.String(), schemas.Int64())

@@ -29,7 +29,8 @@ type (
 	word  = topology.Record[string, string]
 )
 
-// now is the clock of all tasks in these tests, and the timestamp of their records unless they say otherwise.
+// now is the clock of all tasks in these tests, and the timestamp of their records unless they say
+// otherwise.
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func pass(word) (bool, error)      { return true, nil }

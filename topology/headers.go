@@ -34,9 +34,9 @@ func withHeader(headers []Header, key string, value []byte) []Header {
 	return out
 }
 
-// withoutDeadLetterHeaders returns headers without those of dead letters. It allocates nothing if these
-// are at the end, as usual: the header of [KeepOrigin] is the last one, and a redrive writes the record's
-// own headers first.
+// withoutDeadLetterHeaders returns headers without those of dead letters. It allocates nothing if
+// these are at the end, as usual: the header of [KeepOrigin] is the last one, and a redrive writes
+// the record's own headers first.
 func withoutDeadLetterHeaders(headers []Header) []Header {
 	n := 0
 	for n < len(headers) && !graph.IsDeadLetterHeader(headers[n].Key) {

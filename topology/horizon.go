@@ -10,8 +10,9 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// Horizon declares that the node remembers what it has seen for retention of stream time, and returns n. tolerated
-// says that source topics which keep records for longer are accepted; see [Topology.Horizons].
+// Horizon declares that the node remembers what it has seen for retention of stream time, and
+// returns n. tolerated says that source topics which keep records for longer are accepted; see
+// [Topology.Horizons].
 func (n *Node[K, V]) Horizon(retention time.Duration, tolerated bool) *Node[K, V] {
 	switch {
 	case n.b.closed:
@@ -26,7 +27,8 @@ func (n *Node[K, V]) Horizon(retention time.Duration, tolerated bool) *Node[K, V
 	return n
 }
 
-// Horizons returns what nodes have declared with [Node.Horizon], sorted by node. The caller may change the result.
+// Horizons returns what nodes have declared with [Node.Horizon], sorted by node. The caller may
+// change the result.
 func (t *Topology) Horizons() []graph.Horizon {
 	var horizons []graph.Horizon
 	for _, s := range t.subtopologies {

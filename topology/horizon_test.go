@@ -18,8 +18,8 @@ func remembering(s topology.Stream[string, string], name string) *topology.Node[
 	return n
 }
 
-// TestHorizons: the topics of a horizon are the external ones upstream, also those behind a repartitioning, and no
-// others; and a horizon is no part of the structure.
+// TestHorizons: the topics of a horizon are the external ones upstream, also those behind a
+// repartitioning, and no others; and a horizon is no part of the structure.
 func TestHorizons(t *testing.T) {
 	build := func(horizons bool) *topology.Topology {
 		b := topology.NewBuilder("app")

@@ -13,7 +13,8 @@ import (
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
-// interruptedTopologies write to the topic result. Each has a clock or a list of what is open, which are more than rows.
+// interruptedTopologies write to the topic result. Each has a clock or a list of what is open,
+// which are more than rows.
 var interruptedTopologies = map[string]func(b *topology.Builder){
 	"closed tumbling": func(b *topology.Builder) {
 		named(joined(b, topology.Tumbling(10*ms)).Closed(), "name").Into(resultTopic)
@@ -38,7 +39,8 @@ var interruptedTopologies = map[string]func(b *topology.Builder){
 	},
 }
 
-// TestInterruptionsChangeNothing: with crashes, aborts and restarts between the records, the committed output is that of a run without them.
+// TestInterruptionsChangeNothing: with crashes, aborts and restarts between the records, the
+// committed output is that of a run without them.
 func TestInterruptionsChangeNothing(t *testing.T) {
 	for name, declare := range interruptedTopologies {
 		t.Run(name, func(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// The tags of the sides of a join in the index of what waits. Of records with the same time, those of the right stream
-// are passed on first, as in Kafka Streams.
+// The tags of the sides of a join in the index of what waits. Of records with the same time, those
+// of the right stream are passed on first, as in Kafka Streams.
 const (
 	rightTag = 0
 	leftTag  = 1
@@ -18,9 +18,10 @@ const (
 // numberBytes is the size of the number of a record in a row of the index.
 const numberBytes = 4
 
-// openRecords are the records of a join that wait until their window has closed, in a graph. A row of the index is the
-// tag of a side, and time, key and number of a record in the store of that side. The store has the value of the record.
-// The value of the row is empty for a record that is live, and otherwise the name of its mode.
+// openRecords are the records of a join that wait until their window has closed, in a graph. A row
+// of the index is the tag of a side, and time, key and number of a record in the store of that
+// side. The store has the value of the record. The value of the row is empty for a record that is
+// live, and otherwise the name of its mode.
 type openRecords struct {
 	index       state.Bytes
 	left, right waitingSide
@@ -37,7 +38,8 @@ type waitingSide struct {
 	pass func(c *Context, row, mode []byte) error
 }
 
-// between is the range of the rows that are closed at the stream time now and were not at the one before.
+// between is the range of the rows that are closed at the stream time now and were not at the one
+// before.
 func (s waitingSide) between(tag byte, before, now int64) (r state.Range, some bool) {
 	from, to := max(before-s.lasts, 0), now-s.lasts
 	if !s.outer || to <= from {
@@ -50,8 +52,8 @@ func (s waitingSide) between(tag byte, before, now int64) (r state.Range, some b
 	return state.Range{From: b[:n:n], To: b[n:]}, true
 }
 
-// close passes on the records whose windows are closed at the stream time now and were not at the one before, in the
-// order of their times.
+// close passes on the records whose windows are closed at the stream time now and were not at the
+// one before, in the order of their times.
 func (x *openRecords) close(c *Context, before, now int64) error {
 	defer func() {
 		clear(x.due) // or what has closed would stay in memory

@@ -92,8 +92,8 @@ func (m *joinModel) process(side int, at int64, key, value string) {
 	}
 }
 
-// TestJoinStreamsAreTheModel: whatever comes, and wherever the application is killed, restarted, or has a transaction
-// aborted, the results are those of two lists that are never lost.
+// TestJoinStreamsAreTheModel: whatever comes, and wherever the application is killed, restarted, or
+// has a transaction aborted, the results are those of two lists that are never lost.
 func TestJoinStreamsAreTheModel(t *testing.T) {
 	kinds := map[string]struct {
 		join  joinWords

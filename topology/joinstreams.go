@@ -7,20 +7,23 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// JoinStreams passes on what f makes of each pair of records of two streams that have the same key and timestamps near
-// each other, as w says. A stream can be joined with itself.
+// JoinStreams passes on what f makes of each pair of records of two streams that have the same key
+// and timestamps near each other, as w says. A stream can be joined with itself.
 //
-// The following holds for all joins of two streams. Each stream has a store with its records, for which the codecs are:
-// <name>-left and <name>-right. A record meets those in the store of the other stream, in the order of their timestamps.
-// Later ones meet it in its own store. The timestamp of a result is the later one of both
-// records. Its headers and its mode are those of the record that came last.
+// The following holds for all joins of two streams. Each stream has a store with its records, for
+// which the codecs are: <name>-left and <name>-right. A record meets those in the store of the
+// other stream, in the order of their timestamps. Later ones meet it in its own store. The
+// timestamp of a result is the later one of both records. Its headers and its mode are those of the
+// record that came last.
 //
-// A store goes by its own stream time: the largest timestamp of its stream. It keeps records for the two limits of w and
-// the grace. A record that is older is not stored, and counted as "late": it meets others, and none meets it.
+// A store goes by its own stream time: the largest timestamp of its stream. It keeps records for
+// the two limits of w and the grace. A record that is older is not stored, and counted as "late":
+// it meets others, and none meets it.
 //
-// Records with a null key or a null value are left out, and counted as "null-key" and "null-value". They move no time.
-// Both streams need the same number of partitions and the same partitioner. Where an operator may have changed the
-// key, Build wants [Stream.Repartition] before the join; see [Stream.Copartitioned].
+// Records with a null key or a null value are left out, and counted as "null-key" and "null-value".
+// They move no time. Both streams need the same number of partitions and the same partitioner.
+// Where an operator may have changed the key, Build wants [Stream.Repartition] before the join; see
+// [Stream.Copartitioned].
 func JoinStreams[K, L, R, V any](
 	left Stream[K, L], right Stream[K, R], name string, w JoinWindows,
 	key schemas.Codec[K], leftValue schemas.Codec[L], rightValue schemas.Codec[R],
@@ -33,15 +36,18 @@ func JoinStreams[K, L, R, V any](
 	return j.add(left, right, name, "JoinStreams", opts)
 }
 
-// LeftJoinStreams is [JoinStreams] that passes on also each record of the left stream that has met none, with r absent.
+// LeftJoinStreams is [JoinStreams] that passes on also each record of the left stream that has met
+// none, with r absent.
 //
-// Such a record waits until its window has closed. The stream time of the join is the largest timestamp of both streams.
-// It closes a window when it has passed the end and the grace. The records that wait are in a third store, <name>-closing. They
-// are passed on in the order of their timestamps, with no headers but [HeaderMode] and no [Record.Source]. As long as
-// no record comes that moves the stream time on, none is. A record that comes when the end of its window has passed,
-// and meets none, is passed on at once, also within the grace.
+// Such a record waits until its window has closed. The stream time of the join is the largest
+// timestamp of both streams. It closes a window when it has passed the end and the grace. The
+// records that wait are in a third store, <name>-closing. They are passed on in the order of their
+// timestamps, with no headers but [HeaderMode] and no [Record.Source]. As long as no record comes
+// that moves the stream time on, none is. A record that comes when the end of its window has
+// passed, and meets none, is passed on at once, also within the grace.
 //
-// A record of the left stream with a null key is passed on at once (KIP-962). All of this is what Kafka Streams does.
+// A record of the left stream with a null key is passed on at once (KIP-962). All of this is what
+// Kafka Streams does.
 func LeftJoinStreams[K, L, R, V any](
 	left Stream[K, L], right Stream[K, R], name string, w JoinWindows,
 	key schemas.Codec[K], leftValue schemas.Codec[L], rightValue schemas.Codec[R],
@@ -54,8 +60,8 @@ func LeftJoinStreams[K, L, R, V any](
 	return j.add(left, right, name, "LeftJoinStreams", opts)
 }
 
-// OuterJoinStreams is [LeftJoinStreams] for both streams; f is never called with both sides absent. Of records with the
-// same timestamp that have waited, those of the right stream come first.
+// OuterJoinStreams is [LeftJoinStreams] for both streams; f is never called with both sides absent.
+// Of records with the same timestamp that have waited, those of the right stream come first.
 func OuterJoinStreams[K, L, R, V any](
 	left Stream[K, L], right Stream[K, R], name string, w JoinWindows,
 	key schemas.Codec[K], leftValue schemas.Codec[L], rightValue schemas.Codec[R],
@@ -157,8 +163,8 @@ func (j streamJoin[K, L, R, V]) open(
 	}
 }
 
-// joinWindow is JoinWindows for the records of one side, in milliseconds: they meet those of the other side from before
-// their time to after it.
+// joinWindow is JoinWindows for the records of one side, in milliseconds: they meet those of the
+// other side from before their time to after it.
 type joinWindow struct{ before, after, grace int64 }
 
 // joinClock is the stream time of a join: the later one of those of its two stores.
@@ -178,7 +184,8 @@ type joinSide[K, T any] struct {
 	outer   bool
 	nullKey func(key K) bool
 	late    *Counter
-	// tag begins the rows of the side in the index of what waits, and row is the buffer of such a row.
+	// tag begins the rows of the side in the index of what waits, and row is the buffer of such a
+	// row.
 	tag byte
 	row []byte
 }

@@ -33,7 +33,8 @@ func joinedWords(tb testing.TB, join joinWords, w topology.JoinWindows) *task {
 	})
 }
 
-// TestJoinStreams: the limits on both sides, several records of one moment, their order, and the time of a result.
+// TestJoinStreams: the limits on both sides, several records of one moment, their order, and the
+// time of a result.
 func TestJoinStreams(t *testing.T) {
 	k := joinedWords(t, innerWords, topology.Within(10*ms).After(5*ms).Grace(3*ms))
 	wantLines(t, k.script("right 100 a p", "left 110 a x", "left 111 a y", "left 95 a z", "left 94 a w", "right 100 a q",
@@ -42,8 +43,9 @@ func TestJoinStreams(t *testing.T) {
 		"a=v+p@110 a=v+q@110", "", "a=z+q@100 a=x+q@110 a=v+q@110")
 }
 
-// TestLeftJoinStreams: a record of the left stream waits until its window and the grace are over, and one that has met
-// another one is not passed on alone. One that comes after its window is passed on at once.
+// TestLeftJoinStreams: a record of the left stream waits until its window and the grace are over,
+// and one that has met another one is not passed on alone. One that comes after its window is
+// passed on at once.
 func TestLeftJoinStreams(t *testing.T) {
 	k := joinedWords(t, leftWords, topology.Within(10*ms).After(5*ms).Grace(3*ms))
 	wantLines(t, k.script("left 100 a x", "right 108 b p", "right 109 b q", "left 110 b y", "left 104 c late", "left 105 c z",
@@ -51,7 +53,8 @@ func TestLeftJoinStreams(t *testing.T) {
 		"", "", "a=x+?@100", "b=y+p@110 b=y+q@110", "c=late+?@104", "", "c=late+r@104 c=z+r@105", "", "")
 }
 
-// TestOuterJoinStreams: each side has its own limit, and what has waited is passed on in the order of time.
+// TestOuterJoinStreams: each side has its own limit, and what has waited is passed on in the order
+// of time.
 func TestOuterJoinStreams(t *testing.T) {
 	k := joinedWords(t, outerWords, topology.Within(10*ms).After(5*ms).Grace(3*ms))
 	wantLines(t, k.script("left 100 a x", "right 100 b y", "right 99 c z", "left 109 d n", "left 113 d m", "left 114 e k",
@@ -83,8 +86,8 @@ func TestJoinStreamWithItself(t *testing.T) {
 	}
 }
 
-// TestJoinShiftedWindows: a limit may be negative. Then no record meets one of its own time, and the stores keep records
-// for as long as they can meet others.
+// TestJoinShiftedWindows: a limit may be negative. Then no record meets one of its own time, and
+// the stores keep records for as long as they can meet others.
 func TestJoinShiftedWindows(t *testing.T) {
 	k := joinedWords(t, innerWords, topology.Within(0).Before(-5*ms).After(10*ms))
 	wantLines(t, k.script("left 100 a x", "right 100 a p", "right 104 a q", "right 105 a r", "left 110 b y", "right 110 a s",
@@ -103,8 +106,8 @@ func TestJoinTheSameMoment(t *testing.T) {
 		"", "a=x+y@10", "a=z+y@10", "", "a=?+w@9", "b=v+?@10")
 }
 
-// TestJoinRetention: a record is in its store for both limits and the grace. One that is older is counted as late, meets
-// others and is met by none.
+// TestJoinRetention: a record is in its store for both limits and the grace. One that is older is
+// counted as late, meets others and is met by none.
 func TestJoinRetention(t *testing.T) {
 	k := joinedWords(t, leftWords, topology.Within(10*ms).Grace(5*ms)) // retention 25
 	wantLines(t, k.script("right 100 a p", "left 125 b x", "left 101 a y", "right 91 a q"), "", "", "a=y+p@101", "a=y+q@101")
@@ -117,8 +120,8 @@ func TestJoinRetention(t *testing.T) {
 	wantLines(t, k.script("right 95 a r", "right 125 d s", "left 101 a v"), "a=y+r@101", "", "a=v+?@101")
 }
 
-// TestJoinStreamsNulls: a null value ends in every join. A null key meets none: an outer join passes it on at once. A
-// record that is left out moves no time.
+// TestJoinStreamsNulls: a null value ends in every join. A null key meets none: an outer join
+// passes it on at once. A record that is left out moves no time.
 func TestJoinStreamsNulls(t *testing.T) {
 	nullable := func(name string) topology.TopicOf[textOpt, textOpt] {
 		return topology.Topic(name, topology.Nullable(schemas.String()), topology.Nullable(schemas.String()))
@@ -162,8 +165,8 @@ func TestJoinStreamsNulls(t *testing.T) {
 	}
 }
 
-// TestJoinedHeaders: a result has the headers and the mode of the record that came last. One that has waited has its own
-// mode and no headers.
+// TestJoinedHeaders: a result has the headers and the mode of the record that came last. One that
+// has waited has its own mode and no headers.
 func TestJoinedHeaders(t *testing.T) {
 	k := joinedWords(t, outerWords, topology.Within(5*ms))
 	send := func(topic string, ms int64, mode string) graph.Verdict {
@@ -191,8 +194,9 @@ func TestJoinedHeaders(t *testing.T) {
 	}
 }
 
-// TestJoinStreamsFailure: a record that fails leaves no trace: it is in no store, nothing has closed, and what it has met
-// still waits. A record that cannot be read, of either stream, costs itself alone.
+// TestJoinStreamsFailure: a record that fails leaves no trace: it is in no store, nothing has
+// closed, and what it has met still waits. A record that cannot be read, of either stream, costs
+// itself alone.
 func TestJoinStreamsFailure(t *testing.T) {
 	k := tableTask(t, func(b *topology.Builder) {
 		right := topology.From(b, topology.Topic("right", schemas.String(), schemas.Int64()))
@@ -220,7 +224,8 @@ func TestJoinStreamsFailure(t *testing.T) {
 	wantLines(t, k.script("left 100 c z"), "b=x+-@10")
 }
 
-// TestJoinStreamsFailureBehind: a node behind the join fails the record that has closed what waited, and it closes again.
+// TestJoinStreamsFailureBehind: a node behind the join fails the record that has closed what
+// waited, and it closes again.
 func TestJoinStreamsFailureBehind(t *testing.T) {
 	fail := true
 	k := tableTask(t, func(b *topology.Builder) {

@@ -5,29 +5,31 @@ import (
 	"time"
 )
 
-// JoinWindows say which records of two streams meet: those of one key whose timestamps are near each other. They are
-// made with [Within], and are a value.
+// JoinWindows say which records of two streams meet: those of one key whose timestamps are near
+// each other. They are made with [Within], and are a value.
 type JoinWindows struct{ before, after, grace time.Duration }
 
 // Within has records meet whose timestamps are at most d apart.
 func Within(d time.Duration) JoinWindows { return JoinWindows{before: d, after: d} }
 
-// Before returns w with another limit for the past: a record of the left stream meets records of the right one that are
-// at most d older. A negative d is how much younger they have to be at least.
+// Before returns w with another limit for the past: a record of the left stream meets records of
+// the right one that are at most d older. A negative d is how much younger they have to be at
+// least.
 func (w JoinWindows) Before(d time.Duration) JoinWindows {
 	w.before = d
 	return w
 }
 
-// After returns w with another limit for the future: a record of the left stream meets records of the right one that
-// are at most d younger. A negative d is how much older they have to be at least.
+// After returns w with another limit for the future: a record of the left stream meets records of
+// the right one that are at most d younger. A negative d is how much older they have to be at
+// least.
 func (w JoinWindows) After(d time.Duration) JoinWindows {
 	w.after = d
 	return w
 }
 
-// Grace returns w with time for late records: a record waits for a partner until the stream time of the join is that
-// long behind the end of its window. The default is none.
+// Grace returns w with time for late records: a record waits for a partner until the stream time of
+// the join is that long behind the end of its window. The default is none.
 func (w JoinWindows) Grace(grace time.Duration) JoinWindows {
 	w.grace = grace
 	return w
@@ -53,8 +55,9 @@ func (w JoinWindows) check() error {
 	return nil
 }
 
-// retention is how long the stores of such a join keep a record. It is what Kafka Streams has, the width of the window
-// and the grace, and a millisecond more where a record would go before the last moment at which it can find a partner.
+// retention is how long the stores of such a join keep a record. It is what Kafka Streams has, the
+// width of the window and the grace, and a millisecond more where a record would go before the last
+// moment at which it can find a partner.
 func (w JoinWindows) retention() time.Duration {
 	return max(w.before+w.after, w.before+time.Millisecond, w.after+time.Millisecond) + w.grace
 }

@@ -18,8 +18,8 @@ import (
 // origins notes what nodes see of the origin of records.
 type origins struct{ seen []string }
 
-// note declares a node that notes of each record, unless a check fails it, its value, where it comes from, in whose turn it is, when the
-// broker appended it, and its headers.
+// note declares a node that notes of each record, unless a check fails it, its value, where it
+// comes from, in whose turn it is, when the broker appended it, and its headers.
 func (o *origins) note(s words, name string, checks ...func(r word) error) words {
 	node := topology.Stateful(s, name)
 	out := topology.Outlet[string, string](node, "out")
@@ -81,8 +81,9 @@ func pipeWord(tb testing.TB, d *topologytest.Driver, topic, key, value string, o
 	}
 }
 
-// TestKeepOrigin is requirement J1: behind repartition topics that keep the origin a record comes from where it was read, and nothing that
-// user code or a producer writes passes for that. Neither it nor an output has the header.
+// TestKeepOrigin is requirement J1: behind repartition topics that keep the origin a record comes
+// from where it was read, and nothing that user code or a producer writes passes for that. Neither
+// it nor an output has the header.
 func TestKeepOrigin(t *testing.T) {
 	keep, lose := []topology.RepartitionOption{topology.KeepOrigin()}, []topology.RepartitionOption(nil)
 	for name, test := range map[string]struct {
@@ -130,8 +131,9 @@ func TestKeepOrigin(t *testing.T) {
 	}
 }
 
-// TestKeepOriginInFlight is requirement J1: the option can be given and taken away while records are in the topic. Each is read by what it
-// says of itself, and by where it is if that is nothing, or no position.
+// TestKeepOriginInFlight is requirement J1: the option can be given and taken away while records
+// are in the topic. Each is read by what it says of itself, and by where it is if that is nothing,
+// or no position.
 func TestKeepOriginInFlight(t *testing.T) {
 	const long = "00000000000000000017"
 	build := func(opts ...topology.RepartitionOption) (*origins, *topology.Topology) {
@@ -175,8 +177,9 @@ func TestKeepOriginInFlight(t *testing.T) {
 	}
 }
 
-// TestKeepOriginOfMany is requirement J1: what is made of one record has its origin, also of an aggregate, and what is made of none, or
-// of many, has none, and not that of the record that was at work.
+// TestKeepOriginOfMany is requirement J1: what is made of one record has its origin, also of an
+// aggregate, and what is made of none, or of many, has none, and not that of the record that was at
+// work.
 func TestKeepOriginOfMany(t *testing.T) {
 	var o origins
 	b := topology.NewBuilder("app")
@@ -220,7 +223,8 @@ func TestKeepOriginOfMany(t *testing.T) {
 	)
 }
 
-// TestKeepOriginOfLate is requirement J1: a record that is delayed in front of the topic, or parked behind it, comes from where it was read.
+// TestKeepOriginOfLate is requirement J1: a record that is delayed in front of the topic, or parked
+// behind it, comes from where it was read.
 func TestKeepOriginOfLate(t *testing.T) {
 	var o origins
 	broken := map[string]bool{"delayed": true, "parked": true}
@@ -257,7 +261,8 @@ func TestKeepOriginOfLate(t *testing.T) {
 		"parked of words[0]@1 in app-again-repartition[0]@0 at 0[]", "held of words[0]@2 in app-again-repartition[0]@1 at 0[]")
 }
 
-// TestKeepOriginOfAppendTime is requirement J1: the time of the broker goes along, where the topic of the input has it.
+// TestKeepOriginOfAppendTime is requirement J1: the time of the broker goes along, where the topic
+// of the input has it.
 func TestKeepOriginOfAppendTime(t *testing.T) {
 	var o origins
 	b := topology.NewBuilder("app")
@@ -276,7 +281,8 @@ func TestKeepOriginOfAppendTime(t *testing.T) {
 	}
 }
 
-// TestKeepOriginTooLarge: what the topic does not take with the header is a dead letter of the input.
+// TestKeepOriginTooLarge: what the topic does not take with the header is a dead letter of the
+// input.
 func TestKeepOriginTooLarge(t *testing.T) {
 	for _, opts := range [][]topology.RepartitionOption{nil, {topology.KeepOrigin()}} {
 		b := topology.NewBuilder("app", topology.DeadLetters("dead"))
@@ -307,8 +313,8 @@ func TestKeepOriginClause_K3(t *testing.T) {
 	}
 }
 
-// dyingBehind is a driver of an application in which records die by their values: in front of a repartition topic that keeps the origin, or
-// behind it.
+// dyingBehind is a driver of an application in which records die by their values: in front of a
+// repartition topic that keeps the origin, or behind it.
 func dyingBehind(tb testing.TB, application string, o *origins, opts ...topologytest.Option) *topologytest.Driver {
 	tb.Helper()
 	dies := func(value string) func(r word) error {
@@ -344,8 +350,9 @@ func redriven(l topologytest.DeadLetter) (opts []topologytest.PipeOption) {
 	return append(opts, topologytest.ToPartition(0))
 }
 
-// TestKeepOriginOfDeadLetters is requirement G3: the letter of a record that died behind the topic says where it was read, and where it died,
-// which stays its identity and is where a redrive writes it. It says so through further deaths, and in no other application.
+// TestKeepOriginOfDeadLetters is requirement G3: the letter of a record that died behind the topic
+// says where it was read, and where it died, which stays its identity and is where a redrive writes
+// it. It says so through further deaths, and in no other application.
 func TestKeepOriginOfDeadLetters(t *testing.T) {
 	const internal = "app-again-repartition"
 	var o origins
@@ -380,7 +387,8 @@ func TestKeepOriginOfDeadLetters(t *testing.T) {
 	pipeWord(t, d, internal, "k", "fixed", redriven(second)...)
 	o.want(t, "fixed of words[1]@1 in "+internal+"[0]@3 at 0[trace]")
 
-	// Somebody redrives it to the topic of the input. It is the same record to this application, and one that it has read there to another.
+	// Somebody redrives it to the topic of the input. It is the same record to this application,
+	// and one that it has read there to another.
 	pipeWord(t, d, "words", "k", "front", redriven(first)...)
 	check(oneLetter(t, d), 2, source, internal+"[0]@1", "words")
 	other := dyingBehind(t, "other", &o)
@@ -390,8 +398,8 @@ func TestKeepOriginOfDeadLetters(t *testing.T) {
 	o.want(t, "passes of words[0]@1 in other-again-repartition[0]@0 at 0[trace]")
 }
 
-// TestKeepOriginOfOddDeadLetters (G3): what is no position is not in a letter, and that a record comes from none is; a letter that is cut has
-// it, and that of a record whose output is refused.
+// TestKeepOriginOfOddDeadLetters (G3): what is no position is not in a letter, and that a record
+// comes from none is; a letter that is cut has it, and that of a record whose output is refused.
 func TestKeepOriginOfOddDeadLetters(t *testing.T) {
 	const internal = "app-again-repartition"
 	var o origins

@@ -9,7 +9,8 @@ import (
 
 // A Mistake is one thing that is wrong with a topology.
 type Mistake struct {
-	// Node is the name of the node, store or topic that it is about; empty if it is about the whole topology.
+	// Node is the name of the node, store or topic that it is about; empty if it is about the whole
+	// topology.
 	Node string
 	// File and Line are the caller's: the line that declared what is wrong.
 	File string
@@ -66,15 +67,15 @@ type position struct {
 	line int
 }
 
-// callerPrefixes are the functions that stand between the user and a declaration: those of this package and
-// of the ready-made processors, which declare nodes on the user's behalf.
+// callerPrefixes are the functions that stand between the user and a declaration: those of this
+// package and of the ready-made processors, which declare nodes on the user's behalf.
 var callerPrefixes = func() []string {
 	pkg := reflect.TypeFor[Builder]().PkgPath()
 	return []string{pkg + ".", strings.TrimSuffix(pkg, "topology") + "processors/"}
 }()
 
-// caller returns the innermost place outside of this module's topology and processors. Their tests count as
-// outside.
+// caller returns the innermost place outside of this module's topology and processors. Their tests
+// count as outside.
 func caller() position {
 	var pcs [32]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])

@@ -32,8 +32,8 @@ func modeOf(headers []topology.Header) (modes string) {
 	return modes
 }
 
-// TestMode is requirement I1: the mode is explicit and travels with all that is written, dead letters
-// included, and nothing that is not live can pass for live.
+// TestMode is requirement I1: the mode is explicit and travels with all that is written, dead
+// letters included, and nothing that is not live can pass for live.
 func TestMode(t *testing.T) {
 	var seen topology.Mode
 	b := topology.NewBuilder("app", topology.DeadLetters("dead"))
@@ -99,7 +99,8 @@ func TestUnknownModeFails(t *testing.T) {
 	}
 }
 
-// TestPunctuationHasTheModeOfTheApplication follows a record of another mode, which must leave nothing behind.
+// TestPunctuationHasTheModeOfTheApplication follows a record of another mode, which must leave
+// nothing behind.
 func TestPunctuationHasTheModeOfTheApplication(t *testing.T) {
 	b := topology.NewBuilder("app")
 	node := topology.Stateful(topology.From(b, wordsTopic), "tick")

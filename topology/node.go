@@ -39,8 +39,8 @@ type node struct {
 	stores  []storeInfo
 	// globals are the stores of the global tables that the node looks into.
 	globals []storeInfo
-	// rekeyed is that of the stream that a node with outlets of its own gets: what it emits has those keys, as far as
-	// anybody knows.
+	// rekeyed is that of the stream that a node with outlets of its own gets: what it emits has
+	// those keys, as far as anybody knows.
 	rekeyed *node
 	// windows says what windows the node makes; empty if it makes none.
 	windows string
@@ -58,13 +58,13 @@ type node struct {
 	keepDeadLetterHeaders bool
 	skipNullKeys          bool
 	invalid               InvalidTimestamp
-	// keyCodec and valueCodec are those of the topic that the records of the node come from, as schemas.Codec of some type;
-	// nil if they come from none.
+	// keyCodec and valueCodec are those of the topic that the records of the node come from, as
+	// schemas.Codec of some type; nil if they come from none.
 	keyCodec, valueCodec any
 	// rows are the codecs of a source.
 	rows graph.Rows
-	// delay and of are for the source of a delayed retry topic: how long its records wait, and the source that they come
-	// from. retries are those of a source, in the order of RetryTopics.
+	// delay and of are for the source of a delayed retry topic: how long its records wait, and the
+	// source that they come from. retries are those of a source, in the order of RetryTopics.
 	delay   time.Duration
 	of      *node
 	retries []*node
@@ -133,11 +133,12 @@ type port[K, V any] struct {
 	next []func(g *Graph) (Emit[K, V], error)
 }
 
-// Emit passes a record on to what comes next. The error is nil or a failure of this record further down,
-// which fails the whole record whatever the caller makes of it.
+// Emit passes a record on to what comes next. The error is nil or a failure of this record further
+// down, which fails the whole record whatever the caller makes of it.
 type Emit[K, V any] func(c *Context, r Record[K, V]) error
 
-// addPort adds an outlet to n. After Build the outlet is a loose one, so that the topology stays as it is.
+// addPort adds an outlet to n. After Build the outlet is a loose one, so that the topology stays as
+// it is.
 func addPort[K, V any](b *Builder, n *node, name string) *port[K, V] {
 	p := &port[K, V]{outlet: outlet{node: n, name: name}}
 	if !b.closed {
@@ -146,7 +147,8 @@ func addPort[K, V any](b *Builder, n *node, name string) *port[K, V] {
 	return p
 }
 
-// connect makes n a child of p; entry makes the child in a graph, once. After Build it does nothing.
+// connect makes n a child of p; entry makes the child in a graph, once. After Build it does
+// nothing.
 func connect[K, V any](b *Builder, p *port[K, V], n *node, entry func(g *Graph) (Emit[K, V], error)) {
 	if b.closed {
 		return
@@ -163,8 +165,8 @@ func connect[K, V any](b *Builder, p *port[K, V], n *node, entry func(g *Graph) 
 	p.next = append(p.next, entry)
 }
 
-// once returns build as a function that builds at most once for a graph: a node with several parents is one
-// node.
+// once returns build as a function that builds at most once for a graph: a node with several
+// parents is one node.
 func once[E any](n *node, build func(g *Graph) (E, error)) func(g *Graph) (E, error) {
 	return func(g *Graph) (E, error) {
 		if entries, ok := g.entries[n].(E); ok {
@@ -178,8 +180,8 @@ func once[E any](n *node, build func(g *Graph) (E, error)) func(g *Graph) (E, er
 	}
 }
 
-// opening returns what a node of this package with the output p is in a graph. open gets the function
-// that passes a record on, and returns the ways into the node. It notes mistakes in t.
+// opening returns what a node of this package with the output p is in a graph. open gets the
+// function that passes a record on, and returns the ways into the node. It notes mistakes in t.
 func opening[E, K2, V2 any](n *node, p *port[K2, V2], open func(t *Setup, next Emit[K2, V2]) E) func(g *Graph) (E, error) {
 	return once(n, func(g *Graph) (entries E, err error) {
 		next, err := link(g, p)
@@ -205,7 +207,8 @@ func entrance[E, K, V any](n *node, entries func(g *Graph) (E, error), choose fu
 // onlyEntrance is for a node with one way in.
 func onlyEntrance[K, V any](entry Emit[K, V]) Emit[K, V] { return entry }
 
-// link returns what passes a record to all children of p, in the order in which they were connected.
+// link returns what passes a record to all children of p, in the order in which they were
+// connected.
 func link[K, V any](g *Graph, p *port[K, V]) (Emit[K, V], error) {
 	entries := make([]Emit[K, V], len(p.next))
 	for i, next := range p.next {

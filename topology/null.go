@@ -1,7 +1,8 @@
 package topology
 
-// nullOf returns the function that reports whether a T stands for null: the absent Option and the nil []byte.
-// It is nil if no T does. Called for each record it allocates nothing, unlike a look through an interface.
+// nullOf returns the function that reports whether a T stands for null: the absent Option and the
+// nil []byte. It is nil if no T does. Called for each record it allocates nothing, unlike a look
+// through an interface.
 func nullOf[T any]() func(v T) bool {
 	var zero T
 	if o, ok := any(zero).(interface{ nullFunc() any }); ok {
@@ -14,15 +15,17 @@ func nullOf[T any]() func(v T) bool {
 
 func (Option[T]) nullFunc() any { return func(o Option[T]) bool { return !o.ok } }
 
-// gate leaves out records with a null key, and where asked to those with a null value, and counts them: there
-// is nothing to keep state by, respectively nothing to add. Kafka Streams drops the same ones.
+// gate leaves out records with a null key, and where asked to those with a null value, and counts
+// them: there is nothing to keep state by, respectively nothing to add. Kafka Streams drops the
+// same ones.
 type gate[K, V any] struct {
 	nullKey              func(key K) bool
 	nullValue            func(value V) bool
 	nullKeys, nullValues *Counter
 }
 
-// newGate returns the gate of the node that t prepares. Records with a null value pass if values is false.
+// newGate returns the gate of the node that t prepares. Records with a null value pass if values is
+// false.
 func newGate[K, V any](t *Setup, values bool) *gate[K, V] {
 	g := &gate[K, V]{nullKey: nullOf[K](), nullKeys: t.Counter(countNullKey), nullValues: t.Counter(countNullValue)}
 	if values {

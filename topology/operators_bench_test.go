@@ -30,8 +30,8 @@ func mapFilterMap(b *Builder) {
 	Map(Map(From(b, numbersIn), "first", double).Filter("positive", positive), "second", double).Into(numbersOut)
 }
 
-// operators are the topologies that are measured, and how many allocations a record may cost: one for each row that is written,
-// which belongs to the store, and those of the store's scans.
+// operators are the topologies that are measured, and how many allocations a record may cost: one
+// for each row that is written, which belongs to the store, and those of the store's scans.
 var operators = []struct {
 	name    string
 	declare func(b *Builder)
@@ -131,8 +131,8 @@ func numberInputs(n int) []graph.Input {
 	return inputs
 }
 
-// BenchmarkOperators is one record through a source, the operators and a sink. Nothing is committed, so that state stays in the
-// overlay.
+// BenchmarkOperators is one record through a source, the operators and a sink. Nothing is
+// committed, so that state stays in the overlay.
 func BenchmarkOperators(b *testing.B) {
 	for _, op := range operators {
 		b.Run(op.name, func(b *testing.B) {
@@ -149,8 +149,8 @@ func BenchmarkOperators(b *testing.B) {
 	}
 }
 
-// byHand does what the graph of mapFilterMap does as somebody would write it who needs nothing else: decode, double, positive, double,
-// encode, and choose a partition.
+// byHand does what the graph of mapFilterMap does as somebody would write it who needs nothing
+// else: decode, double, positive, double, encode, and choose a partition.
 type byHand struct {
 	keys, values schemas.Codec[int64]
 	buffer       []byte
@@ -206,8 +206,9 @@ func TestByHand(t *testing.T) {
 	}
 }
 
-// BenchmarkOverhead is what the graph itself costs a record: ns/op is how much longer the chain of mapFilterMap takes than the same by hand.
-// The two take turns, so that it does not matter how the machine's speed changes.
+// BenchmarkOverhead is what the graph itself costs a record: ns/op is how much longer the chain of
+// mapFilterMap takes than the same by hand. The two take turns, so that it does not matter how the
+// machine's speed changes.
 func BenchmarkOverhead(b *testing.B) {
 	const turn = 4096
 	g, h, inputs := operatorGraph(b, mapFilterMap), &byHand{keys: schemas.Int64(), values: schemas.Int64()}, numberInputs(1024)
@@ -237,7 +238,8 @@ func BenchmarkOverhead(b *testing.B) {
 	b.ReportMetric(float64(hand)/per, "hand-ns/op")
 }
 
-// copiedInputs are records of the repartition topic "again", as it has them with the option, or without.
+// copiedInputs are records of the repartition topic "again", as it has them with the option, or
+// without.
 func copiedInputs(tb testing.TB, opts ...RepartitionOption) (*Graph, []graph.Input) {
 	tb.Helper()
 	b := NewBuilder("operators")

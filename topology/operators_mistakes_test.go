@@ -12,8 +12,8 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// wantMistakes compares the mistakes of a BuildError, in their order, with the beginnings of "node: text". Each is in the
-// file of the test that made it.
+// wantMistakes compares the mistakes of a BuildError, in their order, with the beginnings of "node:
+// text". Each is in the file of the test that made it.
 func wantMistakes(tb testing.TB, err error, want ...string) {
 	tb.Helper()
 	failed, ok := errors.AsType[*topology.BuildError](err)
@@ -35,7 +35,8 @@ func wantMistakes(tb testing.TB, err error, want ...string) {
 	}
 }
 
-// TestRekeyed: whoever keeps state by key refuses a stream whose key an operator may have changed, whatever is in between.
+// TestRekeyed: whoever keeps state by key refuses a stream whose key an operator may have changed,
+// whatever is in between.
 func TestRekeyed(t *testing.T) {
 	b := topology.NewBuilder("rekeyed")
 	s := topology.From(b, wordsTopic)

@@ -21,7 +21,8 @@ type event struct {
 	ms                int64
 }
 
-// history draws records of some topics: few keys, times that go back and forth and jump, and nulls ("-") where they are wanted.
+// history draws records of some topics: few keys, times that go back and forth and jump, and nulls
+// ("-") where they are wanted.
 func history(nulls bool, topics ...string) *rapid.Generator[[]event] {
 	values := []string{"x", "y", "z", "X", "Y"}
 	if nulls {
@@ -52,7 +53,8 @@ func (r replayed) apply(outputs []graph.Output) {
 	}
 }
 
-// TestTablesConverge: at each moment the changes of a join add up to what the join of both tables is, computed from nothing.
+// TestTablesConverge: at each moment the changes of a join add up to what the join of both tables
+// is, computed from nothing.
 func TestTablesConverge(t *testing.T) {
 	joins := map[string]struct {
 		join func(left, right textTable) textTable
@@ -143,7 +145,8 @@ func TestGroupsConverge(t *testing.T) {
 	})
 }
 
-// windowModel is an aggregation in windows as simple as can be: it keeps all records, and computes a window anew.
+// windowModel is an aggregation in windows as simple as can be: it keeps all records, and computes
+// a window anew.
 type windowModel struct {
 	size, advance, grace int64
 	clock                int64
@@ -152,7 +155,8 @@ type windowModel struct {
 	late                 int64
 }
 
-// add returns the windows that close with an event, and those that it changes, as the outputs show them.
+// add returns the windows that close with an event, and those that it changes, as the outputs show
+// them.
 func (m *windowModel) add(e event) (closed, updated []string) {
 	m.clock = max(m.clock, e.ms)
 	for w, records := range m.records {
@@ -188,7 +192,8 @@ func (m *windowModel) show(w windowKey, records []event) string {
 	return fmt.Sprintf("%s[%d,%d)=%s@%d", w.Key, w.Start, w.End, value, at)
 }
 
-// TestWindowsModel compares updates, closed windows, their times and their order, and what is late, with the model.
+// TestWindowsModel compares updates, closed windows, their times and their order, and what is late,
+// with the model.
 func TestWindowsModel(t *testing.T) {
 	updates := topology.Topic("updates", schemas.String(), schemas.String())
 	rapid.Check(t, func(rt *rapid.T) {

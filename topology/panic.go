@@ -8,8 +8,8 @@ import (
 	"github.com/onceward/onceward/schemas"
 )
 
-// PanicError is a recovered panic of user code. It has only the type of the panic's value, because the
-// value can quote the record.
+// PanicError is a recovered panic of user code. It has only the type of the panic's value, because
+// the value can quote the record.
 type PanicError struct {
 	// Type is the Go type of the value.
 	Type string
@@ -30,7 +30,8 @@ func (e *PanicError) As(target any) bool {
 func newPanicError(value any) *PanicError { return &PanicError{Type: fmt.Sprintf("%T", value)} }
 
 // stack returns the stack of the panic that is being recovered, one function a line with its place.
-// Arguments are left out, unlike in debug.Stack: a number that comes from a record would be among them.
+// Arguments are left out, unlike in debug.Stack: a number that comes from a record would be among
+// them.
 func stack() string {
 	var pcs [64]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])

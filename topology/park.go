@@ -12,31 +12,38 @@ import (
 // ParkOption is what [ParkKeys] returns: an option of [From] and of [Stream.Repartition].
 type ParkOption struct{}
 
-// ParkKeys lets records of the source be parked: it gives the source a store of its own, <topic>.parked with its changelog,
-// where a record waits that failed with an error whose [Policy] is Park, and behind it, in order, every later
-// record of the source with the same key. Other keys go on. A null key is parked alone: nothing has an order with it.
+// ParkKeys lets records of the source be parked: it gives the source a store of its own,
+// <topic>.parked with its changelog, where a record waits that failed with an error whose [Policy]
+// is Park, and behind it, in order, every later record of the source with the same key. Other keys
+// go on. A null key is parked alone: nothing has an order with it.
 //
-// The first record of a key that waits is tried again as its policy says; the attempts are kept with it, and survive a restart
-// and a move to another instance. Once it succeeds, or becomes a dead letter, the next one is tried, at once. Each of them is
-// processed as if it had just been read: with its own position, timestamp and headers, in a savepoint of its own, as one record
-// of its round; only the stream time can have moved on meanwhile, since a record that waits does not move it.
+// The first record of a key that waits is tried again as its policy says; the attempts are kept
+// with it, and survive a restart and a move to another instance. Once it succeeds, or becomes a
+// dead letter, the next one is tried, at once. Each of them is processed as if it had just been
+// read: with its own position, timestamp and headers, in a savepoint of its own, as one record of
+// its round; only the stream time can have moved on meanwhile, since a record that waits does not
+// move it.
 //
-// A key is the record's key as it is read, in bytes. What nodes make of the record, another key for instance, does not
-// count; a stream whose order matters by another key goes through a [Stream.Repartition], which has this option too.
+// A key is the record's key as it is read, in bytes. What nodes make of the record, another key for
+// instance, does not count; a stream whose order matters by another key goes through a
+// [Stream.Repartition], which has this option too.
 //
-// No other store of the topology can have the name <topic>.parked, whether the source has the option or not: what is left of it would be taken
-// for records that wait.
+// No other store of the topology can have the name <topic>.parked, whether the source has the
+// option or not: what is left of it would be taken for records that wait.
 //
-// A record that is too large for the changelog with what is noted beside it becomes a dead letter instead, or stops the task
-// without a dead-letter topic.
+// A record that is too large for the changelog with what is noted beside it becomes a dead letter
+// instead, or stops the task without a dead-letter topic.
 //
-// Keep the option, without the policies, for as long as records wait ([Graph.Parked], the metric onceward_parked_records): a
-// source without it does not know of them. The runtime opens no task whose topology has no place for the records that its last
-// commit says wait, and starts no topology that has lost the task together with the source. Where the commit names the changelog of such a
-// store, with anything in it, and does not say whether any wait, as those of older builds do, the changelog is asked, until the first commit
-// without the option: the application needs DESCRIBE and READ on it for so long. It is asked too where no commit of the task is known, as after
-// the offsets have expired, if it is there and may be read. The changelog can be deleted once every task has committed without the option: as
-// long as a last commit has anything in it, what is missing there may have been records that wait.
+// Keep the option, without the policies, for as long as records wait ([Graph.Parked], the metric
+// onceward_parked_records): a source without it does not know of them. The runtime opens no task
+// whose topology has no place for the records that its last commit says wait, and starts no
+// topology that has lost the task together with the source. Where the commit names the changelog of
+// such a store, with anything in it, and does not say whether any wait, as those of older builds
+// do, the changelog is asked, until the first commit without the option: the application needs
+// DESCRIBE and READ on it for so long. It is asked too where no commit of the task is known, as
+// after the offsets have expired, if it is there and may be read. The changelog can be deleted once
+// every task has committed without the option: as long as a last commit has anything in it, what is
+// missing there may have been records that wait.
 func ParkKeys() ParkOption { return ParkOption{} }
 
 func (ParkOption) applySource(_ *Builder, s *sourceSettings) { s.parks = true }
@@ -49,8 +56,8 @@ func (ParkOption) applyRepartition(ref *topicRef) error {
 // parkStore returns the name of the store in which records of the topic wait, if they are parked.
 func (t topicRef) parkStore() string { return t.name + graph.ParkedSuffix }
 
-// checkParkStores looks for stores with the name of one in which records of a source wait, or would with [ParkKeys]: once it is gone from the
-// topology, its rows could not be told from theirs.
+// checkParkStores looks for stores with the name of one in which records of a source wait, or would
+// with [ParkKeys]: once it is gone from the topology, its rows could not be told from theirs.
 func (b *Builder) checkParkStores() {
 	sources := map[string]*node{}
 	for _, n := range b.nodes {
@@ -106,10 +113,11 @@ func (g *Graph) newParking(n *node, s *graphSource) (*parking, error) {
 // errParkedRow says that a row was not written by this package.
 var errParkedRow = fmt.Errorf("a row of parked records cannot be read: %w", state.ErrCorrupt)
 
-// DueRelease returns the release of a parked record that is due by the clock of [GraphConfig.Now], if there is one. The caller
-// asks until ok is false. What is taken is taken, as with [Graph.Due]: the punctuation lies with the caller, and runs by
-// [Graph.Punctuate]. Where many records of a key are ready, several releases of it come one after the other, up to a bound, so
-// that others have their turn between.
+// DueRelease returns the release of a parked record that is due by the clock of [GraphConfig.Now],
+// if there is one. The caller asks until ok is false. What is taken is taken, as with [Graph.Due]:
+// the punctuation lies with the caller, and runs by [Graph.Punctuate]. Where many records of a key
+// are ready, several releases of it come one after the other, up to a bound, so that others have
+// their turn between.
 func (g *Graph) DueRelease() (p Punctuation, ok bool) {
 	for i := range g.sources {
 		if q := g.sources[i].parking; q != nil {
@@ -121,8 +129,8 @@ func (g *Graph) DueRelease() (p Punctuation, ok bool) {
 	return Punctuation{}, false
 }
 
-// Parked returns what waits of each source that has [ParkKeys], in the order of the sources; nil if none has. What the records
-// up to now have done is counted, committed or not.
+// Parked returns what waits of each source that has [ParkKeys], in the order of the sources; nil if
+// none has. What the records up to now have done is counted, committed or not.
 func (g *Graph) Parked() (parked []graph.Parked) {
 	for i := range g.sources {
 		if p := g.sources[i].parking; p != nil {
@@ -132,8 +140,9 @@ func (g *Graph) Parked() (parked []graph.Parked) {
 	return parked
 }
 
-// Rewind tells the graph that the runtime has dropped what was written to the state since Parked returned to: a round was
-// aborted. It comes before anything is processed again, because the graph looks for parked keys only while there are any.
+// Rewind tells the graph that the runtime has dropped what was written to the state since Parked
+// returned to: a round was aborted. It comes before anything is processed again, because the graph
+// looks for parked keys only while there are any.
 func (g *Graph) Rewind(to []graph.Parked) {
 	for i := range g.sources {
 		p := g.sources[i].parking

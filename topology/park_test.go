@@ -124,7 +124,8 @@ func (l *lot) want(values ...string) {
 	}
 }
 
-// TestG6Park: the records of a key wait in their order behind one that failed, and the other keys go on.
+// TestG6Park: the records of a key wait in their order behind one that failed, and the other keys
+// go on.
 func TestG6Park(t *testing.T) {
 	l := newLot(t, parkPolicy(0, 0))
 	l.broken["a2"] = errBroken
@@ -167,8 +168,8 @@ func (l *lot) wantEmpty() {
 	}
 }
 
-// TestG6Attempts: the attempts and the first failure are kept across a restart, and a dead letter has them; then those behind
-// follow.
+// TestG6Attempts: the attempts and the first failure are kept across a restart, and a dead letter
+// has them; then those behind follow.
 func TestG6Attempts(t *testing.T) {
 	l := newLot(t, parkPolicy(3, topology.DeadLetter))
 	l.broken["a1"] = errBroken
@@ -212,7 +213,8 @@ func TestG6Behind(t *testing.T) {
 	l.wantEmpty()
 }
 
-// TestG6Stop: a record that has to stop its task does so from where it waits, and goes on from there.
+// TestG6Stop: a record that has to stop its task does so from where it waits, and goes on from
+// there.
 func TestG6Stop(t *testing.T) {
 	l := newLot(t, parkPolicy(2, topology.Stop))
 	l.broken["a1"] = errBroken
@@ -229,8 +231,8 @@ func TestG6Stop(t *testing.T) {
 	l.want("a1#1@0", "a2#2@1")
 }
 
-// TestG6OtherClass: what a parked record fails with when it is tried again decides about it then; a retry in place would hold up
-// everybody.
+// TestG6OtherClass: what a parked record fails with when it is tried again decides about it then; a
+// retry in place would hold up everybody.
 func TestG6OtherClass(t *testing.T) {
 	l := newLot(t, parkPolicy(0, 0))
 	l.broken["a1"], l.broken["b1"] = errBroken, errBroken
@@ -262,7 +264,8 @@ func TestG6NullKey(t *testing.T) {
 	l.wantEmpty()
 }
 
-// TestG6Undecodable: a record that cannot be read can be parked as well, in the bytes that were read.
+// TestG6Undecodable: a record that cannot be read can be parked as well, in the bytes that were
+// read.
 func TestG6Undecodable(t *testing.T) {
 	l := newLot(t, parkPolicy(2, topology.DeadLetter))
 	if err := l.PipeRaw("in", []byte("a"), nil); err != nil { // a null value
@@ -279,7 +282,8 @@ func TestG6Undecodable(t *testing.T) {
 	}
 }
 
-// TestG6TooLarge: what the changelog does not take becomes a dead letter, and does not overtake anybody on the way.
+// TestG6TooLarge: what the changelog does not take becomes a dead letter, and does not overtake
+// anybody on the way.
 func TestG6TooLarge(t *testing.T) {
 	l := newLot(t, parkPolicy(0, 0), topologytest.MaxMessageBytes("app-in.parked-changelog", 400))
 	long := strings.Repeat("x", 500)
@@ -365,8 +369,9 @@ func TestG6Mistakes(t *testing.T) {
 	}
 }
 
-// TestG6OtherSources: a source of the same subtopology whose records never come to the node that parks needs no store; one whose records
-// do is a mistake. So what keeps a source of its own, such as the claims of package processors/effect, can be in one task with parked keys.
+// TestG6OtherSources: a source of the same subtopology whose records never come to the node that
+// parks needs no store; one whose records do is a mistake. So what keeps a source of its own, such
+// as the claims of package processors/effect, can be in one task with parked keys.
 func TestG6OtherSources(t *testing.T) {
 	type record = topology.Record[string, string]
 	seen := topology.KeyValueStore("seen", schemas.String(), schemas.String())
@@ -390,7 +395,8 @@ func TestG6OtherSources(t *testing.T) {
 	}
 }
 
-// TestG6Repartition: the records of a repartition topic can wait as well, each source in a store of its own.
+// TestG6Repartition: the records of a repartition topic can wait as well, each source in a store of
+// its own.
 func TestG6Repartition(t *testing.T) {
 	b := topology.NewBuilder("app")
 	broken := true
@@ -425,7 +431,8 @@ func TestG6Repartition(t *testing.T) {
 	}
 }
 
-// TestG6DescribedParkStore: what is described of a topology names the stores of parked records as the topology does.
+// TestG6DescribedParkStore: what is described of a topology names the stores of parked records as
+// the topology does.
 func TestG6DescribedParkStore(t *testing.T) {
 	internal := 0
 	for name, declare := range goldenTopologies {
@@ -452,7 +459,8 @@ func TestG6DescribedParkStore(t *testing.T) {
 	}
 }
 
-// TestG6OwnParkStore: the store of parked records is nobody else's, also where its form is the same.
+// TestG6OwnParkStore: the store of parked records is nobody else's, also where its form is the
+// same.
 func TestG6OwnParkStore(t *testing.T) {
 	b := topology.NewBuilder("app")
 	bytes := topology.Topic("in", schemas.Bytes(), schemas.Bytes())
@@ -468,7 +476,8 @@ func TestG6OwnParkStore(t *testing.T) {
 	}
 }
 
-// TestG6ParkStoreOfALongName: a source whose parked records could have no changelog, because Kafka takes no such name, never had any.
+// TestG6ParkStoreOfALongName: a source whose parked records could have no changelog, because Kafka
+// takes no such name, never had any.
 func TestG6ParkStoreOfALongName(t *testing.T) {
 	for n, has := range map[int]bool{190: true, 200: false} {
 		b := topology.NewBuilder(strings.Repeat("a", 249-190-len("-.parked-changelog")))

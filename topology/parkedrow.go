@@ -43,9 +43,9 @@ func parseParkedHead(row []byte) (h parkedHeadRow, err error) {
 	return h, nil
 }
 
-// parkedRow encodes a record: the format, then offset, timestamp, its type, attempts and the first failure in milliseconds (0 for
-// none) as varints, key and value as a length one above theirs (0 for null) and their bytes, and the headers: how many, and each
-// like that.
+// parkedRow encodes a record: the format, then offset, timestamp, its type, attempts and the first
+// failure in milliseconds (0 for none) as varints, key and value as a length one above theirs (0
+// for null) and their bytes, and the headers: how many, and each like that.
 func parkedRow(in *graph.Input, attempts int, firstFailure time.Time) []byte {
 	n := 64 + len(in.Key) + len(in.Value)
 	for i := range in.Headers {
@@ -74,8 +74,8 @@ func appendNullable(dst, b []byte) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(b))+1), b...)
 }
 
-// parseParkedRow decodes a record, without its topic and partition. Its attempt is the number of those before; the bytes are
-// copies.
+// parseParkedRow decodes a record, without its topic and partition. Its attempt is the number of
+// those before; the bytes are copies.
 func parseParkedRow(row []byte) (in graph.Input, err error) {
 	if err := checkParkedFormat(row); err != nil {
 		return in, err
@@ -100,7 +100,8 @@ func parseParkedRow(row []byte) (in graph.Input, err error) {
 	return in, nil
 }
 
-// parkedReader reads fields one after the other; after the first failure everything is zero and bad stays set.
+// parkedReader reads fields one after the other; after the first failure everything is zero and bad
+// stays set.
 type parkedReader struct {
 	rest []byte
 	bad  bool

@@ -9,8 +9,8 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// parking is where the records of a source wait, one queue for each key that is parked. The queues are in the state; what is here
-// beside them only says where to look.
+// parking is where the records of a source wait, one queue for each key that is parked. The queues
+// are in the state; what is here beside them only says where to look.
 //
 // # Rows
 //
@@ -21,12 +21,14 @@ import (
 //
 // # What is in memory
 //
-// It is bounded, however many keys are parked. keys says whether any is: while none is, a record costs one comparison. filter says of
-// most of the keys that are not parked that they are not; for the others the state is asked. It is emptied when no key is parked any
-// more. The round in which that happened can be aborted: then it says yes of every key, up to the next time.
+// It is bounded, however many keys are parked. keys says whether any is: while none is, a record
+// costs one comparison. filter says of most of the keys that are not parked that they are not; for
+// the others the state is asked. It is emptied when no key is parked any more. The round in which
+// that happened can be aborted: then it says yes of every key, up to the next time.
 //
-// agenda says when to look at a key next. It may be early, never late: every way of writing a head goes through plan. What it has left
-// out is looked for in the rows, in small steps, once the first of it may be due.
+// agenda says when to look at a key next. It may be early, never late: every way of writing a head
+// goes through plan. What it has left out is looked for in the rows, in small steps, once the first
+// of it may be due.
 type parking struct {
 	graph *Graph
 	// node is the source, topic what it reads on the cluster.
@@ -34,7 +36,8 @@ type parking struct {
 	topic string
 	store string
 	rows  state.Bytes
-	// timed says that the source has a say in the time of its records, so that a bad timestamp need not be a failure.
+	// timed says that the source has a say in the time of its records, so that a bad timestamp need
+	// not be a failure.
 	timed bool
 	// maxMessageBytes is the limit of the changelog, 0 if it is not known.
 	maxMessageBytes int
@@ -82,7 +85,8 @@ func parkedKeyOf(in *graph.Input) (k parkedKey) {
 // bit is the place of a key in a parkedFilter.
 func (k parkedKey) bit() uint32 { return binary.BigEndian.Uint32(k[:]) % filterBits }
 
-// hold adds the record at work to its queue if its key is parked. It is false for a record that is to be processed.
+// hold adds the record at work to its queue if its key is parked. It is false for a record that is
+// to be processed.
 func (p *parking) hold() (graph.Verdict, bool) {
 	g := p.graph
 	if p.keys == 0 || g.in.Key == nil {
@@ -114,7 +118,8 @@ func (p *parking) hold() (graph.Verdict, bool) {
 	return p.verdict(nil, "held"), true
 }
 
-// park begins a queue with the record at work, which has failed. It is false if the record cannot be kept.
+// park begins a queue with the record at work, which has failed. It is false if the record cannot
+// be kept.
 func (p *parking) park(f *Failure, pause time.Duration) (graph.Verdict, bool) {
 	g := p.graph
 	now := g.config.Now()
@@ -127,7 +132,8 @@ func (p *parking) park(f *Failure, pause time.Duration) (graph.Verdict, bool) {
 	if err != nil {
 		return g.stop(err), true
 	}
-	// A record can fail while its key is parked: hold has let it pass for its timestamp. It goes to the end of the queue.
+	// A record can fail while its key is parked: hold has let it pass for its timestamp. It goes to
+	// the end of the queue.
 	row := parkedRow(&g.in, f.Attempt, first)
 	if !p.fits(p.rowKey(key, h.next), row) {
 		f.Note = "the record is too large to be parked"
@@ -238,7 +244,8 @@ func (p *parking) due(now time.Time) (Punctuation, bool) {
 	return next, true
 }
 
-// look goes one step on in the search for keys that the agenda has left out, or begins it when the first of them may be due.
+// look goes one step on in the search for keys that the agenda has left out, or begins it when the
+// first of them may be due.
 func (p *parking) look(now time.Time) error {
 	if p.from == nil {
 		if !p.agenda.lacks(now.UnixMilli()) {
@@ -276,7 +283,8 @@ func parseHead(e state.Entry, err error) (key parkedKey, h parkedHeadRow, _ erro
 	return key, h, err
 }
 
-// NextRelease returns when DueRelease has something to do next; ok is false while nothing is parked.
+// NextRelease returns when DueRelease has something to do next; ok is false while nothing is
+// parked.
 func (g *Graph) NextRelease() (at time.Time, ok bool) {
 	first := int64(never)
 	for i := range g.sources {
@@ -318,7 +326,8 @@ func (p *parking) save(key parkedKey, h parkedHeadRow) error {
 	return nil
 }
 
-// fits reports whether the changelog takes a row. The row of a record that is tried again grows by a few bytes.
+// fits reports whether the changelog takes a row. The row of a record that is tried again grows by
+// a few bytes.
 func (p *parking) fits(key, row []byte) bool {
 	const growth = 16
 	return p.maxMessageBytes <= 0 || batchBytes(&graph.Output{Key: key, Value: row})+growth <= p.maxMessageBytes

@@ -13,8 +13,8 @@ import (
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
-// TestG6Model: whatever fails and however often, with restarts in between, and crashes and aborts that undo what is not committed, every
-// record of a key is written in order, or dies, once.
+// TestG6Model: whatever fails and however often, with restarts in between, and crashes and aborts
+// that undo what is not committed, every record of a key is written in order, or dies, once.
 func TestG6Model(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		defer topology.SetAgendaMax(rapid.SampledFrom([]int{1, 2, 1 << 16}).Draw(rt, "agenda"))()

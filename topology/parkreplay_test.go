@@ -11,7 +11,8 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// parkedTask is one task whose words are parked while broken is set, on a clock that the test moves.
+// parkedTask is one task whose words are parked while broken is set, on a clock that the test
+// moves.
 type parkedTask struct {
 	*task
 	broken bool
@@ -78,8 +79,9 @@ func (p *parkedTask) wantOut(v graph.Verdict, value string) {
 	}
 }
 
-// TestG6ReplayAfterAbort: a round that has held and released the last records of a key is aborted and runs again: they are held
-// again. What is in memory about a key must outlive its end, because the end may be taken back.
+// TestG6ReplayAfterAbort: a round that has held and released the last records of a key is aborted
+// and runs again: they are held again. What is in memory about a key must outlive its end, because
+// the end may be taken back.
 func TestG6ReplayAfterAbort(t *testing.T) {
 	p := newParkedTask(t)
 	p.broken = true
@@ -124,7 +126,8 @@ func TestG6ReplayAfterAbort(t *testing.T) {
 	}
 }
 
-// TestG6BrokenStore: a store that fails stops the task, and no record is processed out of order because of it.
+// TestG6BrokenStore: a store that fails stops the task, and no record is processed out of order
+// because of it.
 func TestG6BrokenStore(t *testing.T) {
 	b := topology.NewBuilder("app")
 	topology.From(b, wordsTopic, topology.ParkKeys()).Into(outTopic)
@@ -154,8 +157,8 @@ func TestG6BrokenStore(t *testing.T) {
 	}
 }
 
-// TestG1RefusedOutput: a record whose output the cluster refuses is never parked or delayed: it would be refused again. One that
-// was delayed dies as the record that it was.
+// TestG1RefusedOutput: a record whose output the cluster refuses is never parked or delayed: it
+// would be refused again. One that was delayed dies as the record that it was.
 func TestG1RefusedOutput(t *testing.T) {
 	p := newParkedTask(t)
 	want(t, p.graph.Refuse(p.input("words", []byte("k"), []byte("1")), "too large"), topology.DeadLetter)
@@ -169,8 +172,8 @@ func TestG1RefusedOutput(t *testing.T) {
 	}
 }
 
-// TestG6RefusedRelease: a refusal is about the record that a release has tried, and not about the one that it comes to when it runs
-// again: another one may come first then.
+// TestG6RefusedRelease: a refusal is about the record that a release has tried, and not about the
+// one that it comes to when it runs again: another one may come first then.
 func TestG6RefusedRelease(t *testing.T) {
 	p := newParkedTask(t)
 	p.broken = true
@@ -210,8 +213,9 @@ func TestG6RefusedRelease(t *testing.T) {
 	}
 }
 
-// TestG6ManyKeys: however many keys are parked, a bounded number of them is in memory, each is tried when it is due, also after a
-// restart, and once all are through, other keys cost nothing any more.
+// TestG6ManyKeys: however many keys are parked, a bounded number of them is in memory, each is
+// tried when it is due, also after a restart, and once all are through, other keys cost nothing any
+// more.
 func TestG6ManyKeys(t *testing.T) {
 	const most, keys = 8, 1000 // several steps of the search
 	defer topology.SetAgendaMax(most)()

@@ -12,8 +12,9 @@ import (
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
-// TestG6EventTime: what was parked or delayed moves the stream time by its event time, when it is processed, and never by its
-// timestamp in the topic. A timestamp that the topology refuses lets nothing overtake where the source has an EventTime.
+// TestG6EventTime: what was parked or delayed moves the stream time by its event time, when it is
+// processed, and never by its timestamp in the topic. A timestamp that the topology refuses lets
+// nothing overtake where the source has an EventTime.
 func TestG6EventTime(t *testing.T) {
 	for name, policy := range map[string]topology.Policy{"park": parkPolicy(0, 0), "delay": delayPolicy(9)} {
 		t.Run(name, func(t *testing.T) {

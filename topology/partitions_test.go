@@ -107,8 +107,8 @@ func TestCheckPartitions(t *testing.T) {
 	}
 }
 
-// TestResolveKeptPartitions: a repartition topic whose number is known keeps it, and so does what follows from it. One that declares its
-// number has that.
+// TestResolveKeptPartitions: a repartition topic whose number is known keeps it, and so does what
+// follows from it. One that declares its number has that.
 func TestResolveKeptPartitions(t *testing.T) {
 	b := topology.NewBuilder("app")
 	first := repartition(topology.From(b, wordsTopic), "first")

@@ -5,7 +5,8 @@ import "fmt"
 // step is one step of an aggregation; ok is false if there is no aggregate so far.
 type step[K, V, A any] func(sofar A, ok bool, r Record[K, V]) (A, error)
 
-// bound is a step with its record. A node that aggregates streams of several types sees nothing else of the records.
+// bound is a step with its record. A node that aggregates streams of several types sees nothing
+// else of the records.
 type bound[A any] func(sofar A, ok bool) (A, error)
 
 // part is one stream of an aggregation.
@@ -60,8 +61,9 @@ func (x *stepping[K, V, A]) process(c *Context, r Record[K, V]) error {
 
 func (x *stepping[K, V, A]) step(sofar A, ok bool) (A, error) { return x.take(sofar, ok, x.record) }
 
-// addAggregation adds a node that aggregates streams in one store, after which it is named. values is that of
-// [part.connect]. prepare gets the function that passes a record on, and returns what the node does with one step.
+// addAggregation adds a node that aggregates streams in one store, after which it is named. values
+// is that of [part.connect]. prepare gets the function that passes a record on, and returns what
+// the node does with one step.
 func addAggregation[K, A, K2, V2 any](
 	parts []part[K, A], store AnyStore, what string, values bool, opts []NodeOption,
 	prepare func(t *Setup, next Emit[K2, V2]) Emit[K, bound[A]],

@@ -14,31 +14,35 @@ import (
 //	config                                stop the task
 //	corruption, fatal                     stop the task, always
 //
-// Another choice is Park: the record waits in a store of its task, and with it the later records of its key, in
-// order, while all others go on. It is tried again after each pause; when it succeeds, or is given up, those
-// behind it follow. A source whose records may be parked says so with [ParkKeys].
+// Another choice is Park: the record waits in a store of its task, and with it the later records of
+// its key, in order, while all others go on. It is tried again after each pause; when it succeeds,
+// or is given up, those behind it follow. A source whose records may be parked says so with
+// [ParkKeys].
 //
-// A third one is Delay: the record goes to a topic of its own, and is read again from there after a while, while
-// all others go on, those of its key too. A source whose records may be delayed says with [RetryTopics] for
-// how long.
+// A third one is Delay: the record goes to a topic of its own, and is read again from there after a
+// while, while all others go on, those of its key too. A source whose records may be delayed says
+// with [RetryTopics] for how long.
 //
-// Where the topology names no dead-letter topic, stop stands in for dead letter: a record is never dropped. So it
-// does where a punctuation fails: no record is to blame for that, also not the one that fired it.
-// A record that was parked and is tried again goes by the policy of what it fails with then.
+// Where the topology names no dead-letter topic, stop stands in for dead letter: a record is never
+// dropped. So it does where a punctuation fails: no record is to blame for that, also not the one
+// that fired it. A record that was parked and is tried again goes by the policy of what it fails
+// with then.
 //
-// There is no policy that ignores a record, because only the code that failed could know that this is
-// right; it returns nil.
+// There is no policy that ignores a record, because only the code that failed could know that this
+// is right; it returns nil.
 type Policy struct {
 	// Action is Retry, Park, Delay, DeadLetter or Stop.
 	Action Action
-	// Attempts is how often a record is tried in all, the first time included: at least 2. 0 is no limit, for Park
-	// only.
+	// Attempts is how often a record is tried in all, the first time included: at least 2. 0 is no
+	// limit, for Park only.
 	Attempts int
-	// Backoff is the pause before the second attempt; each further pause is twice as long. For Retry and Park.
+	// Backoff is the pause before the second attempt; each further pause is twice as long. For
+	// Retry and Park.
 	Backoff time.Duration
 	// BackoffMax is the longest pause. For Retry and Park.
 	BackoffMax time.Duration
-	// Then is what follows the last attempt: DeadLetter or Stop. For Retry, Park and Delay, if there is a limit.
+	// Then is what follows the last attempt: DeadLetter or Stop. For Retry, Park and Delay, if
+	// there is a limit.
 	Then Action
 }
 
@@ -133,9 +137,9 @@ type ErrorOption struct {
 	policy Policy
 }
 
-// OnError sets the reaction to errors of class. As an option of [NewBuilder] it holds for every node that
-// has none of its own; as an option of a source or of an operator it holds there. An invalid policy is a
-// mistake that Build reports.
+// OnError sets the reaction to errors of class. As an option of [NewBuilder] it holds for every
+// node that has none of its own; as an option of a source or of an operator it holds there. An
+// invalid policy is a mistake that Build reports.
 func OnError(class Class, policy Policy) ErrorOption {
 	return ErrorOption{class: class, policy: policy}
 }

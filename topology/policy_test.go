@@ -10,8 +10,8 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// TestRetryThenDeadLetter: what fails for a while is tried again after pauses that grow, and in the end is a dead letter.
-// Row of the failure matrix: failing dependency.
+// TestRetryThenDeadLetter: what fails for a while is tried again after pauses that grow, and in the
+// end is a dead letter. Row of the failure matrix: failing dependency.
 func TestRetryThenDeadLetter(t *testing.T) {
 	policy := topology.Policy{
 		Action: topology.Retry, Attempts: 4, Then: topology.DeadLetter,
@@ -52,8 +52,8 @@ func TestStopWithoutDeadLetterTopic(t *testing.T) {
 	}
 }
 
-// TestPolicyOfNode: the policy of the failing node is stronger than that of the topology, which is stronger
-// than the default.
+// TestPolicyOfNode: the policy of the failing node is stronger than that of the topology, which is
+// stronger than the default.
 func TestPolicyOfNode(t *testing.T) {
 	stop := topology.Policy{Action: topology.Stop}
 	b := topology.NewBuilder("policies", topology.DeadLetters("dead"),
@@ -100,8 +100,8 @@ func TestLongestBackoff(t *testing.T) {
 	}
 }
 
-// TestDefaultPolicies is requirement G1: the class of an error decides. Each is tried until the verdict is no retry any
-// more.
+// TestDefaultPolicies is requirement G1: the class of an error decides. Each is tried until the
+// verdict is no retry any more.
 func TestDefaultPolicies(t *testing.T) {
 	for class, want := range map[topology.Class]struct {
 		attempts int

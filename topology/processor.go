@@ -8,15 +8,16 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// Handler is what a node does with one record. Its state is in stores, nowhere else: a record that fails is
-// undone by undoing store writes, and a record may be given again after an abort. A panic is recovered and
-// is a Poison failure.
+// Handler is what a node does with one record. Its state is in stores, nowhere else: a record that
+// fails is undone by undoing store writes, and a record may be given again after an abort. A panic
+// is recovered and is a Poison failure.
 //
-// The handler runs on the task's goroutine and must not pass c, the stores or an Emit to another one.
+// The handler runs on the task's goroutine and must not pass c, the stores or an Emit to another
+// one.
 type Handler[K, V any] func(c *Context, r Record[K, V]) error
 
-// Node is a processor node: user code with stores, counters and any number of typed outlets. It is declared
-// in three steps:
+// Node is a processor node: user code with stores, counters and any number of typed outlets. It is
+// declared in three steps:
 //
 //	node := topology.Stateful(events, "inbox", seen)
 //	accepted := topology.Outlet[string, Event](node, "accepted")
@@ -32,9 +33,10 @@ type Node[K, V any] struct {
 	input *node
 }
 
-// Stateful declares a node that gets the records of s and uses the given stores, if any. Nodes that name
-// the same store share it, and become part of one subtopology by that. Only the node knows whether what it stores
-// belongs to the key of its records; if so, [Node.Keyed] has Build see to it that a key is in one task.
+// Stateful declares a node that gets the records of s and uses the given stores, if any. Nodes that
+// name the same store share it, and become part of one subtopology by that. Only the node knows
+// whether what it stores belongs to the key of its records; if so, [Node.Keyed] has Build see to it
+// that a key is in one task.
 func Stateful[K, V any](s Stream[K, V], name string, stores ...AnyStore) *Node[K, V] {
 	b := s.builder("Stateful(" + name + ")")
 	n := &node{
@@ -53,9 +55,9 @@ func Stateful[K, V any](s Stream[K, V], name string, stores ...AnyStore) *Node[K
 	return declared
 }
 
-// Process sets what the node does. The factory runs once for each task that is opened, before its first
-// record; it fetches stores, outlets and counters from t and returns the handler. An error, or a panic,
-// keeps the task from opening.
+// Process sets what the node does. The factory runs once for each task that is opened, before its
+// first record; it fetches stores, outlets and counters from t and returns the handler. An error,
+// or a panic, keeps the task from opening.
 func (n *Node[K, V]) Process(factory func(t *Setup) (Handler[K, V], error)) {
 	pos := caller()
 	switch {
@@ -77,16 +79,17 @@ func (n *Node[K, V]) OnError(class Class, policy Policy) *Node[K, V] {
 	return n
 }
 
-// Mistake notes err as a mistake in the declaration of n, for Build to report; nil is no mistake. It is for
-// packages of processors that check options of their own.
+// Mistake notes err as a mistake in the declaration of n, for Build to report; nil is no mistake.
+// It is for packages of processors that check options of their own.
 func (n *Node[K, V]) Mistake(err error) {
 	if err != nil {
 		n.b.mistakeAt(n.node.pos, n.node.name, err)
 	}
 }
 
-// Check has Build call f once everything is declared, and report its error as a mistake in the declaration of n; nil is no
-// mistake. It is for packages of processors: whether an outlet is used ([OutletOf.Connected]) is known only then.
+// Check has Build call f once everything is declared, and report its error as a mistake in the
+// declaration of n; nil is no mistake. It is for packages of processors: whether an outlet is used
+// ([OutletOf.Connected]) is known only then.
 func (n *Node[K, V]) Check(f func() error) {
 	switch {
 	case n.b.closed:
@@ -149,14 +152,15 @@ func (o OutletOf[K, V]) Stream() Stream[K, V] {
 	return s
 }
 
-// Connected reports whether anything uses the stream. The answer is final once the topology is built, so
-// the factory given to Process can ask, and [Node.Check]; while the topology is declared the answer can still
-// change to yes. A node can spare work by it. It must not decide what becomes of a record: that is an option of
-// the node, and Check compares the option with the use.
+// Connected reports whether anything uses the stream. The answer is final once the topology is
+// built, so the factory given to Process can ask, and [Node.Check]; while the topology is declared
+// the answer can still change to yes. A node can spare work by it. It must not decide what becomes
+// of a record: that is an option of the node, and Check compares the option with the use.
 func (o OutletOf[K, V]) Connected() bool { return o.port != nil && len(o.port.children) > 0 }
 
-// In returns the function that emits a record there, for the handler and the punctuators of the node that t
-// prepares. It works while the node handles a record or a punctuation, and at no other time.
+// In returns the function that emits a record there, for the handler and the punctuators of the
+// node that t prepares. It works while the node handles a record or a punctuation, and at no other
+// time.
 func (o OutletOf[K, V]) In(t *Setup) Emit[K, V] {
 	fail := func(err error) Emit[K, V] {
 		t.errs = append(t.errs, err)
@@ -173,8 +177,9 @@ func (o OutletOf[K, V]) In(t *Setup) Emit[K, V] {
 	return emitFrom(t.graph, t.node, t.scope, next)
 }
 
-// Setup is what the factory of a node prepares its handler with, and where it declares its schedules
-// ([Setup.OnStreamTime], [Setup.OnWallClock]). It must not be used once the factory has returned.
+// Setup is what the factory of a node prepares its handler with, and where it declares its
+// schedules ([Setup.OnStreamTime], [Setup.OnWallClock]). It must not be used once the factory has
+// returned.
 type Setup struct {
 	graph *Graph
 	node  *node
@@ -199,11 +204,13 @@ func (t *Setup) Task() graph.TaskID { return t.graph.id }
 // Application returns the application id.
 func (t *Setup) Application() string { return t.graph.topology.application }
 
-// Fingerprint returns that of the topology, which is the version of the program as far as anybody can see.
+// Fingerprint returns that of the topology, which is the version of the program as far as anybody
+// can see.
 func (t *Setup) Fingerprint() string { return t.graph.topology.fingerprint }
 
-// Counter returns a counter of an outcome of the node. Counts are part of the record or the punctuation: they
-// are published when the round that contains it is applied, and dropped when it fails.
+// Counter returns a counter of an outcome of the node. Counts are part of the record or the
+// punctuation: they are published when the round that contains it is applied, and dropped when it
+// fails.
 func (t *Setup) Counter(outcome string) *Counter {
 	if err := graph.CheckName(outcome); err != nil {
 		t.errs = append(t.errs, fmt.Errorf("name of a counter: %w", err))
@@ -248,8 +255,8 @@ func (c *Counter) Add(n int64) {
 // Inc is Add(1).
 func (c *Counter) Inc() { c.Add(1) }
 
-// Context is the task and the record, or the punctuation, at work. It belongs to the task and is the same for
-// every record.
+// Context is the task and the record, or the punctuation, at work. It belongs to the task and is
+// the same for every record.
 type Context struct{ graph *Graph }
 
 // Task returns the task.
@@ -258,18 +265,21 @@ func (c *Context) Task() graph.TaskID { return c.graph.id }
 // Application returns the application id.
 func (c *Context) Application() string { return c.graph.topology.application }
 
-// Attempt returns how often the record has been tried, this time included. For a punctuation on stream time it
-// is the record's, because the two are tried together; one by the wall clock has attempts of its own.
+// Attempt returns how often the record has been tried, this time included. For a punctuation on
+// stream time it is the record's, because the two are tried together; one by the wall clock has
+// attempts of its own.
 func (c *Context) Attempt() int { return c.graph.in.Attempt }
 
-// StreamTime returns the task's stream time in milliseconds since the epoch: the largest timestamp so far,
-// that of the record at work included; [state.NoTime] in a punctuation by the wall clock before the first
-// record. Expiry goes by it, and never by a clock, so that a replay gives the same state.
+// StreamTime returns the task's stream time in milliseconds since the epoch: the largest timestamp
+// so far, that of the record at work included; [state.NoTime] in a punctuation by the wall clock
+// before the first record. Expiry goes by it, and never by a clock, so that a replay gives the same
+// state.
 func (c *Context) StreamTime() int64 { return c.graph.in.StreamTime }
 
-// AppendTime returns when the broker appended the record at work to its topic, in milliseconds since the epoch. It is
-// false where nobody knows: where timestamps are those of the producers (message.timestamp.type=CreateTime), and in a
-// punctuation, or of a record that was kept back ([TakeUp]).
+// AppendTime returns when the broker appended the record at work to its topic, in milliseconds
+// since the epoch. It is false where nobody knows: where timestamps are those of the producers
+// (message.timestamp.type=CreateTime), and in a punctuation, or of a record that was kept back
+// ([TakeUp]).
 func (c *Context) AppendTime() (ms int64, ok bool) {
 	in := &c.graph.in
 	if c.graph.firing != nil || c.graph.takenUp || in.TimestampType != graph.LogAppendTime {
@@ -278,8 +288,8 @@ func (c *Context) AppendTime() (ms int64, ok bool) {
 	return in.Timestamp, true
 }
 
-// Process is the short form of a node with one store, of any kind, and one outlet: f handles a record and emits
-// what it likes.
+// Process is the short form of a node with one store, of any kind, and one outlet: f handles a
+// record and emits what it likes.
 func Process[K, V, S, K2, V2 any](
 	s Stream[K, V], name string, store Store[S],
 	f func(c *Context, store S, r Record[K, V], emit Emit[K2, V2]) error,

@@ -12,26 +12,29 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// Punctuator is what a node does when a schedule fires, with no record of its own. It may do what a [Handler]
-// may: read, write and scan stores, emit, and count. What it writes and emits stands or falls together.
+// Punctuator is what a node does when a schedule fires, with no record of its own. It may do what a
+// [Handler] may: read, write and scan stores, emit, and count. What it writes and emits stands or
+// falls together.
 //
-// A record that it builds from nothing takes over at as its timestamp if Timestamp is 0, has no headers but
-// its own, and no [Record.Source]. It is in the mode of the application, whatever the record says that has moved
-// the time.
+// A record that it builds from nothing takes over at as its timestamp if Timestamp is 0, has no
+// headers but its own, and no [Record.Source]. It is in the mode of the application, whatever the
+// record says that has moved the time.
 type Punctuator func(c *Context, at time.Time) error
 
-// OnStreamTime makes f run whenever the task's stream time passes a multiple of every, counted from the
-// epoch: in the turn of the record that moved the stream time there, after all nodes have handled it. at is
-// the newest multiple that was passed, so a jump over several of them makes f run once. The first record
-// of a task only sets the time and fires nothing; so does a record that fails. Where no records come, time
-// stands still.
+// OnStreamTime makes f run whenever the task's stream time passes a multiple of every, counted from
+// the epoch: in the turn of the record that moved the stream time there, after all nodes have
+// handled it. at is the newest multiple that was passed, so a jump over several of them makes f run
+// once. The first record of a task only sets the time and fires nothing; so does a record that
+// fails. Where no records come, time stands still.
 //
-// The record and the punctuations that it fires are one unit. If one of them fails, nothing of the unit is
-// left, and the [Policy] of the node that failed decides whether the record is tried again; a dead letter is
-// not among the choices, because the record is not to blame: the task stops instead.
+// The record and the punctuations that it fires are one unit. If one of them fails, nothing of the
+// unit is left, and the [Policy] of the node that failed decides whether the record is tried again;
+// a dead letter is not among the choices, because the record is not to blame: the task stops
+// instead.
 //
-// Several schedules fire in the order of the names of their nodes, and those of one node as declared. The
-// schedule has no state beside the task's stream time, so that a restart neither loses nor repeats a firing.
+// Several schedules fire in the order of the names of their nodes, and those of one node as
+// declared. The schedule has no state beside the task's stream time, so that a restart neither
+// loses nor repeats a firing.
 //
 // every is at least a millisecond, and in whole milliseconds; otherwise NewGraph fails.
 func (t *Setup) OnStreamTime(every time.Duration, f Punctuator) {
@@ -41,16 +44,17 @@ func (t *Setup) OnStreamTime(every time.Duration, f Punctuator) {
 	}
 }
 
-// OnWallClock makes f run when the wall clock has moved on by every, for the first time that long after the
-// task was opened, whether records come or not. at is what the clock shows: in milliseconds, UTC. After a
-// stall f runs once, and then again in step with the opening.
+// OnWallClock makes f run when the wall clock has moved on by every, for the first time that long
+// after the task was opened, whether records come or not. at is what the clock shows: in
+// milliseconds, UTC. After a stall f runs once, and then again in step with the opening.
 //
-// What f does is committed like the work of a record. If f fails, nothing of it is left, and the [Policy] of
-// the node that failed decides whether it is tried again, with the same at; where the policy says dead
-// letter, the task stops.
+// What f does is committed like the work of a record. If f fails, nothing of it is left, and the
+// [Policy] of the node that failed decides whether it is tried again, with the same at; where the
+// policy says dead letter, the task stops.
 //
-// This is the only way in which user code gets to see a clock. at is kept with the work of the round, so
-// that a round that runs again runs with the same one. It goes back if the clock is set back.
+// This is the only way in which user code gets to see a clock. at is kept with the work of the
+// round, so that a round that runs again runs with the same one. It goes back if the clock is set
+// back.
 //
 // every is at least a millisecond, and in whole milliseconds; otherwise NewGraph fails.
 func (t *Setup) OnWallClock(every time.Duration, f Punctuator) {
@@ -103,8 +107,8 @@ const (
 // noteNoDeadLetter explains a stop in place of a dead letter.
 const noteNoDeadLetter = "the task stops because no record is to blame for the failure of a punctuation"
 
-// prepareSchedules makes the order of firing independent of the order in which the nodes were made, and starts
-// the schedules of the wall clock.
+// prepareSchedules makes the order of firing independent of the order in which the nodes were made,
+// and starts the schedules of the wall clock.
 func (g *Graph) prepareSchedules() {
 	byNode := func(a, b *schedule) int { return strings.Compare(a.node.name, b.node.name) }
 	slices.SortStableFunc(g.onStreamTime, byNode)
@@ -153,7 +157,8 @@ func (g *Graph) fire(s *schedule, at time.Time) {
 		_ = g.fail(s.node, err)
 	}
 	if g.node != s.node {
-		// As in guard: a node further down did not return. If it has failed, the failure is noted already.
+		// As in guard: a node further down did not return. If it has failed, the failure is noted
+		// already.
 		_ = g.fail(g.node, errRecovered)
 	}
 	if g.failure == nil {
@@ -161,16 +166,17 @@ func (g *Graph) fire(s *schedule, at time.Time) {
 	}
 }
 
-// Punctuation is one firing of a schedule of the wall clock: what [Graph.Due] hands to the runtime, and the
-// runtime to [Graph.Punctuate]. It is a value that may be kept in a journal and played again as long as the
-// graph lives.
+// Punctuation is one firing of a schedule of the wall clock: what [Graph.Due] hands to the runtime,
+// and the runtime to [Graph.Punctuate]. It is a value that may be kept in a journal and played
+// again as long as the graph lives.
 type Punctuation struct {
 	// At is the clock value that the user code gets, in milliseconds and UTC.
 	At time.Time
-	// StreamTime is the task's stream time, in milliseconds since the epoch. The runtime fills it in, because
-	// it owns the stream time; Due leaves [state.NoTime].
+	// StreamTime is the task's stream time, in milliseconds since the epoch. The runtime fills it
+	// in, because it owns the stream time; Due leaves [state.NoTime].
 	StreamTime int64
-	// Attempt counts from 1. The runtime adds one before it plays the punctuation again after a Retry verdict.
+	// Attempt counts from 1. The runtime adds one before it plays the punctuation again after a
+	// Retry verdict.
 	Attempt int
 
 	schedule *schedule
@@ -181,13 +187,14 @@ type Punctuation struct {
 // IsRelease reports whether the next record of a parked key is tried, and no schedule fires.
 func (p *Punctuation) IsRelease() bool { return p.release != nil }
 
-// Due returns the schedule of the wall clock that has been due for the longest time at now, if there is one,
-// and plans its next firing: the first moment after now that is a multiple of the interval away from when the
-// graph was made. The caller asks until ok is false.
+// Due returns the schedule of the wall clock that has been due for the longest time at now, if
+// there is one, and plans its next firing: the first moment after now that is a multiple of the
+// interval away from when the graph was made. The caller asks until ok is false.
 //
-// What is taken is taken: the punctuation lies with the caller from then on, through retries and aborts. The
-// plan goes by the difference between now and what [GraphConfig.Now] returned when the graph was made. If both
-// come from [time.Now], setting the clock neither holds a schedule up nor fires it early.
+// What is taken is taken: the punctuation lies with the caller from then on, through retries and
+// aborts. The plan goes by the difference between now and what [GraphConfig.Now] returned when the
+// graph was made. If both come from [time.Now], setting the clock neither holds a schedule up nor
+// fires it early.
 func (g *Graph) Due(now time.Time) (p Punctuation, ok bool) {
 	var due *schedule
 	for _, s := range g.onWallClock {
@@ -206,8 +213,8 @@ func (g *Graph) Due(now time.Time) (p Punctuation, ok bool) {
 	}, true
 }
 
-// NextDue returns when Due has something to return next. ok is false if there are no schedules of the wall
-// clock.
+// NextDue returns when Due has something to return next. ok is false if there are no schedules of
+// the wall clock.
 func (g *Graph) NextDue() (at time.Time, ok bool) {
 	next := time.Duration(math.MaxInt64)
 	for _, s := range g.onWallClock {
@@ -216,14 +223,14 @@ func (g *Graph) NextDue() (at time.Time, ok bool) {
 	return g.made.Add(next), len(g.onWallClock) > 0
 }
 
-// Punctuate runs one punctuation and returns what is to become of it. Like [Graph.Process] it marks a
-// savepoint of the state first, reverts to it unless the verdict is Accept, and never panics because of user
-// code. The same punctuation over the same state does the same again.
+// Punctuate runs one punctuation and returns what is to become of it. Like [Graph.Process] it marks
+// a savepoint of the state first, reverts to it unless the verdict is Accept, and never panics
+// because of user code. The same punctuation over the same state does the same again.
 //
-// The verdict is Accept, Retry or Stop. Accept: outputs and state writes join the round; if there are none, and
-// no counts, nothing needs to be committed. Retry: it is played again after Backoff with Attempt+1 and the
-// same At, and the task does nothing before. A release is about a record: its verdict is Accept, DeadLetter, Stop,
-// or Park if the record has failed again.
+// The verdict is Accept, Retry or Stop. Accept: outputs and state writes join the round; if there
+// are none, and no counts, nothing needs to be committed. Retry: it is played again after Backoff
+// with Attempt+1 and the same At, and the task does nothing before. A release is about a record:
+// its verdict is Accept, DeadLetter, Stop, or Park if the record has failed again.
 func (g *Graph) Punctuate(p Punctuation) graph.Verdict {
 	if p.release != nil && p.release.parking.graph == g {
 		return p.release.run(p)

@@ -8,8 +8,8 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// scheduledGraph is a task whose only node does nothing with records, and has n schedules of both kinds that do
-// nothing either.
+// scheduledGraph is a task whose only node does nothing with records, and has n schedules of both
+// kinds that do nothing either.
 func scheduledGraph(tb testing.TB, n int, cfg GraphConfig) *Graph {
 	tb.Helper()
 	b := NewBuilder("scheduled")
@@ -36,7 +36,8 @@ func scheduledConfig() GraphConfig {
 	return GraphConfig{Partitions: func(string) int32 { return 1 }, Now: func() time.Time { return opened }}
 }
 
-// BenchmarkSchedules is a record alone, one that moves the stream time and fires nothing, and one that fires.
+// BenchmarkSchedules is a record alone, one that moves the stream time and fires nothing, and one
+// that fires.
 func BenchmarkSchedules(b *testing.B) {
 	for _, bench := range []struct {
 		name string
@@ -56,7 +57,8 @@ func BenchmarkSchedules(b *testing.B) {
 	}
 }
 
-// TestScheduleAllocations: firing costs what the punctuator costs. A record costs one allocation here, its key.
+// TestScheduleAllocations: firing costs what the punctuator costs. A record costs one allocation
+// here, its key.
 func TestScheduleAllocations(t *testing.T) {
 	cfg := scheduledConfig()
 	g, in := scheduledGraph(t, 2, cfg), benchInputs(1)[0]

@@ -91,7 +91,8 @@ func TestLongIntervals(t *testing.T) {
 	}
 }
 
-// TestPunctuationIsPlayedAgain: the same punctuation over the same state does the same, whatever time it is.
+// TestPunctuationIsPlayedAgain: the same punctuation over the same state does the same, whatever
+// time it is.
 func TestPunctuationIsPlayedAgain(t *testing.T) {
 	var streamTimes []int64
 	k := punctuated(t, func(s *topology.Setup, emit topology.Emit[string, string], counts state.KeyValue[string, int64]) {

@@ -13,7 +13,8 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// broken declares, behind a schedule that succeeds, one that writes, emits, counts and then does what end says.
+// broken declares, behind a schedule that succeeds, one that writes, emits, counts and then does
+// what end says.
 func broken(wallClock bool, end func(c *topology.Context) error) puncture {
 	return func(t *topology.Setup, emit topology.Emit[string, string], counts state.KeyValue[string, int64]) {
 		declare, counter := t.OnStreamTime, t.Counter("fired")
@@ -54,8 +55,8 @@ var failures = []struct {
 	}, topology.Retry, "node node: transient: not now, in a punctuation on TIME every 1s"},
 }
 
-// TestFailedPunctuation: nothing of the unit is left, no record becomes a dead letter, and the unit succeeds
-// later as if nothing had been.
+// TestFailedPunctuation: nothing of the unit is left, no record becomes a dead letter, and the unit
+// succeeds later as if nothing had been.
 func TestFailedPunctuation(t *testing.T) {
 	for _, wallClock := range []bool{false, true} {
 		for _, test := range failures {
@@ -158,8 +159,8 @@ func TestFirstFailureEndsFiring(t *testing.T) {
 	want(t, k.graph.Process(k.at(1, 2500, "v")), topology.Stop)
 }
 
-// TestPunctuationFailsDownstream: the policy is that of the node that fails, not of the one that punctuates; and
-// who swallows the error, or recovers the panic, does not help.
+// TestPunctuationFailsDownstream: the policy is that of the node that fails, not of the one that
+// punctuates; and who swallows the error, or recovers the panic, does not help.
 func TestPunctuationFailsDownstream(t *testing.T) {
 	for name, swallow := range map[string]func(c *topology.Context, emit topology.Emit[string, string], r word) error{
 		"returned": func(c *topology.Context, emit topology.Emit[string, string], r word) error { return emit(c, r) },
@@ -224,7 +225,8 @@ func TestBrokenStoreInPunctuation(t *testing.T) {
 	}
 }
 
-// TestEmitOutOfPunctuation: an Emit works in the turn of its node only, and a Setup only in the factory.
+// TestEmitOutOfPunctuation: an Emit works in the turn of its node only, and a Setup only in the
+// factory.
 func TestEmitOutOfPunctuation(t *testing.T) {
 	var setup *topology.Setup
 	var emit topology.Emit[string, string]

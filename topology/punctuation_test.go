@@ -14,8 +14,8 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// puncture is what the tests of this file declare: schedules of a node that counts records in countStore and
-// passes them on.
+// puncture is what the tests of this file declare: schedules of a node that counts records in
+// countStore and passes them on.
 type puncture func(t *topology.Setup, emit topology.Emit[string, string], counts state.KeyValue[string, int64])
 
 // punctuated opens a task with the node "node". The handler fails on the value "fail".
@@ -140,7 +140,8 @@ func TestStreamTimeBeforeTheEpoch(t *testing.T) {
 	want(t, k.graph.Process(k.at(-1001, -1, "v")), topology.Stop) // the topology has no dead letters
 }
 
-// TestUnit: record and punctuation see each other's writes, and share outputs, counts and savepoint.
+// TestUnit: record and punctuation see each other's writes, and share outputs, counts and
+// savepoint.
 func TestUnit(t *testing.T) {
 	var times []int64
 	k := punctuated(t, func(s *topology.Setup, emit topology.Emit[string, string], counts state.KeyValue[string, int64]) {

@@ -4,15 +4,15 @@ import "time"
 
 // Record is one record with a typed key and value.
 //
-// A record that a topology passes to user code knows the input record that it comes from ([Record.Source],
-// [Record.StreamTime]), and so do records derived from it: copies, and those made by [WithKey] and
-// [WithValue]. A record that user code builds from nothing, Record[K, V]{Key: k, Value: v}, takes over what
-// it leaves out from the record that its node is processing: the origin always, the timestamp if Timestamp
-// is 0, the headers if Headers is nil. So correlation and causation travel on unless code says otherwise;
-// an empty, non-nil Headers says so.
+// A record that a topology passes to user code knows the input record that it comes from
+// ([Record.Source], [Record.StreamTime]), and so do records derived from it: copies, and those made
+// by [WithKey] and [WithValue]. A record that user code builds from nothing, Record[K, V]{Key: k,
+// Value: v}, takes over what it leaves out from the record that its node is processing: the origin
+// always, the timestamp if Timestamp is 0, the headers if Headers is nil. So correlation and
+// causation travel on unless code says otherwise; an empty, non-nil Headers says so.
 //
-// Records are values. The Headers slice and the bytes in it are shared with other records and must not be
-// modified; appending to it is safe, since it has no spare capacity.
+// Records are values. The Headers slice and the bytes in it are shared with other records and must
+// not be modified; appending to it is safe, since it has no spare capacity.
 type Record[K, V any] struct {
 	Key   K
 	Value V
@@ -20,8 +20,8 @@ type Record[K, V any] struct {
 	Timestamp int64
 	Headers   []Header
 
-	// origin is shared by all records of one input and never changes, so a record that a test keeps stays
-	// true.
+	// origin is shared by all records of one input and never changes, so a record that a test keeps
+	// stays true.
 	origin *origin
 }
 
@@ -31,19 +31,21 @@ type origin struct {
 	partition  int32
 	offset     int64
 	streamTime int64
-	// appended is when the broker appended the record there, in milliseconds since the epoch; 0 where nobody knows.
+	// appended is when the broker appended the record there, in milliseconds since the epoch; 0
+	// where nobody knows.
 	appended int64
 }
 
 // Time returns Timestamp as a time in UTC.
 func (r Record[K, V]) Time() time.Time { return time.UnixMilli(r.Timestamp).UTC() }
 
-// Source returns the position of the input record that r comes from: its topic on the cluster, partition
-// and offset. They are zero for a record that no topology has passed on, and for one that comes from none: of a
-// punctuation, or of a window that has closed. Behind a [Stream.Repartition] it is the position in the internal topic, unless
-// that has [KeepOrigin].
+// Source returns the position of the input record that r comes from: its topic on the cluster,
+// partition and offset. They are zero for a record that no topology has passed on, and for one that
+// comes from none: of a punctuation, or of a window that has closed. Behind a [Stream.Repartition]
+// it is the position in the internal topic, unless that has [KeepOrigin].
 //
-// A position is an ingestion key at best: the same fact sent again has another one. It is not an identity.
+// A position is an ingestion key at best: the same fact sent again has another one. It is not an
+// identity.
 func (r Record[K, V]) Source() (topic string, partition int32, offset int64) {
 	if r.origin == nil {
 		return "", 0, 0
@@ -51,9 +53,10 @@ func (r Record[K, V]) Source() (topic string, partition int32, offset int64) {
 	return r.origin.topic, r.origin.partition, r.origin.offset
 }
 
-// AppendTime returns when the broker appended the record that r comes from to the topic of [Record.Source], in milliseconds since the
-// epoch. It is false where nobody knows: where timestamps are those of the producers (message.timestamp.type=CreateTime), where the
-// record was kept back ([TakeUp]), and where there is no such record.
+// AppendTime returns when the broker appended the record that r comes from to the topic of
+// [Record.Source], in milliseconds since the epoch. It is false where nobody knows: where
+// timestamps are those of the producers (message.timestamp.type=CreateTime), where the record was
+// kept back ([TakeUp]), and where there is no such record.
 func (r Record[K, V]) AppendTime() (ms int64, ok bool) {
 	if r.origin == nil || r.origin.appended == 0 {
 		return 0, false
@@ -61,8 +64,9 @@ func (r Record[K, V]) AppendTime() (ms int64, ok bool) {
 	return r.origin.appended, true
 }
 
-// StreamTime returns the task's stream time when the record was read, or taken up again ([TakeUp]), in milliseconds
-// since the epoch: the largest timestamp so far, this record's included. It is zero for a record that no topology has passed on.
+// StreamTime returns the task's stream time when the record was read, or taken up again ([TakeUp]),
+// in milliseconds since the epoch: the largest timestamp so far, this record's included. It is zero
+// for a record that no topology has passed on.
 func (r Record[K, V]) StreamTime() int64 {
 	if r.origin == nil {
 		return 0
@@ -99,7 +103,8 @@ func WithValue[V2, K, V any](r Record[K, V], value V2) Record[K, V2] {
 	}
 }
 
-// scope is what a record built from nothing inherits: the facts of the record that a node is processing.
+// scope is what a record built from nothing inherits: the facts of the record that a node is
+// processing.
 type scope struct {
 	origin    *origin
 	timestamp int64

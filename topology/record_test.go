@@ -112,7 +112,8 @@ func TestInheritance(t *testing.T) {
 	}
 }
 
-// TestRecordsAreKept: a record that is kept past its turn keeps its source, and outputs keep their bytes.
+// TestRecordsAreKept: a record that is kept past its turn keeps its source, and outputs keep their
+// bytes.
 func TestRecordsAreKept(t *testing.T) {
 	b := topology.NewBuilder("keep")
 	var kept []word
@@ -137,7 +138,8 @@ func TestRecordsAreKept(t *testing.T) {
 	}
 }
 
-// TestHeadersDoNotAlias: branches that append to the headers of one record do not write over each other.
+// TestHeadersDoNotAlias: branches that append to the headers of one record do not write over each
+// other.
 func TestHeadersDoNotAlias(t *testing.T) {
 	b := topology.NewBuilder("alias")
 	source := topology.From(b, wordsTopic)

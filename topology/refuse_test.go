@@ -8,8 +8,8 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// TestRefuseAfterFailedPunctuation: a record that the cluster refuses is judged as a record, also if the unit before it was a punctuation
-// that failed and is to be tried again.
+// TestRefuseAfterFailedPunctuation: a record that the cluster refuses is judged as a record, also
+// if the unit before it was a punctuation that failed and is to be tried again.
 func TestRefuseAfterFailedPunctuation(t *testing.T) {
 	for _, wallClock := range []bool{false, true} {
 		k := punctuated(t, broken(wallClock, func(*topology.Context) error {

@@ -2,10 +2,11 @@ package topology
 
 import "fmt"
 
-// Copartitioned returns s with the promise that all records of one key are in one partition, although an
-// operator before it may have changed the key: because it has kept the key, or because the new one is a part
-// of the old one by which the topic is partitioned. Where state is kept by key, Build believes it. Where it
-// is not true, a key has its state in several tasks, each with a part of its records.
+// Copartitioned returns s with the promise that all records of one key are in one partition,
+// although an operator before it may have changed the key: because it has kept the key, or because
+// the new one is a part of the old one by which the topic is partitioned. Where state is kept by
+// key, Build believes it. Where it is not true, a key has its state in several tasks, each with a
+// part of its records.
 //
 // Write [Stream.Repartition] if in doubt.
 func (s Stream[K, V]) Copartitioned() Stream[K, V] {
@@ -20,23 +21,25 @@ func (s Stream[K, V]) rekeys() Stream[K, V] {
 	return s
 }
 
-// Keyed says that n keeps state by the key of its records, and returns n. Build then refuses a stream whose key an
-// operator may have changed, as it does for tables and aggregations; see [Stream.Copartitioned].
+// Keyed says that n keeps state by the key of its records, and returns n. Build then refuses a
+// stream whose key an operator may have changed, as it does for tables and aggregations; see
+// [Stream.Copartitioned].
 func (n *Node[K, V]) Keyed() *Node[K, V] {
 	n.b.checkKeyed(n.node, n.input)
 	return n
 }
 
-// Rekeys says that n emits records under other keys than those by which they are partitioned, and returns n. Without it
-// the outlets of a node are taken to have the keys of the stream that it gets. It goes before the first outlet is used.
+// Rekeys says that n emits records under other keys than those by which they are partitioned, and
+// returns n. Without it the outlets of a node are taken to have the keys of the stream that it
+// gets. It goes before the first outlet is used.
 func (n *Node[K, V]) Rekeys() *Node[K, V] {
 	n.node.rekeyed = n.node
 	return n
 }
 
-// checkKeyed notes a mistake if n keeps state by a key that may be in several partitions, because the node by has
-// changed it, if that is not nil. Kafka Streams sends such a stream through a topic of its own by itself; here the
-// topic has a name, which only the user can give.
+// checkKeyed notes a mistake if n keeps state by a key that may be in several partitions, because
+// the node by has changed it, if that is not nil. Kafka Streams sends such a stream through a topic
+// of its own by itself; here the topic has a name, which only the user can give.
 func (b *Builder) checkKeyed(n, by *node) {
 	if by != nil {
 		b.mistakeAt(n.pos, n.name, fmt.Errorf("the key may have been changed by node %s (%s:%d), so that the "+

@@ -5,8 +5,9 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// release is the turn of the first record of a parked key. Which record that is shows when it runs, and can be another one when it
-// runs again: what was tried before it may succeed this time. So it remembers the one that it has tried last.
+// release is the turn of the first record of a parked key. Which record that is shows when it runs,
+// and can be another one when it runs again: what was tried before it may succeed this time. So it
+// remembers the one that it has tried last.
 type release struct {
 	parking *parking
 	key     parkedKey
@@ -15,13 +16,14 @@ type release struct {
 	// tried says that it has tried the record at offset.
 	tried  bool
 	offset int64
-	// refused is why the cluster takes no output of the record at refusedAt; empty while it has refused none.
+	// refused is why the cluster takes no output of the record at refusedAt; empty while it has
+	// refused none.
 	refused   string
 	refusedAt int64
 }
 
-// Tried returns where the record was read that a release has tried when it was last played; ok is false if it has tried none, or if
-// p is no release.
+// Tried returns where the record was read that a release has tried when it was last played; ok is
+// false if it has tried none, or if p is no release.
 func (p *Punctuation) Tried() (topic string, partition int32, offset int64, ok bool) {
 	r := p.release
 	if r == nil || !r.tried {
@@ -30,16 +32,18 @@ func (p *Punctuation) Tried() (topic string, partition int32, offset int64, ok b
 	return r.parking.topic, r.parking.graph.id.Partition, r.offset, true
 }
 
-// Refuse is [Graph.Refuse] for the record that a release has tried: when p is played again and comes to that record, it is not
-// processed, and goes to its error policy. Where the policy says Park or Delay, it becomes a dead letter. what quotes nothing of
-// the record. It does nothing if nothing was tried.
+// Refuse is [Graph.Refuse] for the record that a release has tried: when p is played again and
+// comes to that record, it is not processed, and goes to its error policy. Where the policy says
+// Park or Delay, it becomes a dead letter. what quotes nothing of the record. It does nothing if
+// nothing was tried.
 func (p *Punctuation) Refuse(what string) {
 	if r := p.release; r != nil && r.tried {
 		r.refused, r.refusedAt = what, r.offset
 	}
 }
 
-// Refused reports whether Refuse was called for the record that a release has tried: what came of its policy then is refused now.
+// Refused reports whether Refuse was called for the record that a release has tried: what came of
+// its policy then is refused now.
 func (p *Punctuation) Refused() bool {
 	r := p.release
 	return r != nil && r.tried && r.refused != "" && r.refusedAt == r.offset
@@ -93,7 +97,8 @@ func (r *release) run(due Punctuation) graph.Verdict {
 	return v
 }
 
-// first returns the first record of a queue, as it was read. Its attempt is the number of those before.
+// first returns the first record of a queue, as it was read. Its attempt is the number of those
+// before.
 func (p *parking) first(key parkedKey, h parkedHeadRow) (in graph.Input, err error) {
 	row, ok, err := p.rows.Get(p.rowKey(key, h.first))
 	switch {

@@ -16,9 +16,9 @@ type repartitionOption func(ref *topicRef) error
 
 func (o repartitionOption) applyRepartition(ref *topicRef) error { return o(ref) }
 
-// Partitions sets the number of partitions of a repartition topic. Without it the topic has as many as it
-// needs: those of the topics that are read together with it, or the largest number among the sources that
-// feed it.
+// Partitions sets the number of partitions of a repartition topic. Without it the topic has as many
+// as it needs: those of the topics that are read together with it, or the largest number among the
+// sources that feed it.
 func Partitions(n int32) RepartitionOption {
 	return repartitionOption(func(ref *topicRef) error {
 		if n < 1 {
@@ -29,13 +29,14 @@ func Partitions(n int32) RepartitionOption {
 	})
 }
 
-// Repartition sends the stream through a topic of its own, <application>-<name>-repartition, so that all
-// records with one key meet in one task again after the key has changed. What follows is another
-// subtopology, unless a store or another source ties it to this one. There the records come from that topic
-// ([Record.Source]), unless they keep what they came from before ([KeepOrigin]).
+// Repartition sends the stream through a topic of its own, <application>-<name>-repartition, so
+// that all records with one key meet in one task again after the key has changed. What follows is
+// another subtopology, unless a store or another source ties it to this one. There the records come
+// from that topic ([Record.Source]), unless they keep what they came from before ([KeepOrigin]).
 //
-// Keys and values are written with the codecs of the topic that the stream comes from. If that topic has keys or
-// values of another Go type, Build reports a mistake: [RepartitionWith] takes the codecs.
+// Keys and values are written with the codecs of the topic that the stream comes from. If that
+// topic has keys or values of another Go type, Build reports a mistake: [RepartitionWith] takes the
+// codecs.
 func (s Stream[K, V]) Repartition(name string, opts ...RepartitionOption) Stream[K, V] {
 	b, pos := s.builder("Repartition("+name+")"), caller()
 	key, keyErr := inheritedCodec[K](s.port.node.keyCodec, "keys")
@@ -51,10 +52,11 @@ func RepartitionWith[K, V any](
 	return repartition(s, b, pos, name, key, value, nil, opts)
 }
 
-// GroupBy gives each record the key that f returns, and sends it through a repartition topic of that name. So an
-// aggregation of the new key sees all records of the key. It is [SelectKey] and [Stream.Repartition] in one. The node
-// that selects is called <name>-key. Values are written with the codec of the topic that the stream comes from. If that
-// topic has values of another Go type, Build reports a mistake: write SelectKey and [RepartitionWith] then.
+// GroupBy gives each record the key that f returns, and sends it through a repartition topic of
+// that name. So an aggregation of the new key sees all records of the key. It is [SelectKey] and
+// [Stream.Repartition] in one. The node that selects is called <name>-key. Values are written with
+// the codec of the topic that the stream comes from. If that topic has values of another Go type,
+// Build reports a mistake: write SelectKey and [RepartitionWith] then.
 func GroupBy[K, V, K2 any](
 	s Stream[K, V], name string, key schemas.Codec[K2], f func(key K, value V) (K2, error), opts ...RepartitionOption,
 ) Stream[K2, V] {
@@ -83,7 +85,8 @@ func inheritedCodec[T any](codec any, what string) (schemas.Codec[T], error) {
 		what, reflect.TypeFor[T]())
 }
 
-// repartition adds a repartitioning, or the mistake in it; err is what is known to be wrong with the codecs.
+// repartition adds a repartitioning, or the mistake in it; err is what is known to be wrong with
+// the codecs.
 func repartition[K, V any](
 	s Stream[K, V], b *Builder, pos position, name string, key schemas.Codec[K], value schemas.Codec[V], err error,
 	opts []RepartitionOption,
@@ -99,7 +102,8 @@ func repartition[K, V any](
 	return addRepartition(s, Topic(name, key, value), pos, opts)
 }
 
-// addRepartition adds the sink and the source of a repartition topic; t has the name that the user gave.
+// addRepartition adds the sink and the source of a repartition topic; t has the name that the user
+// gave.
 func addRepartition[K, V any](s Stream[K, V], t TopicOf[K, V], pos position, opts []RepartitionOption) Stream[K, V] {
 	return addRepartitionTo(s, t, pos, opts, nil)
 }

@@ -10,31 +10,39 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// RestoreFromTopic has the store of a [TableFrom] restored from the topic that the table is read from, so that it needs no changelog: no
-// record of the table is written a second time. What is restored is the table as it was processed, up to the committed offset and no
-// further, also if the topic is compacted; where that cannot be shown the task stops instead.
+// RestoreFromTopic has the store of a [TableFrom] restored from the topic that the table is read
+// from, so that it needs no changelog: no record of the table is written a second time. What is
+// restored is the table as it was processed, up to the committed offset and no further, also if the
+// topic is compacted; where that cannot be shown the task stops instead.
 //
 // What is asked for in exchange:
 //
-//   - Of the topic: all its records from offset 0 on, in the format of Kafka 0.11 and later. With cleanup.policy delete, retention.ms and
-//     retention.bytes of -1; with compact, a min.compaction.lag.ms and a delete.retention.ms of an hour at least. While an application is
-//     behind by more than four fifths of the lag, a disk that is lost cannot be restored. Start and every restore look at it. It keeps its
-//     number of partitions: one that is added gets keys whose rows are in the table of another, and there is no changelog that would show
-//     that it is new.
-//   - Of failures: a record of the topic that cannot be decoded can be a dead letter, as ever; in a compacted topic it takes the place of
-//     the value before it, so that a disk that is lost cannot be restored until its key is written again. One that fails behind its source
-//     stops the task, whatever the policy: a dead letter leaves nothing in the table, and the topic has the record. So does one with a
-//     timestamp that is further ahead of the clock than GraphConfig.MaxFutureTimestamp allows, until the clock has come up or the
-//     application runs with a larger limit, or none: a restore does not ask what time it was. A [HeaderMode] without a mode that a record
-//     can have stops nothing: the record is processed in the mode [Replay], and counted as invalid-mode.
-//   - Of the program: the codecs make the same of the same bytes for as long as there are records. In a compacted topic keys have the bytes
-//     that their codec writes: to compaction, two byte forms of one key are two keys. Once the table has taken another form, such as JSON
-//     with spaces, a disk that is lost cannot be restored if compaction has taken records out. The source begins with the first record, and
-//     goes by the timestamps of the topic ([EventTime] and [StreamTimeForInvalid] are mistakes). No node but the table's own
-//     writes to the store, so only joins may name it.
+//   - Of the topic: all its records from offset 0 on, in the format of Kafka 0.11 and later. With
+//     cleanup.policy delete, retention.ms and retention.bytes of -1; with compact, a
+//     min.compaction.lag.ms and a delete.retention.ms of an hour at least. While an application is
+//     behind by more than four fifths of the lag, a disk that is lost cannot be restored. Start and
+//     every restore look at it. It keeps its number of partitions: one that is added gets keys
+//     whose rows are in the table of another, and there is no changelog that would show that it is
+//     new.
+//   - Of failures: a record of the topic that cannot be decoded can be a dead letter, as ever; in a
+//     compacted topic it takes the place of the value before it, so that a disk that is lost cannot
+//     be restored until its key is written again. One that fails behind its source stops the task,
+//     whatever the policy: a dead letter leaves nothing in the table, and the topic has the record.
+//     So does one with a timestamp that is further ahead of the clock than
+//     GraphConfig.MaxFutureTimestamp allows, until the clock has come up or the application runs
+//     with a larger limit, or none: a restore does not ask what time it was. A [HeaderMode] without
+//     a mode that a record can have stops nothing: the record is processed in the mode [Replay],
+//     and counted as invalid-mode.
+//   - Of the program: the codecs make the same of the same bytes for as long as there are records.
+//     In a compacted topic keys have the bytes that their codec writes: to compaction, two byte
+//     forms of one key are two keys. Once the table has taken another form, such as JSON with
+//     spaces, a disk that is lost cannot be restored if compaction has taken records out. The
+//     source begins with the first record, and goes by the timestamps of the topic ([EventTime] and
+//     [StreamTimeForInvalid] are mistakes). No node but the table's own writes to the store, so
+//     only joins may name it.
 //
-// To add or remove the option of a store that has been in use takes `onceward rebuild from-input`, or another name for the store. Offsets
-// of such a task are not moved by operators in another way.
+// To add or remove the option of a store that has been in use takes `onceward rebuild from-input`,
+// or another name for the store. Offsets of such a task are not moved by operators in another way.
 func RestoreFromTopic() SourceOption {
 	return sourceOption(func(s *sourceSettings) { s.restores = true })
 }
@@ -48,7 +56,8 @@ type restoredTable struct {
 	rows  *graph.SourceRows
 }
 
-// readRows is what the nodes of a table do with a record, without a graph: see intake.read and collect.
+// readRows is what the nodes of a table do with a record, without a graph: see intake.read and
+// collect.
 func readRows[K, V any](topic TopicOf[K, Option[V]], store Store[state.Timestamped[K, V]]) graph.RowReader {
 	into := &oneWrite{}
 	rows := store.Open(into)
@@ -101,7 +110,8 @@ func writtenKey[K any](format *format[K]) func(key []byte) bool {
 	}
 }
 
-// unreadable reports whether the error of a codec is about the record, so that it will be the same whenever the record is read.
+// unreadable reports whether the error of a codec is about the record, so that it will be the same
+// whenever the record is read.
 func unreadable(err error) bool {
 	class := ClassOf(err)
 	return class == Poison || class == Validation || class == Conflict
@@ -150,7 +160,8 @@ func (s *subtopology) restoredFrom(store string) (source *node, ok bool) {
 	return source, table != nil
 }
 
-// rowsOf returns what makes the rows of a store that is restored from a source, nil if it has a changelog.
+// rowsOf returns what makes the rows of a store that is restored from a source, nil if it has a
+// changelog.
 func (s *subtopology) rowsOf(store string) *graph.SourceRows {
 	if _, table := s.restoredTable(store); table != nil {
 		return table.rows
@@ -169,7 +180,8 @@ func (s *subtopology) restoredTable(store string) (*node, *restoredTable) {
 	return nil, nil
 }
 
-// restoredFrom returns the source topic that a store is restored from, nothing if it has a changelog.
+// restoredFrom returns the source topic that a store is restored from, nothing if it has a
+// changelog.
 func (t *Topology) restoredFrom(s *subtopology, store string) string {
 	if source, ok := s.restoredFrom(store); ok {
 		return source.topic.on(t.application)
@@ -205,7 +217,8 @@ func (b *Builder) checkRestores(pos position, topic string, s sourceSettings) {
 	}
 }
 
-// checkRestoredTables looks for sources that restore nothing, and for stores that have more in them than their topic.
+// checkRestoredTables looks for sources that restore nothing, and for stores that have more in them
+// than their topic.
 func (b *Builder) checkRestoredTables() {
 	tables := map[string]*node{}
 	for _, n := range b.nodes {

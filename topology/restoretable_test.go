@@ -21,7 +21,8 @@ var (
 	pricesTable = topology.TimestampedStore("price-table", schemas.String(), schemas.JSON[int]())
 )
 
-// TestRowsOfTheTopic: what a restore makes of records is what processing makes of them, whatever is wrong with some.
+// TestRowsOfTheTopic: what a restore makes of records is what processing makes of them, whatever is
+// wrong with some.
 func TestRowsOfTheTopic(t *testing.T) {
 	for _, invalid := range []topology.InvalidTimestamp{topology.RefuseInvalid, topology.SkipInvalid} {
 		var built *topology.Topology
@@ -78,7 +79,8 @@ func TestRowsOfTheTopic(t *testing.T) {
 	}
 }
 
-// TestWrittenKeys: keys that their codec writes in other bytes than it has read are told from those of which there is one form.
+// TestWrittenKeys: keys that their codec writes in other bytes than it has read are told from those
+// of which there is one form.
 func TestWrittenKeys(t *testing.T) {
 	b := topology.NewBuilder("tables", topology.DeadLetters("dead"))
 	in := topology.Topic("prices", schemas.JSON[map[string]int](), schemas.JSON[int]())
@@ -104,7 +106,8 @@ func (s shouting) Decode(b []byte) (string, error) {
 	return strings.ToUpper(v), err
 }
 
-// TestRowsOfOneSource: two tables of one topic are restored by the codecs that the source has, which are those that were named first.
+// TestRowsOfOneSource: two tables of one topic are restored by the codecs that the source has,
+// which are those that were named first.
 func TestRowsOfOneSource(t *testing.T) {
 	b := topology.NewBuilder("tables", topology.DeadLetters("dead"))
 	table := func(store string, value schemas.Codec[string]) {
@@ -121,8 +124,9 @@ func TestRowsOfOneSource(t *testing.T) {
 	}
 }
 
-// TestFailureBehindItsTopic: a record of which nothing would be left but its dead letter stops the task, because the topic has it; what its
-// codecs refuse is a dead letter as ever. Without the option both are.
+// TestFailureBehindItsTopic: a record of which nothing would be left but its dead letter stops the
+// task, because the topic has it; what its codecs refuse is a dead letter as ever. Without the
+// option both are.
 func TestFailureBehindItsTopic(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -169,8 +173,9 @@ func TestFailureBehindItsTopic(t *testing.T) {
 	}
 }
 
-// TestInvalidModeOfItsTopic: a header with a mode that no record can have stops no task for good: the record is in the table, as a restore
-// has it, and does not pass for a live one. Without the option it is a dead letter.
+// TestInvalidModeOfItsTopic: a header with a mode that no record can have stops no task for good:
+// the record is in the table, as a restore has it, and does not pass for a live one. Without the
+// option it is a dead letter.
 func TestInvalidModeOfItsTopic(t *testing.T) {
 	for _, mode := range []string{"no mode", topology.Forensic.String(), ""} {
 		for action, opts := range map[topology.Action][]topology.SourceOption{
@@ -205,7 +210,8 @@ func TestInvalidModeOfItsTopic(t *testing.T) {
 	}
 }
 
-// TestUnreadableNow: an error of a codec that may pass is none of the record, so that a restore does not leave the record out.
+// TestUnreadableNow: an error of a codec that may pass is none of the record, so that a restore
+// does not leave the record out.
 func TestUnreadableNow(t *testing.T) {
 	b := topology.NewBuilder("tables")
 	topic := topology.Topic("prices", schemas.String(), failingCodec{topology.Transient})
@@ -216,7 +222,8 @@ func TestUnreadableNow(t *testing.T) {
 	}
 }
 
-// TestRowThatStays: a record that leaves the table as it is names the row that stays, unless no record with its key has one.
+// TestRowThatStays: a record that leaves the table as it is names the row that stays, unless no
+// record with its key has one.
 func TestRowThatStays(t *testing.T) {
 	b := topology.NewBuilder("tables")
 	topology.TableFrom(b, pricesTopic, pricesTable, topology.RestoreFromTopic())
@@ -248,7 +255,8 @@ func (c failingCodec) Decode([]byte) (uint64, error) {
 	return 0, topology.Fail(c.class, errors.New("not now"))
 }
 
-// TestRestoreFromTopicMistakes: what would make the table something else than its topic is told by Build.
+// TestRestoreFromTopicMistakes: what would make the table something else than its topic is told by
+// Build.
 func TestRestoreFromTopicMistakes(t *testing.T) {
 	option := topology.RestoreFromTopic()
 	build := func(declare func(b *topology.Builder)) error {
@@ -284,7 +292,8 @@ func TestRestoreFromTopicMistakes(t *testing.T) {
 	}
 }
 
-// TestRestoreFromTopicDescribed: the store has no changelog, and the difference is one of the topology.
+// TestRestoreFromTopicDescribed: the store has no changelog, and the difference is one of the
+// topology.
 func TestRestoreFromTopicDescribed(t *testing.T) {
 	build := func(opts ...topology.SourceOption) *topology.Topology {
 		b := topology.NewBuilder("app")

@@ -7,19 +7,22 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// RetryTopics gives a source delayed retry topics, one for each delay: <application>-<topic>.retry-<delay>-repartition. A record
-// that fails with an error whose [Policy] is Delay goes to the first of them, after its second failure to the second, and so on;
-// the last one serves all further attempts. Its task reads it again once the delay is over, from the same partition, and
-// processes it as if it had just been read from its source: with the position, timestamp and headers that it had there, and with
-// its attempts, which the record carries.
+// RetryTopics gives a source delayed retry topics, one for each delay:
+// <application>-<topic>.retry-<delay>-repartition. A record that fails with an error whose [Policy]
+// is Delay goes to the first of them, after its second failure to the second, and so on; the last
+// one serves all further attempts. Its task reads it again once the delay is over, from the same
+// partition, and processes it as if it had just been read from its source: with the position,
+// timestamp and headers that it had there, and with its attempts, which the record carries.
 //
-// Everything else goes on meanwhile, the later records of the same key included: the order is given up. Where it counts, keys
-// are parked instead ([ParkKeys]).
+// Everything else goes on meanwhile, the later records of the same key included: the order is given
+// up. Where it counts, keys are parked instead ([ParkKeys]).
 //
-// The topics are internal ones, as a repartition topic is: created, and purged behind what is committed. A record that is too
-// large for one with what is noted beside it becomes a dead letter instead, or stops the task without a dead-letter topic.
+// The topics are internal ones, as a repartition topic is: created, and purged behind what is
+// committed. A record that is too large for one with what is noted beside it becomes a dead letter
+// instead, or stops the task without a dead-letter topic.
 //
-// A delay is in whole milliseconds, and none is there twice. Keep the option, without the policies, until the topics are empty.
+// A delay is in whole milliseconds, and none is there twice. Keep the option, without the policies,
+// until the topics are empty.
 func RetryTopics(delays ...time.Duration) SourceOption {
 	return sourceOption(func(s *sourceSettings) { s.delays = delays })
 }
@@ -49,8 +52,8 @@ func (n *node) addRetryTopics(b *Builder, delays []time.Duration) {
 	}
 }
 
-// checkAgain looks for policies that could not be carried out: every source from which records come to a node that parks or
-// delays needs the store, or the topics.
+// checkAgain looks for policies that could not be carried out: every source from which records come
+// to a node that parks or delays needs the store, or the topics.
 func (b *Builder) checkAgain() {
 	for _, s := range divide(b.nodes) {
 		for _, action := range []Action{Park, Delay} {
@@ -75,8 +78,9 @@ func (b *Builder) checkAgain() {
 	}
 }
 
-// sourceWithout returns a source of which records come to n, and could not be parked, or delayed; nil if there is none. Other sources
-// of the subtopology do not count: that of an internal topic, which users cannot give an option, is often among them.
+// sourceWithout returns a source of which records come to n, and could not be parked, or delayed;
+// nil if there is none. Other sources of the subtopology do not count: that of an internal topic,
+// which users cannot give an option, is often among them.
 func (n *node) sourceWithout(action Action) *node {
 	met := map[*node]bool{n: true}
 	for above := []*node{n}; len(above) > 0; {
@@ -132,7 +136,8 @@ func (s *graphSource) retry(attempts int) retryTopic {
 	return s.retries[min(attempts, len(s.retries))-1]
 }
 
-// delay returns the verdict that sends the record at work to a retry topic. It is false if the topic does not take it.
+// delay returns the verdict that sends the record at work to a retry topic. It is false if the
+// topic does not take it.
 func (g *Graph) delay(to retryTopic, f *Failure) (graph.Verdict, bool) {
 	in, now := &g.in, g.config.Now()
 	first := in.FirstFailure

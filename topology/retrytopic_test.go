@@ -93,8 +93,8 @@ func (d *delayed) advance(by time.Duration) {
 	}
 }
 
-// TestG1Delayed: a record that fails is read again after each delay, as the record that it was, and nobody waits for it; in the
-// end it dies with its whole history.
+// TestG1Delayed: a record that fails is read again after each delay, as the record that it was, and
+// nobody waits for it; in the end it dies with its whole history.
 func TestG1Delayed(t *testing.T) {
 	d := newDelayed(t, 4)
 	d.broken["a1"], d.broken["b1"] = errBroken, errBroken
@@ -150,7 +150,8 @@ func TestG1DelayedTooLarge(t *testing.T) {
 	}
 }
 
-// TestG1DelayedForeign: a record that somebody else wrote to a retry topic is poison, and becomes a dead letter of that topic.
+// TestG1DelayedForeign: a record that somebody else wrote to a retry topic is poison, and becomes a
+// dead letter of that topic.
 func TestG1DelayedForeign(t *testing.T) {
 	for _, header := range []string{
 		"", "1 2 3", "1 2 3 4 x", "1 2 3 4 0 0", "-1 2 3 4 0", "0 2 3 4 0", "1073741825 2 3 4 0", "9223372036854775808 2 3 4 0",
@@ -190,7 +191,8 @@ func TestG1DelayedForeign(t *testing.T) {
 	}
 }
 
-// TestG1DelayedAndParked: a record that was delayed joins the queue of its key if that was parked meanwhile.
+// TestG1DelayedAndParked: a record that was delayed joins the queue of its key if that was parked
+// meanwhile.
 func TestG1DelayedAndParked(t *testing.T) {
 	b := topology.NewBuilder("app", topology.OnError(topology.Transient, delayPolicy(9)),
 		topology.OnError(topology.Overload, parkPolicy(0, 0)),
@@ -225,7 +227,8 @@ func TestG1DelayedAndParked(t *testing.T) {
 	}
 }
 
-// TestG1DelayMistakes: what could not be carried out is found when the topology is built; what is declared is there.
+// TestG1DelayMistakes: what could not be carried out is found when the topology is built; what is
+// declared is there.
 func TestG1DelayMistakes(t *testing.T) {
 	mistake := func(want string, policy topology.Policy, opts ...topology.SourceOption) {
 		t.Helper()

@@ -7,13 +7,14 @@ import (
 	"github.com/onceward/onceward/schemas"
 )
 
-// IntoOneOf writes each record to the one of the topics that choose returns: which topic is decided by the
-// record, and which topics there are when the topology is declared. So they can be looked at before anything
-// runs, their number of partitions stays the same while a round is tried again, and a record cannot invent a
-// topic. A topic that is none of them, or an error, fails the record; the class of the former is Config.
+// IntoOneOf writes each record to the one of the topics that choose returns: which topic is decided
+// by the record, and which topics there are when the topology is declared. So they can be looked at
+// before anything runs, their number of partitions stays the same while a round is tried again, and
+// a record cannot invent a topic. A topic that is none of them, or an error, fails the record; the
+// class of the former is Config.
 //
-// The node has one sink for each topic, named after both: <name>.<topic>. What is said of [Stream.Into] holds
-// for each.
+// The node has one sink for each topic, named after both: <name>.<topic>. What is said of
+// [Stream.Into] holds for each.
 func (s Stream[K, V]) IntoOneOf(
 	name string, choose func(r Record[K, V]) (TopicOf[K, V], error), topics []TopicOf[K, V], opts ...NodeOption,
 ) {

@@ -140,8 +140,8 @@ func TestRowsOfEveryKind(t *testing.T) {
 	}
 }
 
-// FuzzParseKey: what somebody types is refused, or is a key that is shown and has the same bytes when it is typed
-// again as it is shown.
+// FuzzParseKey: what somebody types is refused, or is a key that is shown and has the same bytes
+// when it is typed again as it is shown.
 func FuzzParseKey(f *testing.F) {
 	for _, seed := range []string{"", "a b", "258", "-1", "1e3", `"k"`, `{"A":1}`, `{"A":1}x`, "\xff", "9223372036854775808"} {
 		f.Add(seed)

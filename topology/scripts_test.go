@@ -18,7 +18,8 @@ var (
 	resultTopic = topology.Topic("result", schemas.String(), schemas.String())
 )
 
-// send sends a record with a time of so many milliseconds; a value of "-" is a null, and so is a key.
+// send sends a record with a time of so many milliseconds; a value of "-" is a null, and so is a
+// key.
 func (k *task) send(topic string, ms int64, key, value string) graph.Verdict {
 	k.tb.Helper()
 	in := k.input(topic, []byte(key), []byte(value))
@@ -37,8 +38,9 @@ func (k *task) send(topic string, ms int64, key, value string) graph.Verdict {
 	return v
 }
 
-// script sends records, each written as "topic time key value", and returns what comes of each as "key=value@time", one line
-// a record. Values of eight bytes that begin with a zero byte are shown as numbers.
+// script sends records, each written as "topic time key value", and returns what comes of each as
+// "key=value@time", one line a record. Values of eight bytes that begin with a zero byte are shown
+// as numbers.
 func (k *task) script(records ...string) string {
 	k.tb.Helper()
 	var lines []string

@@ -6,9 +6,9 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// SessionTable is the table of an aggregation in sessions: one entry for each key and session. As a table it has a
-// change for each session that a record changes, while the session takes records. [SessionTable.Closed] has the
-// values that sessions end with.
+// SessionTable is the table of an aggregation in sessions: one entry for each key and session. As a
+// table it has a change for each session that a record changes, while the session takes records.
+// [SessionTable.Closed] has the values that sessions end with.
 type SessionTable[K, V any] struct {
 	Table[Windowed[K], V]
 	closing *closing[K, V]
@@ -16,19 +16,20 @@ type SessionTable[K, V any] struct {
 
 // CountSessions returns the table of how many records each session of each key has.
 //
-// The following holds for all aggregations in sessions. The node is named after the store. A record belongs to
-// each session of its key that ends at most the gap before it and begins at most the gap after it. The record and
-// these sessions become one session. The table has a change that deletes each of these sessions, also where its
-// times stay as they are. Then it has a change for the new session. The timestamp of a change is the end of its
-// session.
+// The following holds for all aggregations in sessions. The node is named after the store. A record
+// belongs to each session of its key that ends at most the gap before it and begins at most the gap
+// after it. The record and these sessions become one session. The table has a change that deletes
+// each of these sessions, also where its times stay as they are. Then it has a change for the new
+// session. The timestamp of a change is the end of its session.
 //
-// The node goes by a stream time of its own: the largest timestamp of the records that it has got. A session takes
-// records until that time has passed its end by more than the gap and the grace. A record whose session would end
-// before that is late: it is counted as "late" and left out. Records with a null key are left out and counted as "null-key". The store keeps sessions for its own retention, at
-// least [SessionWindows.Retention].
+// The node goes by a stream time of its own: the largest timestamp of the records that it has got.
+// A session takes records until that time has passed its end by more than the gap and the grace. A
+// record whose session would end before that is late: it is counted as "late" and left out. Records
+// with a null key are left out and counted as "null-key". The store keeps sessions for its own
+// retention, at least [SessionWindows.Retention].
 //
-// A key that an operator has changed needs a [Stream.Repartition] before it. Other sessions are another aggregation:
-// give the store another name.
+// A key that an operator has changed needs a [Stream.Repartition] before it. Other sessions are
+// another aggregation: give the store another name.
 func CountSessions[K, V any](
 	s Stream[K, V], w SessionWindows, store Store[state.Session[K, int64]], opts ...NodeOption,
 ) SessionTable[K, int64] {
@@ -36,9 +37,10 @@ func CountSessions[K, V any](
 		func(_ K, a int64, _ bool, b int64) (int64, error) { return a + b, nil }, partOf(s, true, counting[K, V]))
 }
 
-// ReduceSessions returns the table of what f makes of the values of each session. The first value of a session stands
-// for itself. f combines the values of sessions that become one, in the order of their ends, and then that of the
-// record. It may return [ErrRemove] for the value of the record only.
+// ReduceSessions returns the table of what f makes of the values of each session. The first value
+// of a session stands for itself. f combines the values of sessions that become one, in the order
+// of their ends, and then that of the record. It may return [ErrRemove] for the value of the record
+// only.
 func ReduceSessions[K, V any](
 	s Stream[K, V], w SessionWindows, store Store[state.Session[K, V]], f func(a, b V) (V, error), opts ...NodeOption,
 ) SessionTable[K, V] {
@@ -52,9 +54,10 @@ func ReduceSessions[K, V any](
 		partOf(s, f != nil, reducing(func(sofar V, r Record[K, V]) (V, error) { return f(sofar, r.Value) })))
 }
 
-// AggregateSessions returns the table of what fold makes of the records of each session, as [Aggregate] does. merge
-// combines the aggregate so far, which begins as what initial returns, with that of each session that the record
-// belongs to, in the order of their ends. fold then adds the record; it may return [ErrRemove].
+// AggregateSessions returns the table of what fold makes of the records of each session, as
+// [Aggregate] does. merge combines the aggregate so far, which begins as what initial returns, with
+// that of each session that the record belongs to, in the order of their ends. fold then adds the
+// record; it may return [ErrRemove].
 func AggregateSessions[K, V, A any](
 	s Stream[K, V], w SessionWindows, store Store[state.Session[K, A]], initial func() A,
 	fold func(sofar A, r Record[K, V]) (A, error), merge func(key K, a, b A) (A, error), opts ...NodeOption,
@@ -63,7 +66,8 @@ func AggregateSessions[K, V, A any](
 		partOf(s, fold != nil && merge != nil, folding(initial, fold)))
 }
 
-// sessionMerge combines the sessions that become one, before the step of the record; ok is false for the first of them.
+// sessionMerge combines the sessions that become one, before the step of the record; ok is false
+// for the first of them.
 type sessionMerge[K, A any] func(key K, a A, ok bool, b A) (A, error)
 
 func mergingSessions[K, A any](initial func() A, merge func(key K, a, b A) (A, error)) sessionMerge[K, A] {
@@ -141,8 +145,8 @@ type sessioning[K, A any] struct {
 
 func (x *sessioning[K, A]) process(c *Context, r Record[K, bound[A]]) error {
 	if before := x.time.StreamTime(); r.Timestamp > before {
-		// Sessions are closed before the time moves on: they may expire then. This record belongs to none of
-		// them.
+		// Sessions are closed before the time moves on: they may expire then. This record belongs
+		// to none of them.
 		if x.closer != nil {
 			if err := x.closer.close(c, before, r.Timestamp); err != nil {
 				return err
@@ -164,7 +168,8 @@ func (x *sessioning[K, A]) process(c *Context, r Record[K, bound[A]]) error {
 		x.late.Inc()
 		return nil
 	}
-	// A session of one moment, and a record of that moment: Kafka Streams says nothing of the value before.
+	// A session of one moment, and a record of that moment: Kafka Streams says nothing of the value
+	// before.
 	alone := session.Start == session.End
 	var sofar A
 	var change Change[A]

@@ -7,20 +7,21 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// Closed returns the stream of the values that sessions end with: one record for each session. A session closes when the
-// stream time of the node has passed its end by more than the gap and the grace. Sessions close in the order of their
-// ends, and of the bytes of their keys. Timestamp, headers and mode of the record are as with
-// [WindowedTable.Closed]. A session whose entry was removed has no record. As long as no record comes that moves the
-// stream time on, nothing closes.
+// Closed returns the stream of the values that sessions end with: one record for each session. A
+// session closes when the stream time of the node has passed its end by more than the gap and the
+// grace. Sessions close in the order of their ends, and of the bytes of their keys. Timestamp,
+// headers and mode of the record are as with [WindowedTable.Closed]. A session whose entry was
+// removed has no record. As long as no record comes that moves the stream time on, nothing closes.
 //
-// It is what Kafka Streams' EmitStrategy.onWindowClose does. It needs a second store, named like the first with
-// "-closing" behind it. A session that is open when a running application gets its first use of Closed is in it after
-// its next record only.
+// It is what Kafka Streams' EmitStrategy.onWindowClose does. It needs a second store, named like
+// the first with "-closing" behind it. A session that is open when a running application gets its
+// first use of Closed is in it after its next record only.
 func (t SessionTable[K, V]) Closed() Stream[Windowed[K], V] {
 	return t.closing.stream(t.builder("Closed"))
 }
 
-// sessionCloser closes sessions in a graph. A row of its index has the end of a session, its key and its beginning.
+// sessionCloser closes sessions in a graph. A row of its index has the end of a session, its key
+// and its beginning.
 type sessionCloser[K, V any] struct {
 	openIndex[K, V]
 	// after is how long after its end a session takes records.
@@ -38,7 +39,8 @@ func (x *sessionCloser[K, V]) rowOf(key K, start, end int64) ([]byte, error) {
 	return x.row, nil
 }
 
-// replace notes that a session has taken the place of others. exists is false if its entry was removed.
+// replace notes that a session has taken the place of others. exists is false if its entry was
+// removed.
 func (x *sessionCloser[K, V]) replace(c *Context, others []state.SessionEntry[K, V], session Windowed[K], exists bool) error {
 	live := c.graph.ownMode == Live
 	var mode []byte
@@ -78,7 +80,8 @@ func (x *sessionCloser[K, V]) replace(c *Context, others []state.SessionEntry[K,
 	return x.index.Put(row, mode)
 }
 
-// close passes on the sessions that are closed at the stream time now and were not at the one before.
+// close passes on the sessions that are closed at the stream time now and were not at the one
+// before.
 func (x *sessionCloser[K, V]) close(c *Context, before, now int64) error {
 	from, to := int64(0), now-x.after
 	if before > x.after { // what was closed earlier is deleted, and need not be walked over

@@ -40,8 +40,8 @@ func sessionsTask(tb testing.TB, w topology.SessionWindows) *task {
 	return tableTask(tb, func(b *topology.Builder) { named(sessions(b, w).Stream(), "name").Into(nullable) })
 }
 
-// TestSessions: the gap and its boundary, records inside, before and after a session, sessions that become one, and the boundary of
-// what is late.
+// TestSessions: the gap and its boundary, records inside, before and after a session, sessions that
+// become one, and the boundary of what is late.
 func TestSessions(t *testing.T) {
 	k := sessionsTask(t, topology.Sessions(10*ms).Grace(5*ms))
 	wantLines(t, k.script("left 0 a p", "left 5 a q", "left 3 a r", "left 15 a s", "left 26 a t", "left 11 a u", "left 20 a v",
@@ -72,7 +72,8 @@ func TestSessionsWithoutGrace(t *testing.T) {
 		"a[20,20)=p@20", "b[10,10)=q@10", "b[10,10)=qr@10", "b[10,10)=-@10 b[9,10)=qrs@10", "")
 }
 
-// TestSessionOldValues: each change says what was before, so that an aggregation of the table subtracts what it has added.
+// TestSessionOldValues: each change says what was before, so that an aggregation of the table
+// subtracts what it has added.
 func TestSessionOldValues(t *testing.T) {
 	k := tableTask(t, func(b *topology.Builder) {
 		changes := sessions(b, topology.Sessions(10*ms)).Changes()
@@ -84,7 +85,8 @@ func TestSessionOldValues(t *testing.T) {
 	wantLines(t, k.script("left 0 a p", "left 0 a q", "left 5 a r"), "a[0,0)=->p@0", "a[0,0)=p>pq@0", "a[0,0)=pq>-@0 a[0,5)=->pqr@5")
 }
 
-// TestSessionStepsOwnTheirValues: steps that change what they get do not change what was emitted as the value before.
+// TestSessionStepsOwnTheirValues: steps that change what they get do not change what was emitted as
+// the value before.
 func TestSessionStepsOwnTheirValues(t *testing.T) {
 	w := topology.Sessions(10 * ms)
 	store := topology.SessionStore("sets", schemas.String(), schemas.JSON[map[string]int](), w.Retention())
@@ -131,8 +133,9 @@ func closedSessionsTask(tb testing.TB, w topology.SessionWindows) *task {
 	return tableTask(tb, func(b *topology.Builder) { named(sessions(b, w).Closed(), "name").Into(resultTopic) })
 }
 
-// TestClosedSessions: a session closes when the stream time has passed its end by more than the gap and the grace, once, with
-// the value that it has then. Sessions close by their ends and then by their keys.
+// TestClosedSessions: a session closes when the stream time has passed its end by more than the gap
+// and the grace, once, with the value that it has then. Sessions close by their ends and then by
+// their keys.
 func TestClosedSessions(t *testing.T) {
 	k := closedSessionsTask(t, topology.Sessions(10*ms).Grace(5*ms))
 	wantLines(t, k.script("left 1 b p", "left 3 a q", "left 8 a r", "left 16 c s", "left 17 c t", "left 23 c u", "left 7 a v",
@@ -146,15 +149,17 @@ func TestClosedSessions(t *testing.T) {
 	}
 }
 
-// TestClosedSessionsThatMerge: sessions that became one close as one, and a session that was removed has no record.
+// TestClosedSessionsThatMerge: sessions that became one close as one, and a session that was
+// removed has no record.
 func TestClosedSessionsThatMerge(t *testing.T) {
 	k := closedSessionsTask(t, topology.Sessions(10*ms).Grace(10*ms))
 	wantLines(t, k.script("left 0 a p", "left 15 a q", "left 8 a r", "left 15 b s", "left 16 b remove", "left 100 c t", "left 200 c u"),
 		"", "", "", "", "", "a[0,15)=pqr@15", "c[100,100)=t@100")
 }
 
-// TestClosedSessionsAreTheUpdates: whatever comes, and however long the store keeps sessions, what closes is what the updates have left, each
-// session once and in the order of the ends. e2e/conformance compares the updates with those of Kafka Streams.
+// TestClosedSessionsAreTheUpdates: whatever comes, and however long the store keeps sessions, what
+// closes is what the updates have left, each session once and in the order of the ends.
+// e2e/conformance compares the updates with those of Kafka Streams.
 func TestClosedSessionsAreTheUpdates(t *testing.T) {
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 0))
@@ -196,7 +201,8 @@ func TestClosedSessionsAreTheUpdates(t *testing.T) {
 	}
 }
 
-// TestFailedRecordClosesNoSession: the stream time of the node goes back, and the sessions are still open.
+// TestFailedRecordClosesNoSession: the stream time of the node goes back, and the sessions are
+// still open.
 func TestFailedRecordClosesNoSession(t *testing.T) {
 	w := topology.Sessions(10 * ms)
 	k := tableTask(t, func(b *topology.Builder) {
@@ -213,7 +219,8 @@ func TestFailedRecordClosesNoSession(t *testing.T) {
 	wantLines(t, k.script("left 21 b r", "left 40 c s"), "", "b[20,21)=qr@21")
 }
 
-// TestClosedSessionMode: a closed session is live if one of its records was, and otherwise in the mode of the first one.
+// TestClosedSessionMode: a closed session is live if one of its records was, and otherwise in the
+// mode of the first one.
 func TestClosedSessionMode(t *testing.T) {
 	for name, test := range map[string]struct {
 		modes []string

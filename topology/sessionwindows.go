@@ -9,16 +9,16 @@ import (
 	"github.com/onceward/onceward/schemas"
 )
 
-// SessionWindows are spans of event time with activity: records of one key of which none is more than the gap
-// after the one before. A session begins with its first record and ends with its last one; both times are in it. It
-// is made with [Sessions], and is a value.
+// SessionWindows are spans of event time with activity: records of one key of which none is more
+// than the gap after the one before. A session begins with its first record and ends with its last
+// one; both times are in it. It is made with [Sessions], and is a value.
 type SessionWindows struct{ gap, grace time.Duration }
 
 // Sessions returns sessions that end when there is no record for longer than gap.
 func Sessions(gap time.Duration) SessionWindows { return SessionWindows{gap: gap} }
 
-// Grace returns w with time for late records: a session takes records until the stream time of its node is the gap
-// and the grace behind its end. The default is none.
+// Grace returns w with time for late records: a session takes records until the stream time of its
+// node is the gap and the grace behind its end. The default is none.
 func (w SessionWindows) Grace(grace time.Duration) SessionWindows {
 	w.grace = grace
 	return w
@@ -27,9 +27,9 @@ func (w SessionWindows) Grace(grace time.Duration) SessionWindows {
 // Gap returns the longest time between two records of a session.
 func (w SessionWindows) Gap() time.Duration { return w.gap }
 
-// Retention returns how long the store of such sessions has to keep one at least: the gap, the grace and a
-// millisecond. A session that ended exactly the gap and the grace before the stream time still takes records. The
-// result is made for the last argument of [SessionStore].
+// Retention returns how long the store of such sessions has to keep one at least: the gap, the
+// grace and a millisecond. A session that ended exactly the gap and the grace before the stream
+// time still takes records. The result is made for the last argument of [SessionStore].
 func (w SessionWindows) Retention() time.Duration { return w.gap + w.grace + time.Millisecond }
 
 // String returns gap and grace; two sessions of the same string are the same.
@@ -50,9 +50,9 @@ func (w SessionWindows) check() error {
 	return nil
 }
 
-// SessionCodec returns the codec of the keys of sessions for topics: the key followed by the end and the beginning of
-// the session, each as eight bytes, big-endian. It is what Kafka Streams' SessionWindowedSerde writes. Its name is
-// "session:" and the name of the key's codec.
+// SessionCodec returns the codec of the keys of sessions for topics: the key followed by the end
+// and the beginning of the session, each as eight bytes, big-endian. It is what Kafka Streams'
+// SessionWindowedSerde writes. Its name is "session:" and the name of the key's codec.
 func SessionCodec[K any](key schemas.Codec[K]) schemas.Codec[Windowed[K]] {
 	if key == nil {
 		return nil

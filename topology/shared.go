@@ -2,8 +2,9 @@ package topology
 
 import "github.com/onceward/onceward/topology/graph"
 
-// These types are a part of the contract between a topology and its runtime, and of what users write. They
-// are defined in package graph. Here they have the same names, so that a program needs only this package.
+// These types are a part of the contract between a topology and its runtime, and of what users
+// write. They are defined in package graph. Here they have the same names, so that a program needs
+// only this package.
 
 // Header is a record header. Keys may repeat; order is kept.
 type Header = graph.Header
@@ -11,8 +12,8 @@ type Header = graph.Header
 // Failure is why a record failed: see [Context.Try].
 type Failure = graph.Failure
 
-// A Class says what kind of failure an error is. The set is closed, because every class has a reaction of
-// its own: see [Policy] for the defaults. The zero Class is no class.
+// A Class says what kind of failure an error is. The set is closed, because every class has a
+// reaction of its own: see [Policy] for the defaults. The zero Class is no class.
 type Class = graph.Class
 
 // The classes.
@@ -25,9 +26,11 @@ const (
 	Conflict = graph.Conflict
 	// Validation: the record was read but breaks a rule, such as a missing id.
 	Validation = graph.Validation
-	// Poison: the record cannot be read, or it makes the code fail. Errors without a class are Poison.
+	// Poison: the record cannot be read, or it makes the code fail. Errors without a class are
+	// Poison.
 	Poison = graph.Poison
-	// Config: the program, its configuration or its permissions are wrong; other records would fail as well.
+	// Config: the program, its configuration or its permissions are wrong; other records would fail
+	// as well.
 	Config = graph.Config
 	// Corruption: stored data is not what was written.
 	Corruption = graph.Corruption

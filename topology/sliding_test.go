@@ -15,8 +15,9 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// TestSliding: a record changes the windows that it is in, the newest first. Then come the window behind the record before, the one that
-// ends with it, and the one behind it. Both ends are part of a window.
+// TestSliding: a record changes the windows that it is in, the newest first. Then come the window
+// behind the record before, the one that ends with it, and the one behind it. Both ends are part of
+// a window.
 func TestSliding(t *testing.T) {
 	k := updatesTask(t, topology.Sliding(10*ms).Grace(50*ms))
 	wantLines(t, k.script("left 20 a p", "left 30 a q", "left 31 a r", "left 25 a s", "left 25 a t", "left 25 b u", "left 100 a v"),
@@ -97,7 +98,8 @@ func TestSlidingNullValues(t *testing.T) {
 	}
 }
 
-// TestSlidingStepsOwnTheirValues: a step that changes what it gets changes neither another window nor what was emitted as the value before.
+// TestSlidingStepsOwnTheirValues: a step that changes what it gets changes neither another window
+// nor what was emitted as the value before.
 func TestSlidingStepsOwnTheirValues(t *testing.T) {
 	w := topology.Sliding(10 * ms).Grace(time.Second)
 	store := topology.WindowStore("sets", schemas.String(), schemas.JSON[map[string]int](), w.Retention())
@@ -120,7 +122,8 @@ func TestSlidingStepsOwnTheirValues(t *testing.T) {
 		"a[4,14)=->map[r:1]@5 a[0,10)=map[r:1]>map[r:1 s:1]@5")
 }
 
-// TestClosedSliding: a window closes when the stream time has passed its end and the grace, once, by beginnings and keys.
+// TestClosedSliding: a window closes when the stream time has passed its end and the grace, once,
+// by beginnings and keys.
 func TestClosedSliding(t *testing.T) {
 	k := closedTask(t, topology.Sliding(10*ms).Grace(5*ms))
 	wantLines(t, k.script("left 20 b p", "left 20 a q", "left 22 a r", "left 25 c s", "left 26 c t", "left 18 a u", "left 500 a v", "left 515 a w",
@@ -147,8 +150,8 @@ func TestClosedSlidingSurvivesRestart(t *testing.T) {
 	wantLines(t, k.script("left 45 a r"), "a[20,30)=pq@30 a[21,31)=q@30")
 }
 
-// TestClosedSlidingMode is requirement I1: a window that takes over what another one has is live if the other one may be, or if a live record
-// joins it.
+// TestClosedSlidingMode is requirement I1: a window that takes over what another one has is live if
+// the other one may be, or if a live record joins it.
 func TestClosedSlidingMode(t *testing.T) {
 	for name, test := range map[string]struct {
 		modes []string // of records at 20, 25 and 22
@@ -195,8 +198,9 @@ func slidingModel(records []event, size int64) map[string]string {
 	return windows
 }
 
-// TestSlidingModel: after each record the table has the windows that the definition has, also with restarts. Each window
-// closes once, with the value that the updates have left, in the order of the beginnings.
+// TestSlidingModel: after each record the table has the windows that the definition has, also with
+// restarts. Each window closes once, with the value that the updates have left, in the order of the
+// beginnings.
 func TestSlidingModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		size := rapid.Int64Range(1, 30).Draw(rt, "size")

@@ -8,10 +8,10 @@ import (
 
 // slide takes the steps of one record in sliding windows, as Kafka Streams does.
 //
-// A record changes the windows that it is in. It may need up to three more: one that ends with it, one that begins
-// behind it, and one that begins behind the record before it. A store has no records, but each of these windows has
-// the records of a window that is stored, with or without this one. The window that begins behind the record before
-// has this record only.
+// A record changes the windows that it is in. It may need up to three more: one that ends with it,
+// one that begins behind it, and one that begins behind the record before it. A store has no
+// records, but each of these windows has the records of a window that is stored, with or without
+// this one. The window that begins behind the record before has this record only.
 func (x *windowing[K, A]) slide(c *Context, r Record[K, bound[A]]) error {
 	if err := x.moveOn(c, r.Timestamp); err != nil {
 		return err
@@ -82,8 +82,8 @@ func (x *windowing[K, A]) slide(c *Context, r Record[K, bound[A]]) error {
 	return nil
 }
 
-// slideEarly is slide for records whose windows would begin before the epoch. The window that begins at the epoch has
-// all of them.
+// slideEarly is slide for records whose windows would begin before the epoch. The window that
+// begins at the epoch has all of them.
 func (x *windowing[K, A]) slideEarly(c *Context, r Record[K, bound[A]]) error {
 	x.starts = x.starts[:0]
 	at := r.Timestamp
@@ -157,7 +157,8 @@ func (x *windowing[K, A]) stepIfOpen(c *Context, r Record[K, bound[A]], start in
 	return x.step(c, r, start, e)
 }
 
-// beginBehind takes the step of the window that begins behind the record before, unless it is there.
+// beginBehind takes the step of the window that begins behind the record before, unless it is
+// there.
 func (x *windowing[K, A]) beginBehind(c *Context, r Record[K, bound[A]], before int64) error {
 	if slices.Contains(x.starts, before+1) {
 		return nil
@@ -165,7 +166,8 @@ func (x *windowing[K, A]) beginBehind(c *Context, r Record[K, bound[A]], before 
 	return x.stepIfOpen(c, r, before+1, windowValue[K, A]{})
 }
 
-// takeOver makes the window that begins behind the record, with the records of another window that are in it.
+// takeOver makes the window that begins behind the record, with the records of another window that
+// are in it.
 func (x *windowing[K, A]) takeOver(c *Context, r Record[K, bound[A]], right windowValue[K, A]) error {
 	return x.keep(c, r, r.Timestamp+1, right, Change[A]{New: Some(right.Value)}, right.Time)
 }

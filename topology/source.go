@@ -16,7 +16,8 @@ type SourceOption interface {
 type sourceSettings struct {
 	start                 graph.Start
 	keepDeadLetterHeaders bool
-	// eventTime is a func(Record[K, V]) (time.Time, error), or nil; noEventTime says that EventTime was given nil.
+	// eventTime is a func(Record[K, V]) (time.Time, error), or nil; noEventTime says that EventTime
+	// was given nil.
 	eventTime   any
 	noEventTime bool
 	invalid     InvalidTimestamp
@@ -34,7 +35,8 @@ type sourceOption func(s *sourceSettings)
 
 func (o sourceOption) applySource(_ *Builder, s *sourceSettings) { o(s) }
 
-// StartEarliest makes a new application start with the first record of each partition. This is the default.
+// StartEarliest makes a new application start with the first record of each partition. This is the
+// default.
 func StartEarliest() SourceOption {
 	return sourceOption(func(s *sourceSettings) { s.start = graph.Start{} })
 }
@@ -44,22 +46,23 @@ func StartLatest() SourceOption {
 	return sourceOption(func(s *sourceSettings) { s.start = graph.Start{From: graph.Latest} })
 }
 
-// StartAt makes a new application start with the first record of each partition whose timestamp is at or
-// after t.
+// StartAt makes a new application start with the first record of each partition whose timestamp is
+// at or after t.
 func StartAt(t time.Time) SourceOption {
 	return sourceOption(func(s *sourceSettings) { s.start = graph.Start{From: graph.AtTime, Time: t} })
 }
 
-// KeepDeadLetterHeaders shows the dead-letter headers of input records to the topology, and so passes them
-// on. It is for topologies that read a dead-letter topic. Other sources hide them: what is made of a
-// redriven record is no dead letter. See [graph.ParseDeadLetter].
+// KeepDeadLetterHeaders shows the dead-letter headers of input records to the topology, and so
+// passes them on. It is for topologies that read a dead-letter topic. Other sources hide them: what
+// is made of a redriven record is no dead letter. See [graph.ParseDeadLetter].
 func KeepDeadLetterHeaders() SourceOption {
 	return sourceOption(func(s *sourceSettings) { s.keepDeadLetterHeaders = true })
 }
 
-// SkipNullKeys leaves out records with a null key, and counts them as "null-key" of the source. Otherwise a null
-// key is a failure, unless the codec of the key is [Nullable]. What is left out moves the stream time by its timestamp, but
-// not by one for which a record with a key would be refused, and not where the source has an [EventTime]: that is not asked.
+// SkipNullKeys leaves out records with a null key, and counts them as "null-key" of the source.
+// Otherwise a null key is a failure, unless the codec of the key is [Nullable]. What is left out
+// moves the stream time by its timestamp, but not by one for which a record with a key would be
+// refused, and not where the source has an [EventTime]: that is not asked.
 func SkipNullKeys() SourceOption {
 	return sourceOption(func(s *sourceSettings) { s.skipNullKeys = true })
 }
@@ -72,8 +75,8 @@ type sourceEntry struct {
 	stream, topic any
 }
 
-// From returns the stream of a topic's records. A topic is one source however often it is named, with the
-// same codecs and the same options each time.
+// From returns the stream of a topic's records. A topic is one source however often it is named,
+// with the same codecs and the same options each time.
 func From[K, V any](b *Builder, t TopicOf[K, V], opts ...SourceOption) Stream[K, V] {
 	if b == nil {
 		panic("topology: From(" + t.name + ") without a Builder; NewBuilder makes one")

@@ -3,8 +3,9 @@ package topology
 import "errors"
 
 // Split sends each record of a stream to exactly one of several named branches: to the first whose
-// condition holds, in the order of the declarations, or else to the one that Otherwise names. A Split
-// without Otherwise is a mistake that Build reports; end that branch unused if its records are not wanted.
+// condition holds, in the order of the declarations, or else to the one that Otherwise names. A
+// Split without Otherwise is a mistake that Build reports; end that branch unused if its records
+// are not wanted.
 type Split[K, V any] struct {
 	b     *Builder
 	node  *node

@@ -5,8 +5,9 @@ import (
 	"fmt"
 )
 
-// addStateful adds a node that keeps state by key in one store, after which it is named. prepare gets the
-// function that passes a record on, and returns what the node does with one record; what is wrong it notes in t.
+// addStateful adds a node that keeps state by key in one store, after which it is named. prepare
+// gets the function that passes a record on, and returns what the node does with one record; what
+// is wrong it notes in t.
 func addStateful[K, V, K2, V2 any](
 	s Stream[K, V], store AnyStore, what string, defined bool, opts []NodeOption,
 	prepare func(t *Setup, next Emit[K2, V2]) Emit[K, V],

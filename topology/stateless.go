@@ -6,9 +6,9 @@ import (
 	"fmt"
 )
 
-// addOperator adds a node with one parent. make gets the function that passes a record on from the node's
-// only outlet, and returns what the node does with one record; errors that do not come from further down
-// are the node's.
+// addOperator adds a node with one parent. make gets the function that passes a record on from the
+// node's only outlet, and returns what the node does with one record; errors that do not come from
+// further down are the node's.
 func addOperator[K, V, K2, V2 any](
 	s Stream[K, V], name, what string, defined bool, opts []NodeOption,
 	make func(g *Graph, n *node, next Emit[K2, V2]) Emit[K, V],
@@ -17,8 +17,8 @@ func addOperator[K, V, K2, V2 any](
 		func(g *Graph, n *node, next Emit[K2, V2]) Emit[K, V] { return guard(g, n, make(g, n, next)) })
 }
 
-// addStep is addOperator for what takes its turn itself, with take and leave, which saves a call for each record. It is for the
-// operators that do next to nothing else.
+// addStep is addOperator for what takes its turn itself, with take and leave, which saves a call
+// for each record. It is for the operators that do next to nothing else.
 func addStep[K, V, K2, V2 any](
 	s Stream[K, V], name, what string, defined bool, opts []NodeOption,
 	make func(g *Graph, n *node, next Emit[K2, V2]) Emit[K, V],
@@ -53,7 +53,8 @@ func (g *Graph) take(n *node) (caller *node) {
 	return caller
 }
 
-// leave gives the turn of n, which has ended with err, back to its caller, unless something has failed.
+// leave gives the turn of n, which has ended with err, back to its caller, unless something has
+// failed.
 func (g *Graph) leave(n, caller *node, err error) error {
 	if err != nil || g.failure != nil || g.node != n {
 		return g.failTurn(n, err)
@@ -68,7 +69,8 @@ func (g *Graph) failTurn(n *node, err error) error {
 	case err != nil:
 		return g.fail(n, err)
 	case g.failure != nil:
-		// Something further down has failed, or a store has, and user code did not pass the error on.
+		// Something further down has failed, or a store has, and user code did not pass the error
+		// on.
 		return g.failure
 	}
 	// A node further down did not return: user code has recovered its panic.
@@ -92,8 +94,8 @@ func (s Stream[K, V]) Filter(
 		})
 }
 
-// Peek calls see with every record and passes the record on. It is for looking: an effect outside of the
-// topology is not part of the transaction, and happens again when the record does.
+// Peek calls see with every record and passes the record on. It is for looking: an effect outside
+// of the topology is not part of the transaction, and happens again when the record does.
 func (s Stream[K, V]) Peek(name string, see func(r Record[K, V]) error, opts ...NodeOption) Stream[K, V] {
 	return addStep(s, name, "Peek", see != nil, opts,
 		func(g *Graph, n *node, next Emit[K, V]) Emit[K, V] {
@@ -108,9 +110,9 @@ func (s Stream[K, V]) Peek(name string, see func(r Record[K, V]) error, opts ...
 		})
 }
 
-// Merge returns the records of s and of all others as one stream. Merged sources are read by the same task,
-// so their topics need the same number of partitions; records of one partition number are taken in the
-// order of their timestamps, or of their [EventTime].
+// Merge returns the records of s and of all others as one stream. Merged sources are read by the
+// same task, so their topics need the same number of partitions; records of one partition number
+// are taken in the order of their timestamps, or of their [EventTime].
 func (s Stream[K, V]) Merge(name string, others ...Stream[K, V]) Stream[K, V] {
 	b := s.builder("Merge(" + name + ")")
 	n := b.add(&node{kind: processorNode, name: name, pos: caller()}, nil)
@@ -135,12 +137,12 @@ func (s Stream[K, V]) Merge(name string, others ...Stream[K, V]) Stream[K, V] {
 	return merged
 }
 
-// Map passes on what f makes of each record. See [Record] for what a record built from nothing inherits, and
-// [MapValues] and [SelectKey] for the simpler cases.
+// Map passes on what f makes of each record. See [Record] for what a record built from nothing
+// inherits, and [MapValues] and [SelectKey] for the simpler cases.
 //
-// A changed key does not move the record to another task: use [Stream.Repartition] or [GroupBy] before state is kept by the new key.
-// Where an operator of this package keeps state by key after Map without one, Build refuses, even if f keeps the
-// key: see [Stream.Copartitioned].
+// A changed key does not move the record to another task: use [Stream.Repartition] or [GroupBy]
+// before state is kept by the new key. Where an operator of this package keeps state by key after
+// Map without one, Build refuses, even if f keeps the key: see [Stream.Copartitioned].
 func Map[K, V, K2, V2 any](
 	s Stream[K, V], name string, f func(r Record[K, V]) (Record[K2, V2], error), opts ...NodeOption,
 ) Stream[K2, V2] {
@@ -178,8 +180,8 @@ func MapValues[K, V, V2 any](
 		})
 }
 
-// MapValuesWithRecord is [MapValues] for a value that is made of more than the value before it: of the key, the
-// timestamp, the headers or the position of the record.
+// MapValuesWithRecord is [MapValues] for a value that is made of more than the value before it: of
+// the key, the timestamp, the headers or the position of the record.
 func MapValuesWithRecord[K, V, V2 any](
 	s Stream[K, V], name string, f func(r Record[K, V]) (V2, error), opts ...NodeOption,
 ) Stream[K, V2] {
@@ -196,8 +198,8 @@ func MapValuesWithRecord[K, V, V2 any](
 		})
 }
 
-// MapHeaders passes on each record with the headers that f returns, whose slice f gives away. The key stays, and with it
-// the task of the record.
+// MapHeaders passes on each record with the headers that f returns, whose slice f gives away. The
+// key stays, and with it the task of the record.
 func MapHeaders[K, V any](
 	s Stream[K, V], name string, f func(r Record[K, V]) ([]Header, error), opts ...NodeOption,
 ) Stream[K, V] {
@@ -214,9 +216,9 @@ func MapHeaders[K, V any](
 		})
 }
 
-// SelectKey passes on each record with the key that f returns. It does not move the record to another task: use
-// [Stream.Repartition] before state is kept by the new key. Where an operator of this package keeps state by key after it
-// without one, Build refuses: see [Stream.Copartitioned].
+// SelectKey passes on each record with the key that f returns. It does not move the record to
+// another task: use [Stream.Repartition] before state is kept by the new key. Where an operator of
+// this package keeps state by key after it without one, Build refuses: see [Stream.Copartitioned].
 func SelectKey[K, V, K2 any](
 	s Stream[K, V], name string, f func(r Record[K, V]) (K2, error), opts ...NodeOption,
 ) Stream[K2, V] {
@@ -233,8 +235,9 @@ func SelectKey[K, V, K2 any](
 		}).rekeys()
 }
 
-// FlatMap passes on every record that f emits, in that order. The error of emit is to be returned. See [Record] for
-// what a record built from nothing inherits. The key may be another one, as after [SelectKey].
+// FlatMap passes on every record that f emits, in that order. The error of emit is to be returned.
+// See [Record] for what a record built from nothing inherits. The key may be another one, as after
+// [SelectKey].
 func FlatMap[K, V, K2, V2 any](
 	s Stream[K, V], name string, f func(r Record[K, V], emit func(Record[K2, V2]) error) error,
 	opts ...NodeOption,
@@ -251,8 +254,8 @@ func FlatMap[K, V, K2, V2 any](
 		}).rekeys()
 }
 
-// FlatMapValues passes on, for each record, one record for each value that f returns, in that order and with the
-// record's key.
+// FlatMapValues passes on, for each record, one record for each value that f returns, in that order
+// and with the record's key.
 func FlatMapValues[K, V, V2 any](
 	s Stream[K, V], name string, f func(value V) ([]V2, error), opts ...NodeOption,
 ) Stream[K, V2] {
@@ -273,8 +276,8 @@ func FlatMapValues[K, V, V2 any](
 		})
 }
 
-// emitFrom returns next for the use of user code in node n: a record built from nothing is completed, and a
-// call outside of n's turn is an error.
+// emitFrom returns next for the use of user code in node n: a record built from nothing is
+// completed, and a call outside of n's turn is an error.
 func emitFrom[K, V any](g *Graph, n *node, from *scope, next Emit[K, V]) Emit[K, V] {
 	return func(c *Context, r Record[K, V]) error {
 		if g.node != n {

@@ -12,9 +12,10 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// TestStoresRefuseTheFuture: a time in a row becomes that of a changelog record, which the broker would refuse when the round commits,
-// and the stream time of the store, which never goes back: what it expires is gone. It is the fault of the record that brought it, and
-// leaves nothing behind.
+// TestStoresRefuseTheFuture: a time in a row becomes that of a changelog record, which the broker
+// would refuse when the round commits, and the stream time of the store, which never goes back:
+// what it expires is gone. It is the fault of the record that brought it, and leaves nothing
+// behind.
 func TestStoresRefuseTheFuture(t *testing.T) {
 	last := topology.TimestampedStore("last", schemas.String(), schemas.String())
 	history := topology.VersionedStore("history", schemas.String(), schemas.String(), time.Hour)

@@ -7,19 +7,20 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// Stream is a stream of typed records at one place of a topology that is being built. Operators that keep
-// the types are methods, those that change them are functions; each has a name of its own, which is unique
-// in the topology and stays when other operators come and go.
+// Stream is a stream of typed records at one place of a topology that is being built. Operators
+// that keep the types are methods, those that change them are functions; each has a name of its
+// own, which is unique in the topology and stays when other operators come and go.
 //
-// A stream may be used any number of times: every operator on it gets every record, in the order of the
-// declarations. A stream that nothing uses ends there.
+// A stream may be used any number of times: every operator on it gets every record, in the order of
+// the declarations. A stream that nothing uses ends there.
 //
-// The zero Stream belongs to no builder. Using it panics, since there is nobody to report the mistake to.
+// The zero Stream belongs to no builder. Using it panics, since there is nobody to report the
+// mistake to.
 type Stream[K, V any] struct {
 	b    *Builder
 	port *port[K, V]
-	// rekeyed is the operator that may have changed the key since the records were last partitioned by it, nil if
-	// none has.
+	// rekeyed is the operator that may have changed the key since the records were last partitioned
+	// by it, nil if none has.
 	rekeyed *node
 }
 
@@ -33,9 +34,9 @@ func (s Stream[K, V]) builder(declaring string) *Builder {
 	return s.b
 }
 
-// Into writes the stream to a topic. The partition follows from the key as Kafka's default partitioner has
-// it (murmur2); a null key goes to the partition with the number of the task, modulo the number of
-// partitions. Timestamp and headers are the record's.
+// Into writes the stream to a topic. The partition follows from the key as Kafka's default
+// partitioner has it (murmur2); a null key goes to the partition with the number of the task,
+// modulo the number of partitions. Timestamp and headers are the record's.
 //
 // The sink is named after the topic. A second one for the same topic needs [Stream.IntoNamed].
 func (s Stream[K, V]) Into(t TopicOf[K, V], opts ...NodeOption) {

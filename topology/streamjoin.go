@@ -5,18 +5,18 @@ import (
 	"slices"
 )
 
-// JoinStreamTable passes on each record of a stream with the value that f makes of it and of the row that the
-// table has for its key. A record without a row ends there.
+// JoinStreamTable passes on each record of a stream with the value that f makes of it and of the
+// row that the table has for its key. A record without a row ends there.
 //
-// The table is as it is when the record is processed. A task takes the records of both sides in the order of
-// their timestamps, as far as they have been fetched. A change of the table passes nothing on. It joins with
-// records that come after it. The stream and the topics of the table need the same number of partitions and
-// the same partitioner. Where an operator may have changed the key, Build wants [Stream.Repartition] before the
-// join; see [Stream.Copartitioned].
+// The table is as it is when the record is processed. A task takes the records of both sides in the
+// order of their timestamps, as far as they have been fetched. A change of the table passes nothing
+// on. It joins with records that come after it. The stream and the topics of the table need the
+// same number of partitions and the same partitioner. Where an operator may have changed the key,
+// Build wants [Stream.Repartition] before the join; see [Stream.Copartitioned].
 //
-// Records with a null key or a null value are left out, and counted as "null-key" and "null-value". Timestamp and
-// headers are those of the record of the stream. The join keeps nothing. It is the join of KStream and KTable in
-// Kafka Streams.
+// Records with a null key or a null value are left out, and counted as "null-key" and "null-value".
+// Timestamp and headers are those of the record of the stream. The join keeps nothing. It is the
+// join of KStream and KTable in Kafka Streams.
 func JoinStreamTable[K, V, T, V2 any](
 	s Stream[K, V], t Table[K, T], name string, f func(key K, value V, row T) (V2, error), opts ...NodeOption,
 ) Stream[K, V2] {
@@ -27,16 +27,16 @@ func JoinStreamTable[K, V, T, V2 any](
 	return j.add(s, t, name, "JoinStreamTable", opts)
 }
 
-// LeftJoinStreamTable is [JoinStreamTable] for all records: where the table has no row for the key, row is absent. A
-// record with a null key has no row (KIP-962).
+// LeftJoinStreamTable is [JoinStreamTable] for all records: where the table has no row for the key,
+// row is absent. A record with a null key has no row (KIP-962).
 func LeftJoinStreamTable[K, V, T, V2 any](
 	s Stream[K, V], t Table[K, T], name string, f func(key K, value V, row Option[T]) (V2, error), opts ...NodeOption,
 ) Stream[K, V2] {
 	return streamTableJoin[K, V, T, V2]{join: f}.add(s, t, name, "LeftJoinStreamTable", opts)
 }
 
-// streamTableJoin is a join of a stream and a table by their key: a node that looks into the stores of the table
-// and keeps nothing.
+// streamTableJoin is a join of a stream and a table by their key: a node that looks into the stores
+// of the table and keeps nothing.
 type streamTableJoin[K, V, T, V2 any] struct {
 	join    func(key K, value V, row Option[T]) (V2, error)
 	needRow bool

@@ -8,7 +8,8 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// streamJoinTask opens a task of a join of the left topic, as a stream, with the right one, as a table.
+// streamJoinTask opens a task of a join of the left topic, as a stream, with the right one, as a
+// table.
 func streamJoinTask(tb testing.TB, join func(s topology.Stream[string, string], t textTable) topology.Stream[string, string]) *task {
 	tb.Helper()
 	return tableTask(tb, func(b *topology.Builder) {
@@ -16,8 +17,8 @@ func streamJoinTask(tb testing.TB, join func(s topology.Stream[string, string], 
 	})
 }
 
-// TestJoinStreamTable: a record meets the row that the table has then, a change of the table emits nothing, and the
-// timestamp is that of the record, whatever that of the row.
+// TestJoinStreamTable: a record meets the row that the table has then, a change of the table emits
+// nothing, and the timestamp is that of the record, whatever that of the row.
 func TestJoinStreamTable(t *testing.T) {
 	k := streamJoinTask(t, func(s topology.Stream[string, string], table textTable) topology.Stream[string, string] {
 		return topology.JoinStreamTable(s, table, "join", plus)
@@ -35,7 +36,8 @@ func TestLeftJoinStreamTable(t *testing.T) {
 		"a=x+?@1", "", "a=x+y@2", "b=x+?@3", "", "a=z+?@7")
 }
 
-// TestJoinStreamTableNulls: a null value ends in either join, and a null key in the inner one; both are counted.
+// TestJoinStreamTableNulls: a null value ends in either join, and a null key in the inner one; both
+// are counted.
 func TestJoinStreamTableNulls(t *testing.T) {
 	stream := topology.Topic("left", topology.Nullable(schemas.String()), topology.Nullable(schemas.String()))
 	table := topology.Topic("right", topology.Nullable(schemas.String()), schemas.String())
@@ -109,7 +111,8 @@ func TestJoinStreamTableMistakes(t *testing.T) {
 		"rekeyed: the key may have been changed by node by-value")
 }
 
-// TestJoinStreamTableFailure: an error of the function fails the record and leaves the table as it is.
+// TestJoinStreamTableFailure: an error of the function fails the record and leaves the table as it
+// is.
 func TestJoinStreamTableFailure(t *testing.T) {
 	k := streamJoinTask(t, func(s topology.Stream[string, string], table textTable) topology.Stream[string, string] {
 		return topology.JoinStreamTable(s, table, "join", func(_, v, row string) (string, error) {

@@ -17,8 +17,8 @@ type subtopology struct {
 	stores []storeInfo
 }
 
-// divide finds the connected components of nodes, by union-find over edges and shared stores, and returns
-// them sorted by name.
+// divide finds the connected components of nodes, by union-find over edges and shared stores, and
+// returns them sorted by name.
 func divide(nodes []*node) []*subtopology {
 	leader := map[*node]*node{}
 	for _, n := range nodes {
@@ -64,7 +64,8 @@ func divide(nodes []*node) []*subtopology {
 	return subs
 }
 
-// order sorts the parts of s and names it, so that nothing depends on the order of the declarations.
+// order sorts the parts of s and names it, so that nothing depends on the order of the
+// declarations.
 func (s *subtopology) order() {
 	distance := map[*node]int{}
 	var measure func(n *node) int

@@ -9,25 +9,26 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// Suppression says how long a table holds its changes back: see [Table.Suppress]. It is made with [UntilTimeLimit], and
-// is a value.
+// Suppression says how long a table holds its changes back: see [Table.Suppress]. It is made with
+// [UntilTimeLimit], and is a value.
 type Suppression struct {
 	limit          time.Duration
 	records, bytes int64
 }
 
-// UntilTimeLimit returns a suppression that holds the first change of a key back for that long, by stream time.
+// UntilTimeLimit returns a suppression that holds the first change of a key back for that long, by
+// stream time.
 func UntilTimeLimit(limit time.Duration) Suppression { return Suppression{limit: limit} }
 
-// MaxRecords returns s with a bound for the keys that are held back. If there are more, the oldest changes are emitted
-// early. The default is no bound.
+// MaxRecords returns s with a bound for the keys that are held back. If there are more, the oldest
+// changes are emitted early. The default is no bound.
 func (s Suppression) MaxRecords(n int64) Suppression {
 	s.records = n
 	return s
 }
 
-// MaxBytes returns s with a bound for the bytes of the keys and values that are held back. If there are more, the oldest
-// changes are emitted early. The default is no bound.
+// MaxBytes returns s with a bound for the bytes of the keys and values that are held back. If there
+// are more, the oldest changes are emitted early. The default is no bound.
 func (s Suppression) MaxBytes(n int64) Suppression {
 	s.bytes = n
 	return s
@@ -57,18 +58,19 @@ func (s Suppression) check() error {
 	return nil
 }
 
-// Suppress returns the table with fewer changes: those of a key that come within the limit become one. The first change
-// of a key is held back until the stream time of the node, the largest timestamp of its changes, has reached the
-// timestamp of that change and the limit. Then the last value of the key is emitted, with its timestamp. Changes are
-// emitted in the order in which the keys began to wait. As long as no record comes that moves the stream time on,
-// nothing is emitted.
+// Suppress returns the table with fewer changes: those of a key that come within the limit become
+// one. The first change of a key is held back until the stream time of the node, the largest
+// timestamp of its changes, has reached the timestamp of that change and the limit. Then the last
+// value of the key is emitted, with its timestamp. Changes are emitted in the order in which the
+// keys began to wait. As long as no record comes that moves the stream time on, nothing is emitted.
 //
-// The old value of a change is what the table had when it last emitted one of the key, and so is what a join finds
-// that looks into the table. The record has no headers but [HeaderMode] and no [Record.Source]. It is live if one of
-// the changes was, and otherwise in the mode of the first.
+// The old value of a change is what the table had when it last emitted one of the key, and so is
+// what a join finds that looks into the table. The record has no headers but [HeaderMode] and no
+// [Record.Source]. It is live if one of the changes was, and otherwise in the mode of the first.
 //
-// The waiting changes are in a store with a changelog. The store and the node have the name; the codecs are those of the store.
-// For the last value of windows and sessions, use [WindowedTable.Closed] and [SessionTable.Closed], which need no limit.
+// The waiting changes are in a store with a changelog. The store and the node have the name; the
+// codecs are those of the store. For the last value of windows and sessions, use
+// [WindowedTable.Closed] and [SessionTable.Closed], which need no limit.
 func (t Table[K, V]) Suppress(
 	name string, key schemas.Codec[K], value schemas.Codec[V], until Suppression, opts ...NodeOption,
 ) Table[K, V] {
@@ -120,8 +122,8 @@ type suppressing[K, V any] struct {
 	limit                int64
 	maxRecords, maxBytes int64
 	next                 Emit[K, Change[V]]
-	// last is the stream time after the last change. If it is another one now, the state was reverted or the graph is
-	// new, and it is not known from when on changes wait.
+	// last is the stream time after the last change. If it is another one now, the state was
+	// reverted or the graph is new, and it is not known from when on changes wait.
 	last int64
 }
 
@@ -159,7 +161,8 @@ func (x *suppressing[K, V]) full() (bool, error) {
 	return x.maxRecords > 0 && held.records > x.maxRecords || x.maxBytes > 0 && held.bytes > x.maxBytes, err
 }
 
-// emit passes on what waits since a time from from on and before to, the oldest first, as long as more returns true.
+// emit passes on what waits since a time from from on and before to, the oldest first, as long as
+// more returns true.
 func (x *suppressing[K, V]) emit(c *Context, from, to int64, more func() (bool, error)) error {
 	if more != nil {
 		if ok, err := more(); err != nil || !ok {

@@ -30,8 +30,8 @@ func suppressedTask(tb testing.TB, until topology.Suppression) *task {
 	})
 }
 
-// TestSuppress: changes of a key that come within the limit become one, which has the old value that was emitted last. The limit counts from
-// the first of them. A late change is emitted at once.
+// TestSuppress: changes of a key that come within the limit become one, which has the old value
+// that was emitted last. The limit counts from the first of them. A late change is emitted at once.
 func TestSuppress(t *testing.T) {
 	k := suppressedTask(t, topology.UntilTimeLimit(10*ms))
 	wantLines(t, k.script("left 20 b p", "left 22 a q", "left 25 b r", "left 29 a s", "left 30 c t", "left 32 b u", "left 41 c v", "left 60 a -",
@@ -46,7 +46,8 @@ func TestSuppress(t *testing.T) {
 		"a=-@60 a=s>-@60 d=x@61 d=w>x@61")
 }
 
-// TestSuppressDeletes: a key that was deleted while it waited is deleted by what is emitted, as in Kafka Streams.
+// TestSuppressDeletes: a key that was deleted while it waited is deleted by what is emitted, as in
+// Kafka Streams.
 func TestSuppressDeletes(t *testing.T) {
 	k := suppressedTask(t, topology.UntilTimeLimit(10*ms))
 	wantLines(t, k.script("left 20 a p", "left 21 a -", "left 30 b q"), "", "", "a=-@21 a=->-@21")
@@ -60,7 +61,8 @@ func TestSuppressMaxRecords(t *testing.T) {
 	wantLines(t, k.script("left 24 e v"), "b=u@23 b=->u@23")
 }
 
-// TestSuppressMaxBytes: so they are if too many bytes wait. A change that is larger than the bound does not wait.
+// TestSuppressMaxBytes: so they are if too many bytes wait. A change that is larger than the bound
+// does not wait.
 func TestSuppressMaxBytes(t *testing.T) {
 	k := suppressedTask(t, topology.UntilTimeLimit(time.Hour).MaxBytes(98))
 	wantLines(t, k.script("left 20 a p", "left 21 b q", "left 22 c r", "left 23 d "+strings.Repeat("s", 200)),
@@ -96,7 +98,8 @@ func TestSuppressGroups(t *testing.T) {
 	d.want("counted", "z=1@2", "z=2@50", "z=1@52", "y=1@52")
 }
 
-// TestSuppressMode is requirement I1: what is emitted is live if one of its changes was, and otherwise in the mode of the first.
+// TestSuppressMode is requirement I1: what is emitted is live if one of its changes was, and
+// otherwise in the mode of the first.
 func TestSuppressMode(t *testing.T) {
 	for _, test := range []struct {
 		modes []string
@@ -117,7 +120,8 @@ func TestSuppressMode(t *testing.T) {
 	}
 }
 
-// TestFailedRecordEmitsNothing: the clock and the rows of the buffer go back, and all that waits is emitted later.
+// TestFailedRecordEmitsNothing: the clock and the rows of the buffer go back, and all that waits is
+// emitted later.
 func TestFailedRecordEmitsNothing(t *testing.T) {
 	refuse := true
 	k := tableTask(t, func(b *topology.Builder) {
@@ -191,7 +195,8 @@ func (m *suppressModel) add(e event) (emitted []string) {
 	return emitted
 }
 
-// TestSuppressModel compares what is emitted with the model, also with restarts and a limit that changes.
+// TestSuppressModel compares what is emitted with the model, also with restarts and a limit that
+// changes.
 func TestSuppressModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		limit := rapid.Int64Range(1, 40).Draw(rt, "limit")

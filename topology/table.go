@@ -7,13 +7,14 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// Table is the newest value of each key at one place of a topology that is being built, and the stream of the
-// changes of it. Every table comes of one that is kept in a store: a topic read by [TableFrom], a stream
-// collected by [ToTable], or an aggregation. Tables made of tables by [Table.Filter], [MapTable] and the joins
-// keep nothing: they are computed from the stores when a join looks into them.
+// Table is the newest value of each key at one place of a topology that is being built, and the
+// stream of the changes of it. Every table comes of one that is kept in a store: a topic read by
+// [TableFrom], a stream collected by [ToTable], or an aggregation. Tables made of tables by
+// [Table.Filter], [MapTable] and the joins keep nothing: they are computed from the stores when a
+// join looks into them.
 //
-// A change goes through the table depth first, as a record does, at the time of the record that made it: what
-// the operators after it see of other tables is how these are then.
+// A change goes through the table depth first, as a record does, at the time of the record that
+// made it: what the operators after it see of other tables is how these are then.
 //
 // A table may be used any number of times. The zero Table belongs to no builder. Using it panics.
 type Table[K, V any] struct {
@@ -22,11 +23,11 @@ type Table[K, V any] struct {
 	view view[K, V]
 }
 
-// Change is what one record has made of the value of a key. Neither Old nor New is there if a key was deleted
-// that had no value.
+// Change is what one record has made of the value of a key. Neither Old nor New is there if a key
+// was deleted that had no value.
 type Change[V any] struct {
-	// Old is the value before, absent if there was none. It is filled in where something asks for it: for
-	// [Table.Changes] and wherever the operators of this package need it.
+	// Old is the value before, absent if there was none. It is filled in where something asks for
+	// it: for [Table.Changes] and wherever the operators of this package need it.
 	Old Option[V]
 	// New is the value now, absent if it was deleted.
 	New Option[V]
@@ -43,7 +44,8 @@ type view[K, V any] struct {
 	open func(t *Setup) getter[K, V]
 	// wantOld has the changes carry old values.
 	wantOld func()
-	// wantRows says that a node is going to look into the table. It is nil where that is no mistake.
+	// wantRows says that a node is going to look into the table. It is nil where that is no
+	// mistake.
 	wantRows func()
 	// key and value are the codecs of what a getter returns; nil where none is known.
 	key   schemas.Codec[K]
@@ -84,9 +86,9 @@ func (t Table[K, V]) Changes() Stream[K, Change[V]] {
 	return t.changes()
 }
 
-// Stream returns the stream of the values after each change; the absent Option says that the key was deleted.
-// Timestamps are those of the values: of a join the later one of both sides, of an aggregation the latest of
-// the records in it.
+// Stream returns the stream of the values after each change; the absent Option says that the key
+// was deleted. Timestamps are those of the values: of a join the later one of both sides, of an
+// aggregation the latest of the records in it.
 func (t Table[K, V]) Stream() Stream[K, Option[V]] {
 	b := t.builder("Stream")
 	p := addPort[K, Option[V]](b, t.port.node, newOutlet)
@@ -102,8 +104,9 @@ func (t Table[K, V]) Stream() Stream[K, Option[V]] {
 // newOutlet is the name of the outlet of [Table.Stream].
 const newOutlet = "new"
 
-// Into writes the values after each change to a topic, and a null for a key that was deleted, whether the codec
-// of the topic is [Nullable] or not. It is what Stream().Into does otherwise; see [Stream.Into].
+// Into writes the values after each change to a topic, and a null for a key that was deleted,
+// whether the codec of the topic is [Nullable] or not. It is what Stream().Into does otherwise; see
+// [Stream.Into].
 func (t Table[K, V]) Into(topic TopicOf[K, V], opts ...NodeOption) {
 	t.builder("Into(" + topic.name + ")")
 	t.Stream().Into(withDeletes(topic), opts...)
@@ -115,11 +118,12 @@ func (t Table[K, V]) IntoNamed(name string, topic TopicOf[K, V], opts ...NodeOpt
 	t.Stream().IntoNamed(name, withDeletes(topic), opts...)
 }
 
-// ErrRemove is what the functions of aggregations return in place of a value to remove the entry of the key.
-// The next record of the key begins anew.
+// ErrRemove is what the functions of aggregations return in place of a value to remove the entry of
+// the key. The next record of the key begins anew.
 var ErrRemove = errors.New("topology: remove the entry")
 
-// storeView is the view of a table that is kept in a store. old is what the node of the store looks at.
+// storeView is the view of a table that is kept in a store. old is what the node of the store looks
+// at.
 func storeView[K, V any](store Store[state.Timestamped[K, V]], old *bool) view[K, V] {
 	info, _ := store.info() // what is wrong with it is noted where it is declared
 	return view[K, V]{

@@ -39,7 +39,8 @@ func show[V any](v topology.Option[V]) string {
 	return "-"
 }
 
-// TestTableFrom: the last record wins, also with an earlier time; a null deletes; a null key is left out.
+// TestTableFrom: the last record wins, also with an earlier time; a null deletes; a null key is
+// left out.
 func TestTableFrom(t *testing.T) {
 	k := tableTask(t, func(b *topology.Builder) {
 		table := topology.TableFrom(b, leftTopic, leftTable)
@@ -86,7 +87,8 @@ func TestTableOfBytes(t *testing.T) {
 	}
 }
 
-// TestToTable: a stream that changes its key through a repartition is another task; here the key stays.
+// TestToTable: a stream that changes its key through a repartition is another task; here the key
+// stays.
 func TestToTable(t *testing.T) {
 	upsert := tableTask(t, func(b *topology.Builder) {
 		topology.ToTable(topology.From(b, leftTopic).Peek("see", ignore), leftTable).Into(resultTopic)

@@ -15,14 +15,14 @@ type TableGroup[K, V any] struct {
 	stream Stream[K, Change[V]]
 }
 
-// GroupTable groups the entries of a table under keys that f makes of them; f also says what is aggregated of
-// each. An entry is in one group at a time: when its value changes, what f made of the old value leaves its
-// group, before what f makes of the new one comes to the group that this belongs to. So f is called for old
-// values again, and has to return the same for the same. A key or value of f that is null leaves the entry
-// out.
+// GroupTable groups the entries of a table under keys that f makes of them; f also says what is
+// aggregated of each. An entry is in one group at a time: when its value changes, what f made of
+// the old value leaves its group, before what f makes of the new one comes to the group that this
+// belongs to. So f is called for old values again, and has to return the same for the same. A key
+// or value of f that is null leaves the entry out.
 //
-// The changes go through a topic, <application>-<name>-repartition, as in [Stream.Repartition]. Their format there is
-// that of Kafka Streams (KIP-904).
+// The changes go through a topic, <application>-<name>-repartition, as in [Stream.Repartition].
+// Their format there is that of Kafka Streams (KIP-904).
 func GroupTable[K, V, K2, V2 any](
 	t Table[K, V], name string, key schemas.Codec[K2], value schemas.Codec[V2],
 	f func(key K, value V) (K2, V2, error), opts ...RepartitionOption,
@@ -107,10 +107,10 @@ func (x *regrouping[K, V, K2, V2]) same(a, b K2) (bool, error) {
 
 // CountTable returns the table of how many entries each group has.
 //
-// What is said here holds for all aggregations of tables. The node is named after the store. The timestamp of
-// an aggregate is the largest of those of the changes in it. An entry that leaves its group is taken off the
-// aggregate only if there is one; an aggregate of which all entries have left stays, unless the function that
-// takes them off returns [ErrRemove].
+// What is said here holds for all aggregations of tables. The node is named after the store. The
+// timestamp of an aggregate is the largest of those of the changes in it. An entry that leaves its
+// group is taken off the aggregate only if there is one; an aggregate of which all entries have
+// left stays, unless the function that takes them off returns [ErrRemove].
 func CountTable[K, V any](
 	g TableGroup[K, V], store Store[state.Timestamped[K, int64]], opts ...NodeOption,
 ) Table[K, int64] {
@@ -120,9 +120,9 @@ func CountTable[K, V any](
 	})
 }
 
-// ReduceTable returns the table of what add makes of the values in each group. The first value of a group
-// stands for itself; add combines the value so far with one that comes, subtract takes one off that leaves.
-// Both may return [ErrRemove].
+// ReduceTable returns the table of what add makes of the values in each group. The first value of a
+// group stands for itself; add combines the value so far with one that comes, subtract takes one
+// off that leaves. Both may return [ErrRemove].
 func ReduceTable[K, V any](
 	g TableGroup[K, V], store Store[state.Timestamped[K, V]], add, subtract func(sofar V, key K, value V) (V, error),
 	opts ...NodeOption,
@@ -138,10 +138,10 @@ func ReduceTable[K, V any](
 	})
 }
 
-// AggregateTable returns the table of what add makes of the values in each group. add gets the aggregate so
-// far and a value that comes, subtract one that leaves. Before the first value the aggregate is what initial
-// returns, or the zero A if initial is nil. Both may change the aggregate that they get, and may return
-// [ErrRemove].
+// AggregateTable returns the table of what add makes of the values in each group. add gets the
+// aggregate so far and a value that comes, subtract one that leaves. Before the first value the
+// aggregate is what initial returns, or the zero A if initial is nil. Both may change the aggregate
+// that they get, and may return [ErrRemove].
 func AggregateTable[K, V, A any](
 	g TableGroup[K, V], store Store[state.Timestamped[K, A]], initial func() A,
 	add, subtract func(sofar A, key K, value V) (A, error), opts ...NodeOption,
@@ -157,7 +157,8 @@ func AggregateTable[K, V, A any](
 	})
 }
 
-// groupSteps are the steps of an aggregation of a group; ok is false if there is no aggregate so far.
+// groupSteps are the steps of an aggregation of a group; ok is false if there is no aggregate so
+// far.
 type groupSteps[K, V, A any] struct {
 	add      func(sofar A, ok bool, key K, value V) (A, error)
 	subtract func(sofar A, key K, value V) (A, error)

@@ -6,12 +6,13 @@ import (
 	"strings"
 )
 
-// JoinTables returns the table of what f makes of the values of each key that is in both tables. It has a
-// change for each change of one of them while the other has the key; a delete on either side deletes.
+// JoinTables returns the table of what f makes of the values of each key that is in both tables. It
+// has a change for each change of one of them while the other has the key; a delete on either side
+// deletes.
 //
-// The timestamp of a change is the later one of both sides. Both tables are read by the same task, so their
-// topics need the same number of partitions, and the same partitioner. f is called for old values again, so it
-// has to return the same for the same.
+// The timestamp of a change is the later one of both sides. Both tables are read by the same task,
+// so their topics need the same number of partitions, and the same partitioner. f is called for old
+// values again, so it has to return the same for the same.
 func JoinTables[K, L, R, V any](
 	left Table[K, L], right Table[K, R], name string, f func(key K, l L, r R) (V, error), opts ...NodeOption,
 ) Table[K, V] {
@@ -22,8 +23,8 @@ func JoinTables[K, L, R, V any](
 	return j.add(left, right, name, "JoinTables", opts)
 }
 
-// LeftJoinTables is [JoinTables] for the keys that are in the left table: where the right one does not have the
-// key, r is absent.
+// LeftJoinTables is [JoinTables] for the keys that are in the left table: where the right one does
+// not have the key, r is absent.
 func LeftJoinTables[K, L, R, V any](
 	left Table[K, L], right Table[K, R], name string, f func(key K, l L, r Option[R]) (V, error),
 	opts ...NodeOption,
@@ -35,8 +36,8 @@ func LeftJoinTables[K, L, R, V any](
 	return j.add(left, right, name, "LeftJoinTables", opts)
 }
 
-// OuterJoinTables is [JoinTables] for the keys that are in one of the tables at least; f is never called with
-// both sides absent.
+// OuterJoinTables is [JoinTables] for the keys that are in one of the tables at least; f is never
+// called with both sides absent.
 func OuterJoinTables[K, L, R, V any](
 	left Table[K, L], right Table[K, R], name string, f func(key K, l Option[L], r Option[R]) (V, error),
 	opts ...NodeOption,
@@ -44,8 +45,8 @@ func OuterJoinTables[K, L, R, V any](
 	return tableJoin[K, L, R, V]{join: f}.add(left, right, name, "OuterJoinTables", opts)
 }
 
-// tableJoin is a join of two tables by their key: a node with two parents that keeps nothing. A change of one
-// side looks into the other one.
+// tableJoin is a join of two tables by their key: a node with two parents that keeps nothing. A
+// change of one side looks into the other one.
 type tableJoin[K, L, R, V any] struct {
 	join                func(key K, l Option[L], r Option[R]) (V, error)
 	needLeft, needRight bool

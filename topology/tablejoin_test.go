@@ -35,7 +35,8 @@ func outerJoin(left, right textTable) textTable {
 	return topology.OuterJoinTables(left, right, "join", outerPlus)
 }
 
-// TestJoinTables: a change of either side, its time and its delete, also of a key that was never there.
+// TestJoinTables: a change of either side, its time and its delete, also of a key that was never
+// there.
 func TestJoinTables(t *testing.T) {
 	k := joinTask(t, innerJoin, intoResult)
 	wantLines(t, k.script("left 1 a x", "right 2 a y", "left 5 a X", "right 3 a Y", "right 6 a -", "left 7 a z", "left 8 a -",
@@ -76,7 +77,8 @@ func TestJoinOldValues(t *testing.T) {
 	}
 }
 
-// TestJoinOfJoins: a table that keeps nothing is computed from those that do, when the third table changes.
+// TestJoinOfJoins: a table that keeps nothing is computed from those that do, when the third table
+// changes.
 func TestJoinOfJoins(t *testing.T) {
 	third := topology.Topic("third", schemas.String(), schemas.String())
 	thirdTable := topology.TimestampedStore("third-table", schemas.String(), schemas.String())

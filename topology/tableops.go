@@ -1,12 +1,13 @@
 package topology
 
-// Filter returns the table of the keys for whose value keep returns true. A value that is not kept deletes the
-// key if it had a value that was.
+// Filter returns the table of the keys for whose value keep returns true. A value that is not kept
+// deletes the key if it had a value that was.
 func (t Table[K, V]) Filter(
 	name string, keep func(key K, value V) (bool, error), opts ...NodeOption,
 ) Table[K, V] {
 	b := t.builder("Filter(" + name + ")")
-	// Without the old value, every value that is not kept would be a delete of a key that never was there.
+	// Without the old value, every value that is not kept would be a delete of a key that never was
+	// there.
 	t.wantOld()
 	kept := func(key K, v Option[V]) (Option[V], error) {
 		if !v.ok {
@@ -57,8 +58,9 @@ func (t Table[K, V]) Filter(
 	}}
 }
 
-// MapTable returns the table of the values that f makes of the values of t. f is called for old values again,
-// and whenever another table is joined with this one, so it has to return the same for the same.
+// MapTable returns the table of the values that f makes of the values of t. f is called for old
+// values again, and whenever another table is joined with this one, so it has to return the same
+// for the same.
 func MapTable[K, V, V2 any](
 	t Table[K, V], name string, f func(key K, value V) (V2, error), opts ...NodeOption,
 ) Table[K, V2] {

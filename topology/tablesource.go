@@ -7,14 +7,15 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// TableFrom returns the table of a topic: each record is the newest value of its key, and a null deletes the
-// key, whether the codec of the topic is [Nullable] or not. A record with a null key is left out ([SkipNullKeys]).
-// Values replace each other in the order of the topic, whatever their timestamps are.
+// TableFrom returns the table of a topic: each record is the newest value of its key, and a null
+// deletes the key, whether the codec of the topic is [Nullable] or not. A record with a null key is
+// left out ([SkipNullKeys]). Values replace each other in the order of the topic, whatever their
+// timestamps are.
 //
 // The store has a changelog of its own, unless [RestoreFromTopic] says that the topic is as good.
 //
-// The node is named after the store. What is said of [From] holds for the source. A topic that is read as a
-// table is not read as a stream beside it: [Table.Stream] has its records.
+// The node is named after the store. What is said of [From] holds for the source. A topic that is
+// read as a table is not read as a stream beside it: [Table.Stream] has its records.
 func TableFrom[K, V any](
 	b *Builder, topic TopicOf[K, V], store Store[state.Timestamped[K, V]], opts ...SourceOption,
 ) Table[K, V] {
@@ -31,8 +32,8 @@ func TableFrom[K, V any](
 		func(v Option[V]) (V, bool) { return v.value, v.ok })
 }
 
-// ToTable returns the table of a stream: each record is the newest value of its key. The node is named after
-// the store. [ToTableWithDeletes] is for streams with records that delete.
+// ToTable returns the table of a stream: each record is the newest value of its key. The node is
+// named after the store. [ToTableWithDeletes] is for streams with records that delete.
 //
 // A key that an operator has changed needs a [Stream.Repartition] before it becomes a table's.
 func ToTable[K, V any](s Stream[K, V], store Store[state.Timestamped[K, V]], opts ...NodeOption) Table[K, V] {
@@ -47,8 +48,8 @@ func ToTableWithDeletes[K, V any](
 	return collect(s, store, "ToTableWithDeletes", opts, func(v Option[V]) (V, bool) { return v.value, v.ok })
 }
 
-// collect adds the node that keeps the newest value of each key. value returns the value in a record, and false
-// if there is none.
+// collect adds the node that keeps the newest value of each key. value returns the value in a
+// record, and false if there is none.
 func collect[K, In, V any](
 	s Stream[K, In], store Store[state.Timestamped[K, V]], what string, opts []NodeOption, value func(In) (V, bool),
 ) Table[K, V] {

@@ -1,14 +1,15 @@
 package topology
 
-// Kept is what a node that keeps a record back keeps of it beside key, value, timestamp and headers, so that it is the
-// same record when its turn comes: see [TakeUp].
+// Kept is what a node that keeps a record back keeps of it beside key, value, timestamp and
+// headers, so that it is the same record when its turn comes: see [TakeUp].
 type Kept struct {
 	// Topic, Partition and Offset are those of [Record.Source].
 	Topic     string
 	Partition int32
 	Offset    int64
-	// Mode is the one that the record has by itself. The headers do not always tell it: those of a closed window do not,
-	// and user code can leave them out. An application that is not Live adds its own mode, now as later.
+	// Mode is the one that the record has by itself. The headers do not always tell it: those of a
+	// closed window do not, and user code can leave them out. An application that is not Live adds
+	// its own mode, now as later.
 	Mode Mode
 }
 
@@ -19,13 +20,14 @@ func Keep[K, V any](c *Context, r Record[K, V]) Kept {
 	return k
 }
 
-// TakeUp calls f with a record that the node of c has kept back. It is r, the record as it came, with the position that k
-// says; its stream time is that of now. What f does, and what comes behind its emits, is done in the mode of that record,
-// whatever the mode of the record at work, or of the punctuation, is. A record that f builds from nothing takes after it. The append
-// time is not known meanwhile.
+// TakeUp calls f with a record that the node of c has kept back. It is r, the record as it came,
+// with the position that k says; its stream time is that of now. What f does, and what comes behind
+// its emits, is done in the mode of that record, whatever the mode of the record at work, or of the
+// punctuation, is. A record that f builds from nothing takes after it. The append time is not known
+// meanwhile.
 //
-// It is still a part of the unit at work, whose attempts these are, and whose failure it is if f fails; see
-// [Context.Try].
+// It is still a part of the unit at work, whose attempts these are, and whose failure it is if f
+// fails; see [Context.Try].
 func TakeUp[K, V any](c *Context, r Record[K, V], k Kept, f func(r Record[K, V]) error) error {
 	g := c.graph
 	r.origin = g.newOrigin()
@@ -39,10 +41,11 @@ func TakeUp[K, V any](c *Context, r Record[K, V], k Kept, f func(r Record[K, V])
 	return g.inMode(k.Mode, func() error { return f(r) })
 }
 
-// Source returns the position of the record at work, as [Record.Source] does: its topic on the cluster, partition and offset.
-// Behind a [Stream.Repartition] it is that in the internal topic, also where the record keeps another one ([KeepOrigin]). Where a record is taken up
-// that was kept back ([TakeUp]), it is that of the record in whose turn this is done. They are zero in a punctuation, also in one that a
-// record has fired.
+// Source returns the position of the record at work, as [Record.Source] does: its topic on the
+// cluster, partition and offset. Behind a [Stream.Repartition] it is that in the internal topic,
+// also where the record keeps another one ([KeepOrigin]). Where a record is taken up that was kept
+// back ([TakeUp]), it is that of the record in whose turn this is done. They are zero in a
+// punctuation, also in one that a record has fired.
 func (c *Context) Source() (topic string, partition int32, offset int64) {
 	in := &c.graph.in
 	if c.graph.firing != nil {
@@ -51,5 +54,6 @@ func (c *Context) Source() (topic string, partition int32, offset int64) {
 	return in.Topic, in.Partition, in.Offset
 }
 
-// TakenUp reports whether what is handled is a record that was kept back, and not the one at work: see [TakeUp].
+// TakenUp reports whether what is handled is a record that was kept back, and not the one at work:
+// see [TakeUp].
 func (c *Context) TakenUp() bool { return c.graph.takenUp }

@@ -12,8 +12,9 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// hoarding is a topology that keeps every record but one with the value "all", which takes up all that were kept, each in a Try,
-// as the clock does. What is taken up is told with what is known of it, and goes out.
+// hoarding is a topology that keeps every record but one with the value "all", which takes up all
+// that were kept, each in a Try, as the clock does. What is taken up is told with what is known of
+// it, and goes out.
 func hoarding(tb testing.TB, seen *[]string) *topology.Topology {
 	tb.Helper()
 	type hoard struct {
@@ -73,8 +74,8 @@ func hoarding(tb testing.TB, seen *[]string) *topology.Topology {
 	return mustBuild(tb, b)
 }
 
-// TestTakeUp is requirement I1: what was kept back is handled with its own position and in its own mode, and the record at work in
-// its own again, also behind a failure and a panic.
+// TestTakeUp is requirement I1: what was kept back is handled with its own position and in its own
+// mode, and the record at work in its own again, also behind a failure and a panic.
 func TestTakeUp(t *testing.T) {
 	var seen []string
 	for app, modes := range map[topology.Mode][3]string{
@@ -141,8 +142,9 @@ func TestTakeUpInPunctuation(t *testing.T) {
 	}
 }
 
-// TestTakeUpScope (I1): what a node builds from nothing takes after the record that it has taken up, and behind that after the
-// record at work, or the punctuation, again, also where the record that was taken up has failed.
+// TestTakeUpScope (I1): what a node builds from nothing takes after the record that it has taken
+// up, and behind that after the record at work, or the punctuation, again, also where the record
+// that was taken up has failed.
 func TestTakeUpScope(t *testing.T) {
 	var seen []string
 	b := topology.NewBuilder("app", topology.DeadLetters("dead"))

@@ -5,16 +5,17 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// TopicOf is a topic with its types: a value that is made once, with [Topic], and used wherever the topic
-// is read or written, so that a wrong type does not compile. It is immutable and may be shared by any
-// number of topologies.
+// TopicOf is a topic with its types: a value that is made once, with [Topic], and used wherever the
+// topic is read or written, so that a wrong type does not compile. It is immutable and may be
+// shared by any number of topologies.
 type TopicOf[K, V any] struct {
 	name  string
 	key   format[K]
 	value format[V]
 }
 
-// Topic describes the topic of that name on the cluster. How nulls are treated is said at [Nullable].
+// Topic describes the topic of that name on the cluster. How nulls are treated is said at
+// [Nullable].
 func Topic[K, V any](name string, key schemas.Codec[K], value schemas.Codec[V]) TopicOf[K, V] {
 	return TopicOf[K, V]{name: name, key: formatOf(key), value: formatOf(value)}
 }
@@ -22,8 +23,8 @@ func Topic[K, V any](name string, key schemas.Codec[K], value schemas.Codec[V]) 
 // Name returns the name of the topic.
 func (t TopicOf[K, V]) Name() string { return t.name }
 
-// Encode returns the bytes of a key and a value as a sink writes them; nil is null. The slices are the
-// caller's.
+// Encode returns the bytes of a key and a value as a sink writes them; nil is null. The slices are
+// the caller's.
 func (t TopicOf[K, V]) Encode(key K, value V) (keyBytes, valueBytes []byte, err error) {
 	if keyBytes, err = t.key.encode(nil, key); err != nil {
 		return nil, nil, &graph.PartError{Part: partKey, Err: err}
@@ -34,8 +35,8 @@ func (t TopicOf[K, V]) Encode(key K, value V) (keyBytes, valueBytes []byte, err 
 	return keyBytes, valueBytes, nil
 }
 
-// Decode returns the key and the value as a source reads them; nil is null. The error says which of the two
-// it is about.
+// Decode returns the key and the value as a source reads them; nil is null. The error says which of
+// the two it is about.
 func (t TopicOf[K, V]) Decode(keyBytes, valueBytes []byte) (key K, value V, err error) {
 	if key, err = t.key.decode(keyBytes); err != nil {
 		return key, value, &graph.PartError{Part: partKey, Err: err}

@@ -9,8 +9,8 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// Topology is a validated graph of nodes: what to compute, for any number of tasks and runtimes. It never
-// changes and is safe for concurrent use.
+// Topology is a validated graph of nodes: what to compute, for any number of tasks and runtimes. It
+// never changes and is safe for concurrent use.
 type Topology struct {
 	name        string
 	pos         position
@@ -27,11 +27,13 @@ type Topology struct {
 // Name returns the name given to [NewBuilder].
 func (t *Topology) Name() string { return t.name }
 
-// Application returns the application id: the name of the topology unless WithApplication has changed it.
+// Application returns the application id: the name of the topology unless WithApplication has
+// changed it.
 func (t *Topology) Application() string { return t.application }
 
-// WithApplication returns the topology under another application id, and so with other names for its
-// internal topics. Two applications share nothing: that is how a next version runs beside the old one.
+// WithApplication returns the topology under another application id, and so with other names for
+// its internal topics. Two applications share nothing: that is how a next version runs beside the
+// old one.
 func (t *Topology) WithApplication(id string) (*Topology, error) {
 	other := *t
 	other.application = id
@@ -99,8 +101,8 @@ func (t *Topology) sinkTopics(s *subtopology) []string {
 	return slices.Compact(topics)
 }
 
-// InternalTopics returns the changelogs and repartition topics, sorted. The topic of the rounds, which
-// belongs to the runtime, is not among them.
+// InternalTopics returns the changelogs and repartition topics, sorted. The topic of the rounds,
+// which belongs to the runtime, is not among them.
 func (t *Topology) InternalTopics() []string {
 	var topics []string
 	for _, s := range t.subtopologies {
@@ -119,8 +121,8 @@ func (t *Topology) InternalTopics() []string {
 	return topics
 }
 
-// Topics returns the topics that are not internal, sorted: sources, sinks, global tables and the dead-letter
-// topic. They have to exist before the topology runs.
+// Topics returns the topics that are not internal, sorted: sources, sinks, global tables and the
+// dead-letter topic. They have to exist before the topology runs.
 func (t *Topology) Topics() []string {
 	var topics []string
 	if t.deadLetters != "" {

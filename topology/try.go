@@ -2,20 +2,22 @@ package topology
 
 import "github.com/onceward/onceward/schemas"
 
-// Try does f as a part of the unit at work that can be refused without it. It is for a node that takes up something
-// else than the record at work, such as a record that it has kept back: what f meets, and what its emits meet in the
-// nodes behind, is then not to be blamed on the record at work.
+// Try does f as a part of the unit at work that can be refused without it. It is for a node that
+// takes up something else than the record at work, such as a record that it has kept back: what f
+// meets, and what its emits meet in the nodes behind, is then not to be blamed on the record at
+// work.
 //
-// What f fails with, a panic included, is judged by the [Policy] of the node that failed, as always. Where that ends
-// in a dead letter, no trace of f is left in stores, outputs and counters; Try returns the failure as refused, the unit
-// goes on, and the caller decides what becomes of what f was about. There is no dead letter. Everything else, such as a
-// retry or a stop, fails the whole unit, and is the error, which is to be returned. Both are nil if f went well.
+// What f fails with, a panic included, is judged by the [Policy] of the node that failed, as
+// always. Where that ends in a dead letter, no trace of f is left in stores, outputs and counters;
+// Try returns the failure as refused, the unit goes on, and the caller decides what becomes of what
+// f was about. There is no dead letter. Everything else, such as a retry or a stop, fails the whole
+// unit, and is the error, which is to be returned. Both are nil if f went well.
 //
-// In a punctuation that is also what becomes of Park and Delay, since there is no record that could wait. [graph.Failure.Again] says so:
-// the failure is no reason to give up what f was about.
+// In a punctuation that is also what becomes of Park and Delay, since there is no record that could
+// wait. [graph.Failure.Again] says so: the failure is no reason to give up what f was about.
 //
-// What f has changed in memory is not undone. Calls may be nested. They cost a copy of what the counters of the unit
-// have, and of the stream times of the task's stores.
+// What f has changed in memory is not undone. Calls may be nested. They cost a copy of what the
+// counters of the unit have, and of the stream times of the task's stores.
 func (c *Context) Try(f func() error) (refused *Failure, err error) {
 	g := c.graph
 	n := g.node
@@ -53,13 +55,15 @@ func (g *Graph) try(n *node, f func() error) {
 		_ = g.fail(n, err)
 	}
 	if g.node != n {
-		// As in guard: a node further down did not return. If it has failed, the failure is noted already.
+		// As in guard: a node further down did not return. If it has failed, the failure is noted
+		// already.
 		_ = g.fail(g.node, errRecovered)
 	}
 }
 
-// refuses reports whether the failure ends in a dead letter if it is the record at work that is to blame. That no record is at
-// work, or that there is no topic for dead letters, does not matter here.
+// refuses reports whether the failure ends in a dead letter if it is the record at work that is to
+// blame. That no record is at work, or that there is no topic for dead letters, does not matter
+// here.
 func (g *Graph) refuses() bool {
 	action := g.policy().at(g.in.Attempt)
 	if g.firing != nil && (action == Park || action == Delay) {

@@ -11,8 +11,8 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// trying is a topology whose first node counts and passes on each word of a record's value in a Try of its own, and whose
-// second one ends by the word. What was refused goes to another topic.
+// trying is a topology whose first node counts and passes on each word of a record's value in a Try
+// of its own, and whose second one ends by the word. What was refused goes to another topic.
 func trying(tb testing.TB, opts ...topology.NodeOption) *topology.Topology {
 	tb.Helper()
 	b := topology.NewBuilder("trying", topology.DeadLetters("dead"))
@@ -60,8 +60,8 @@ func trying(tb testing.TB, opts ...topology.NodeOption) *topology.Topology {
 	return mustBuild(tb, b)
 }
 
-// TestTry: what would be a dead letter leaves no trace and is handed back, in the turn of its node, and the rest of the unit
-// stays.
+// TestTry: what would be a dead letter leaves no trace and is handed back, in the turn of its node,
+// and the rest of the unit stays.
 func TestTry(t *testing.T) {
 	k := openTask(t, trying(t), fanTask, baseConfig())
 	for value, reason := range map[string]string{
@@ -82,7 +82,8 @@ func TestTry(t *testing.T) {
 	}
 }
 
-// TestTryFailsTheUnit: what is tried again, or stops, is about the record at work, and leaves nothing of the unit.
+// TestTryFailsTheUnit: what is tried again, or stops, is about the record at work, and leaves
+// nothing of the unit.
 func TestTryFailsTheUnit(t *testing.T) {
 	k := openTask(t, trying(t), fanTask, baseConfig())
 	in := k.input("words", []byte("k"), []byte("a transient b"))
@@ -120,8 +121,8 @@ func TestTryInPunctuation(t *testing.T) {
 	}
 }
 
-// TestTryAgain: where the policy is to park or to delay, a punctuation has no record for that, and says so; a limit of attempts is one
-// as ever.
+// TestTryAgain: where the policy is to park or to delay, a punctuation has no record for that, and
+// says so; a limit of attempts is one as ever.
 func TestTryAgain(t *testing.T) {
 	for _, policy := range []topology.Policy{
 		{Action: topology.Park, Attempts: 2, Backoff: time.Second, BackoffMax: time.Second, Then: topology.DeadLetter},

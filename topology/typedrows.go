@@ -28,8 +28,9 @@ func (t *Topology) Rows(store string) (rows graph.Rows, ok bool) {
 	return graph.Rows{}, false
 }
 
-// Records returns the codecs of a topic that the topology reads, by its name on the cluster; ok is false if it reads no
-// such topic. Key and Value of the result fail for a null, unless the codec is Nullable.
+// Records returns the codecs of a topic that the topology reads, by its name on the cluster; ok is
+// false if it reads no such topic. Key and Value of the result fail for a null, unless the codec is
+// Nullable.
 func (t *Topology) Records(topic string) (rows graph.Rows, ok bool) {
 	for _, sub := range t.subtopologies {
 		for _, n := range sub.sources {
@@ -46,8 +47,8 @@ func (t *Topology) Records(topic string) (rows graph.Rows, ok bool) {
 	return graph.Rows{}, false
 }
 
-// rows returns the codecs of the topic for tools; those of a topic without codecs, which is a mistake that Build reports,
-// are none.
+// rows returns the codecs of the topic for tools; those of a topic without codecs, which is a
+// mistake that Build reports, are none.
 func (t *TopicOf[K, V]) rows() graph.Rows {
 	if t.key.codec == nil || t.value.codec == nil {
 		return graph.Rows{}
@@ -58,7 +59,8 @@ func (t *TopicOf[K, V]) rows() graph.Rows {
 	return rows
 }
 
-// present returns what an [Option] holds, nil for the absent one, and anything else as it is: an Option has no JSON form.
+// present returns what an [Option] holds, nil for the absent one, and anything else as it is: an
+// Option has no JSON form.
 func present[T any](v T, err error) (any, error) {
 	if o, ok := any(v).(interface{ held() any }); ok {
 		return o.held(), err
@@ -87,7 +89,8 @@ func parseText[T any](codec schemas.Codec[T], text string) ([]byte, error) {
 	return codec.Append([]byte{}, v)
 }
 
-// readText sets v to the value that a text stands for. A text is never null, so an [Option] holds it.
+// readText sets v to the value that a text stands for. A text is never null, so an [Option] holds
+// it.
 func readText[T any](v *T, text string) error {
 	if o, ok := any(v).(interface{ hold(text string) error }); ok {
 		return o.hold(text)

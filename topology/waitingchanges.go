@@ -36,8 +36,9 @@ func openWaiting[K, V any](t *Setup, name string, key schemas.Codec[K], value sc
 	return waitingChanges[K, V]{rows: rows, key: key, value: value}
 }
 
-// waitingChange is a row. Its bytes are a version, since, ms, the length of the mode, the mode, and the two values. A
-// value is its length and a byte more, as a varint, and its bytes; the length 0 says that there is none.
+// waitingChange is a row. Its bytes are a version, since, ms, the length of the mode, the mode, and
+// the two values. A value is its length and a byte more, as a varint, and its bytes; the length 0
+// says that there is none.
 type waitingChange struct {
 	since, ms int64
 	// mode is empty for a change that is live.
@@ -100,7 +101,8 @@ func (x *waitingChanges[K, V]) rowOf(key K) ([]byte, error) {
 	return row, nil
 }
 
-// indexOf returns the key of the row by time that belongs to the row of a key. It is good until the next call.
+// indexOf returns the key of the row by time that belongs to the row of a key. It is good until the
+// next call.
 func (x *waitingChanges[K, V]) indexOf(row []byte, since int64) []byte {
 	x.index = binary.BigEndian.AppendUint64(append(x.index[:0], waitingTime), uint64(since))
 	x.index = append(x.index, row[1:]...)

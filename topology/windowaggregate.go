@@ -6,9 +6,9 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// WindowedTable is the table of an aggregation in windows: one entry for each key and window. As a table it
-// has a change for each record in a window, while the window takes records. [WindowedTable.Closed] has the
-// values that windows end with.
+// WindowedTable is the table of an aggregation in windows: one entry for each key and window. As a
+// table it has a change for each record in a window, while the window takes records.
+// [WindowedTable.Closed] has the values that windows end with.
 type WindowedTable[K, V any] struct {
 	Table[Windowed[K], V]
 	closing *closing[K, V]
@@ -16,22 +16,25 @@ type WindowedTable[K, V any] struct {
 
 // CountWindows returns the table of how many records each key has had in each window.
 //
-// The following holds for all aggregations in windows. The node is named after the store. It goes by a
-// stream time of its own: the largest timestamp of the records that it has got. A window takes records while
-// its end is after that time less the grace; the end of a sliding window may also be that time. For each window that
-// a record comes too late for, it is counted as "late". Records with a null key are left out and counted as "null-key". The timestamp of an aggregate is
-// the largest of those of its records. The store keeps windows for its own retention, at least
-// [Windows.Retention]: a window expires when its beginning is that long behind the node's stream time.
+// The following holds for all aggregations in windows. The node is named after the store. It goes
+// by a stream time of its own: the largest timestamp of the records that it has got. A window takes
+// records while its end is after that time less the grace; the end of a sliding window may also be
+// that time. For each window that a record comes too late for, it is counted as "late". Records
+// with a null key are left out and counted as "null-key". The timestamp of an aggregate is the
+// largest of those of its records. The store keeps windows for its own retention, at least
+// [Windows.Retention]: a window expires when its beginning is that long behind the node's stream
+// time.
 //
-// A key that an operator has changed needs a [Stream.Repartition] before it. Other windows are another aggregation:
-// give the store another name.
+// A key that an operator has changed needs a [Stream.Repartition] before it. Other windows are
+// another aggregation: give the store another name.
 func CountWindows[K, V any](
 	s Stream[K, V], w Windows, store Store[state.Window[K, int64]], opts ...NodeOption,
 ) WindowedTable[K, int64] {
 	return aggregateWindows(w, store, "CountWindows", opts, partOf(s, true, counting[K, V]))
 }
 
-// ReduceWindows returns the table of what f makes of the values of each key in each window, as [Reduce] does.
+// ReduceWindows returns the table of what f makes of the values of each key in each window, as
+// [Reduce] does.
 func ReduceWindows[K, V any](
 	s Stream[K, V], w Windows, store Store[state.Window[K, V]], f func(sofar V, r Record[K, V]) (V, error),
 	opts ...NodeOption,
@@ -39,8 +42,8 @@ func ReduceWindows[K, V any](
 	return aggregateWindows(w, store, "ReduceWindows", opts, partOf(s, f != nil, reducing(f)))
 }
 
-// AggregateWindows returns the table of what fold makes of the records of each key in each window, as
-// [Aggregate] does.
+// AggregateWindows returns the table of what fold makes of the records of each key in each window,
+// as [Aggregate] does.
 func AggregateWindows[K, V, A any](
 	s Stream[K, V], w Windows, store Store[state.Window[K, A]], initial func() A,
 	fold func(sofar A, r Record[K, V]) (A, error), opts ...NodeOption,
@@ -48,7 +51,8 @@ func AggregateWindows[K, V, A any](
 	return aggregateWindows(w, store, "AggregateWindows", opts, partOf(s, fold != nil, folding(initial, fold)))
 }
 
-// aggregateWindows adds the node that takes one step for each record of its parts and each window of the record.
+// aggregateWindows adds the node that takes one step for each record of its parts and each window
+// of the record.
 func aggregateWindows[K, A any](
 	w Windows, store Store[state.Window[K, A]], what string, opts []NodeOption, parts ...part[K, A],
 ) WindowedTable[K, A] {
@@ -103,7 +107,8 @@ type windowing[K, A any] struct {
 	// time is the store, for its stream time.
 	time state.Bytes
 	next Emit[Windowed[K], Change[A]]
-	// shares says that the steps may change what they get. twice says that changes need values of their own then.
+	// shares says that the steps may change what they get. twice says that changes need values of
+	// their own then.
 	shares, twice bool
 	late          *Counter
 	// closer is nil if nothing asks for closed windows.
@@ -134,7 +139,8 @@ func (x *windowing[K, A]) moveOn(c *Context, ms int64) error {
 	if ms <= before {
 		return nil
 	}
-	// Windows are closed before the time moves on: they may expire then. A record of that timestamp is in none of them.
+	// Windows are closed before the time moves on: they may expire then. A record of that timestamp
+	// is in none of them.
 	if x.closer != nil {
 		if err := x.closer.close(c, before, ms); err != nil {
 			return err
@@ -149,11 +155,13 @@ func (x *windowing[K, A]) closed(start int64) bool {
 	return start+x.lasts <= x.time.StreamTime()-x.grace
 }
 
-// windowValue is the value of a window. Another window may take it over. ok is false if there is none.
+// windowValue is the value of a window. Another window may take it over. ok is false if there is
+// none.
 type windowValue[K, A any] struct {
 	state.WindowEntry[K, A]
 	ok bool
-	// mode is that of the window, for a window that takes the value over: see [windowCloser.openAs].
+	// mode is that of the window, for a window that takes the value over: see
+	// [windowCloser.openAs].
 	mode string
 }
 
@@ -195,7 +203,8 @@ func (x *windowing[K, A]) before(e windowValue[K, A]) (Option[A], error) {
 	return Option[A]{v, ok}, err
 }
 
-// keep stores a change of the window that begins at start, and passes it on. e is what the window had so far.
+// keep stores a change of the window that begins at start, and passes it on. e is what the window
+// had so far.
 func (x *windowing[K, A]) keep(
 	c *Context, r Record[K, bound[A]], start int64, e windowValue[K, A], change Change[A], at int64,
 ) (err error) {

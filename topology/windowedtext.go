@@ -6,10 +6,10 @@ import (
 	"github.com/onceward/onceward/schemas"
 )
 
-// WindowedTextCodec returns the codec of windowed keys for topics that people read: the key, "@", the beginning of the
-// window, "/", and its end. The times are in UTC, in the form of RFC 3339 with milliseconds. It takes windows and sessions
-// of any size that end before the year 10000. Choose a key codec that writes text. Its name is "windowed-text:" and the
-// name of the key's codec.
+// WindowedTextCodec returns the codec of windowed keys for topics that people read: the key, "@",
+// the beginning of the window, "/", and its end. The times are in UTC, in the form of RFC 3339 with
+// milliseconds. It takes windows and sessions of any size that end before the year 10000. Choose a
+// key codec that writes text. Its name is "windowed-text:" and the name of the key's codec.
 //
 // [WindowedCodec] and [SessionCodec] are shorter, and what the tools of Kafka Streams read.
 func WindowedTextCodec[K any](key schemas.Codec[K]) schemas.Codec[Windowed[K]] {

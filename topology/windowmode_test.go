@@ -11,7 +11,8 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// sendAs processes a record that says of itself that it is of a mode, none for a live one, and returns what is written.
+// sendAs processes a record that says of itself that it is of a mode, none for a live one, and
+// returns what is written.
 func (k *task) sendAs(tb testing.TB, mode, topic string, ms int64, key, value string) []graph.Output {
 	tb.Helper()
 	in := k.input(topic, []byte(key), []byte(value))
@@ -22,13 +23,15 @@ func (k *task) sendAs(tb testing.TB, mode, topic string, ms int64, key, value st
 	return want(tb, k.graph.Process(in), graph.Accept).Outputs
 }
 
-// TestClosedWindowHasTheModeOfItsRecords is requirement I1: neither does a repair that closes windows make what is live a
-// repair, nor a live record what was made of repairs alone live, also behind a restart.
+// TestClosedWindowHasTheModeOfItsRecords is requirement I1: neither does a repair that closes
+// windows make what is live a repair, nor a live record what was made of repairs alone live, also
+// behind a restart.
 func TestClosedWindowHasTheModeOfItsRecords(t *testing.T) {
 	const live, repair = "", "[REPAIR]"
 	for name, test := range map[string]struct {
 		mode topology.Mode
-		// records are those of the window, by their modes; closing is that of the one that closes it.
+		// records are those of the window, by their modes; closing is that of the one that closes
+		// it.
 		records []string
 		closing string
 		want    string
@@ -66,8 +69,9 @@ func TestClosedWindowHasTheModeOfItsRecords(t *testing.T) {
 	}
 }
 
-// TestUndoneOpeningOfAWindow is requirement I1: that a window is not live is known behind a restart also where the first record that has
-// opened such a window was undone, whether it comes again or another one comes: a live record that joins it makes it live.
+// TestUndoneOpeningOfAWindow is requirement I1: that a window is not live is known behind a restart
+// also where the first record that has opened such a window was undone, whether it comes again or
+// another one comes: a live record that joins it makes it live.
 func TestUndoneOpeningOfAWindow(t *testing.T) {
 	for name, after := range map[string][]string{"comes again": {"a"}, "is refused, and another one comes": {"b", "a"}} {
 		b := topology.NewBuilder("windows", topology.DeadLetters("dead"))
@@ -102,7 +106,8 @@ func TestUndoneOpeningOfAWindow(t *testing.T) {
 	}
 }
 
-// TestModeBehindAClosedWindow: what is behind a window sees its mode, and a record that fails there dies in its own.
+// TestModeBehindAClosedWindow: what is behind a window sees its mode, and a record that fails there
+// dies in its own.
 func TestModeBehindAClosedWindow(t *testing.T) {
 	var seen []topology.Mode
 	w := topology.Tumbling(10 * ms)
@@ -143,7 +148,8 @@ func TestModeBehindAClosedWindow(t *testing.T) {
 	}
 }
 
-// TestStreamTimePunctuationIsLive is requirement I1: a repair that moves the stream time on does not say why the punctuation works.
+// TestStreamTimePunctuationIsLive is requirement I1: a repair that moves the stream time on does
+// not say why the punctuation works.
 func TestStreamTimePunctuationIsLive(t *testing.T) {
 	b := topology.NewBuilder("app")
 	node := topology.Stateful(topology.From(b, wordsTopic), "tick")
@@ -169,8 +175,9 @@ func TestStreamTimePunctuationIsLive(t *testing.T) {
 	}
 }
 
-// TestModeInsideOfTheApplication: a repartition topic carries the mode that records have by themselves, and letters and outputs that
-// of the application. A replay refuses the modes that the live application refuses.
+// TestModeInsideOfTheApplication: a repartition topic carries the mode that records have by
+// themselves, and letters and outputs that of the application. A replay refuses the modes that the
+// live application refuses.
 func TestModeInsideOfTheApplication(t *testing.T) {
 	b := topology.NewBuilder("app", topology.DeadLetters("dead"))
 	topology.RepartitionWith(topology.From(b, wordsTopic), "again", schemas.String(), schemas.String()).Into(outTopic)
@@ -189,7 +196,8 @@ func TestModeInsideOfTheApplication(t *testing.T) {
 	}
 }
 
-// TestClosedWindowHasNoPosition: it is made of many records, and is not that of the one that closes it.
+// TestClosedWindowHasNoPosition: it is made of many records, and is not that of the one that closes
+// it.
 func TestClosedWindowHasNoPosition(t *testing.T) {
 	var seen []string
 	k := tableTask(t, func(b *topology.Builder) {

@@ -66,8 +66,8 @@ func TestTumbling(t *testing.T) {
 	}
 }
 
-// TestHopping: a record is in all windows that its time is in, the oldest first, and late for some of them. No window begins
-// before the epoch.
+// TestHopping: a record is in all windows that its time is in, the oldest first, and late for some
+// of them. No window begins before the epoch.
 func TestHopping(t *testing.T) {
 	k := updatesTask(t, topology.Hopping(10*ms, 4*ms).Grace(1*ms))
 	wantLines(t, k.script("left 3 a p", "left 9 a q", "left 13 a r", "left 8 a s"),
@@ -85,7 +85,8 @@ func TestWindowRemove(t *testing.T) {
 		"a[0,10)=p@5", "a[0,10)=-@6", "a[0,10)=remove@7", "a[0,10)=removeq@7")
 }
 
-// TestClosed: one record for each window, in the order of ends and keys, when the clock has passed the grace; also when it jumps.
+// TestClosed: one record for each window, in the order of ends and keys, when the clock has passed
+// the grace; also when it jumps.
 func TestClosed(t *testing.T) {
 	k := closedTask(t, topology.Tumbling(10*ms).Grace(5*ms))
 	wantLines(t, k.script("left 1 b p", "left 3 a q", "left 12 a r", "left 4 a s", "left 14 c t", "left 15 c u",
@@ -106,7 +107,8 @@ func TestClosedHopping(t *testing.T) {
 		"", "", "", "a[0,10)=qr@9 b[0,10)=p@7", "", "a[5,15)=qr@9 b[5,15)=p@7 c[5,15)=st@14 c[10,20)=st@14")
 }
 
-// TestClosedRemoved: a window that is empty in the end has no record, and one that was empty for a time has one.
+// TestClosedRemoved: a window that is empty in the end has no record, and one that was empty for a
+// time has one.
 func TestClosedRemoved(t *testing.T) {
 	k := closedTask(t, topology.Tumbling(10*ms))
 	wantLines(t, k.script("left 1 a p", "left 2 a remove", "left 1 b p", "left 2 b remove", "left 3 b q", "left 20 c r"),
@@ -146,7 +148,8 @@ func TestWindowClock(t *testing.T) {
 		"a[0,10)=1@1", "", "a[0,10)=2@2", "a[100,110)=1@100", "")
 }
 
-// TestWindowClockSurvivesRestart: the clock is in the state, so that what was late stays late, and what is open closes.
+// TestWindowClockSurvivesRestart: the clock is in the state, so that what was late stays late, and
+// what is open closes.
 func TestWindowClockSurvivesRestart(t *testing.T) {
 	b := topology.NewBuilder("windows", topology.DeadLetters("dead"))
 	table := joined(b, topology.Tumbling(10*ms))

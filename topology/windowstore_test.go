@@ -17,7 +17,8 @@ var (
 	visitStore  = topology.SessionStore("visits", schemas.String(), schemas.String(), time.Hour)
 )
 
-// TestTimeStoreMistakes: what is wrong with a store that forgets is said when the topology is built.
+// TestTimeStoreMistakes: what is wrong with a store that forgets is said when the topology is
+// built.
 func TestTimeStoreMistakes(t *testing.T) {
 	text := schemas.String()
 	hour := topology.WindowStore("s", text, text, time.Hour)
@@ -67,8 +68,8 @@ func timeStores(
 	return mustBuild(t, b)
 }
 
-// TestDamagedTimeRowsStop: the parts of a row that no codec sees are checked too, and what is wrong with them stops the
-// task, whatever the handler makes of the error.
+// TestDamagedTimeRowsStop: the parts of a row that no codec sees are checked too, and what is wrong
+// with them stops the task, whatever the handler makes of the error.
 func TestDamagedTimeRowsStop(t *testing.T) {
 	type (
 		windows  = state.Window[string, string]
@@ -117,7 +118,8 @@ func (damagedBytes) Scan(state.Range) iter.Seq2[state.Entry, error] {
 	}
 }
 
-// TestLargeTimeEntry: the size that counts is that of the changelog record, which is less than the row's.
+// TestLargeTimeEntry: the size that counts is that of the changelog record, which is less than the
+// row's.
 func TestLargeTimeEntry(t *testing.T) {
 	top := timeStores(t, func(w state.Window[string, string], _ state.Session[string, string], r word) error {
 		_, err := w.Put(r.Key, r.Timestamp, r.Value, r.Timestamp)
@@ -134,8 +136,8 @@ func TestLargeTimeEntry(t *testing.T) {
 		return openTask(t, top, fanTask, config).words("a", value).Failure == nil
 	}
 	value := strings.Repeat("v", 100)
-	// A batch with its header, the length of the record, three bytes and the number of headers, the key "a" with start
-	// and sequence number, the value; with the lengths of both.
+	// A batch with its header, the length of the record, three bytes and the number of headers, the
+	// key "a" with start and sequence number, the value; with the lengths of both.
 	const limit = 65 + 2 + 4 + (1 + 13) + (2 + 100)
 	if !fits(limit, value) || fits(limit-1, value) || fits(limit, value+"v") {
 		t.Errorf("%d bytes: %t, one less: %t, a value one byte longer: %t; want that it just fits", limit, fits(limit, value),

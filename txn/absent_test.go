@@ -17,7 +17,8 @@ import (
 
 const keyMetadata = 3
 
-// absence answers questions for topics with a cluster that has none: those of the verification, or those that name one of some topics.
+// absence answers questions for topics with a cluster that has none: those of the verification, or
+// those that name one of some topics.
 type absence struct {
 	asked  atomic.Int64 // such questions
 	answer atomic.Int64 // how many of the next ones are answered so
@@ -76,8 +77,8 @@ func (b *testBroker) endMembership() {
 	})
 }
 
-// TestTopicAbsentForAMoment: topics that are missing in one answer and the next are asked for again, and the application goes on
-// (rule 11.1).
+// TestTopicAbsentForAMoment: topics that are missing in one answer and the next are asked for
+// again, and the application goes on (rule 11.1).
 func TestTopicAbsentForAMoment(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 2, "in", "out")
@@ -93,7 +94,8 @@ func TestTopicAbsentForAMoment(t *testing.T) {
 	})
 }
 
-// TestTopicAbsentForGood: a topic that was there and stays away ends Run, with its name. At the first start one answer is believed.
+// TestTopicAbsentForGood: a topic that was there and stays away ends Run, with its name. At the
+// first start one answer is believed.
 func TestTopicAbsentForGood(t *testing.T) {
 	const all = 1 << 30
 	for _, first := range []bool{true, false} {

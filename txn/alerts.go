@@ -10,11 +10,13 @@ import (
 	"github.com/onceward/onceward/txn/internal/topics"
 )
 
-// Alert is something that is wrong with a topic of the application and that an operator has to repair.
+// Alert is something that is wrong with a topic of the application and that an operator has to
+// repair.
 type Alert struct {
 	Topic string `json:"topic"`
-	// Problem is a word of a closed set, as in the metric onceward_topic_problems: deleted, recreated, not_permitted, partitions_not_read,
-	// global_table_behind or global_table_unreadable.
+	// Problem is a word of a closed set, as in the metric onceward_topic_problems: deleted,
+	// recreated, not_permitted, partitions_not_read, global_table_behind or
+	// global_table_unreadable.
 	Problem string `json:"problem"`
 	// Text says what is wrong and what to do.
 	Text string `json:"text"`

@@ -36,7 +36,8 @@ import (
 	"github.com/onceward/onceward/txn/internal/worker"
 )
 
-// App runs one topology in this process. Run is called once; every other method may be called from any goroutine at any time.
+// App runs one topology in this process. Run is called once; every other method may be called from
+// any goroutine at any time.
 type App struct {
 	topology *topology.Topology
 	cfg      Config
@@ -51,7 +52,8 @@ type App struct {
 		state    State
 		reason   string
 		instance string
-		// session is the membership and in the instance that it belongs to; nil while there is none.
+		// session is the membership and in the instance that it belongs to; nil while there is
+		// none.
 		session *session.Session
 		in      *instance
 		totals  Totals
@@ -65,8 +67,8 @@ type App struct {
 	}
 }
 
-// New checks the configuration: every mistake in it is a [ConfigError], joined if there are several. It touches neither the cluster nor
-// the disk.
+// New checks the configuration: every mistake in it is a [ConfigError], joined if there are
+// several. It touches neither the cluster nor the disk.
 func New(t *topology.Topology, cfg Config) (*App, error) {
 	if t == nil {
 		return nil, &ConfigError{"topology", "there is none"}
@@ -91,7 +93,8 @@ func New(t *topology.Topology, cfg Config) (*App, error) {
 	return a, nil
 }
 
-// checkNames refuses inputs of one task that a commit could not tell apart: it names topics by a hash.
+// checkNames refuses inputs of one task that a commit could not tell apart: it names topics by a
+// hash.
 func checkNames(t *topology.Topology) error {
 	for _, sub := range t.Subtopologies() {
 		named := map[uint32]string{}
@@ -131,9 +134,10 @@ type instance struct {
 	left session.Left
 }
 
-// Run processes until ctx ends, and then stops in order: what is open is committed, databases are flushed, and unless Remain is set the
-// instance leaves the group. It returns nil after such a stop, or ErrStopped if some task had stopped by itself. An error means that the
-// application cannot go on; nothing that was not committed is in any store.
+// Run processes until ctx ends, and then stops in order: what is open is committed, databases are
+// flushed, and unless Remain is set the instance leaves the group. It returns nil after such a
+// stop, or ErrStopped if some task had stopped by itself. An error means that the application
+// cannot go on; nothing that was not committed is in any store.
 func (a *App) Run(ctx context.Context) (err error) {
 	if !a.start() {
 		return errors.New("Run was called before: an App runs once")
@@ -212,7 +216,8 @@ func (a *App) sessions(ctx context.Context, in *instance) error {
 	}
 }
 
-// unreachablePause bounds the pause before the next membership while the brokers do not answer. It costs one question a try.
+// unreachablePause bounds the pause before the next membership while the brokers do not answer. It
+// costs one question a try.
 const unreachablePause = time.Second
 
 // session runs one membership, and keeps what it leaves.
@@ -262,7 +267,8 @@ func (in *instance) session() session.Config {
 	}
 }
 
-// leave takes the member out of the group that a session has left there for the next one, if the application ends instead.
+// leave takes the member out of the group that a session has left there for the next one, if the
+// application ends instead.
 func (in *instance) leave(ctx context.Context) (err error) {
 	in.left, err = session.Leave(ctx, in.session(), in.left)
 	return err
@@ -271,8 +277,9 @@ func (in *instance) leave(ctx context.Context) (err error) {
 // errNotBegun says that a session failed before anything of it was running.
 var errNotBegun = errors.New("the membership cannot be begun")
 
-// verify looks at every topic again before a further membership: what was right at start may have been changed since. A topic that was
-// there and is not in the answer is asked for again for a while: what one broker knows can be old for a moment.
+// verify looks at every topic again before a further membership: what was right at start may have
+// been changed since. A topic that was there and is not in the answer is asked for again for a
+// while: what one broker knows can be old for a moment.
 func (in *instance) verify(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, in.app.cfg.ConnectTimeout)
 	defer cancel()
@@ -298,8 +305,8 @@ func (in *instance) verify(ctx context.Context) error {
 	}
 }
 
-// open finds the cluster, checks the user's topics and the group, takes the state directory and makes sure of the internal topics: a
-// mistake in one of them changes nothing in those that follow.
+// open finds the cluster, checks the user's topics and the group, takes the state directory and
+// makes sure of the internal topics: a mistake in one of them changes nothing in those that follow.
 func (a *App) open(ctx context.Context) (_ *instance, err error) {
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.ConnectTimeout)
 	defer cancel()
@@ -393,12 +400,14 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 }
 
 const (
-	// reportMargin beyond the transaction timeout an open transaction is reported, but after reportMax in any case.
+	// reportMargin beyond the transaction timeout an open transaction is reported, but after
+	// reportMax in any case.
 	reportMargin = 15 * time.Second
 	reportMax    = time.Minute
 )
 
-// reportAfter returns when a wait for an open transaction is reported. One of the application itself has ended by then, unless it hangs.
+// reportAfter returns when a wait for an open transaction is reported. One of the application
+// itself has ended by then, unless it hangs.
 func reportAfter(transactionTimeout time.Duration) time.Duration {
 	return min(transactionTimeout+reportMargin, reportMax)
 }
@@ -438,8 +447,8 @@ func (a *App) newBudget() *worker.Budget {
 	})
 }
 
-// reach repeats a question for as long as it comes to no answer, until ctx ends: a broker may restart just when an instance starts.
-// Every answer is final, also one that says no.
+// reach repeats a question for as long as it comes to no answer, until ctx ends: a broker may
+// restart just when an instance starts. Every answer is final, also one that says no.
 func (a *App) reach(ctx context.Context, ask func() error) error {
 	pause := backoff.Backoff{Next: 100 * time.Millisecond, Max: 5 * time.Second}
 	for {
@@ -454,8 +463,8 @@ func (a *App) reach(ctx context.Context, ask func() error) error {
 	}
 }
 
-// tellTolerated says which inputs keep records for longer than a node knows them again. Who tolerates that has said so in
-// the program, which is not where those who operate it look.
+// tellTolerated says which inputs keep records for longer than a node knows them again. Who
+// tolerates that has said so in the program, which is not where those who operate it look.
 func (in *instance) tellTolerated() {
 	for _, m := range in.plan.Tolerated() {
 		in.app.log.Warn("an input keeps records for longer than they are known again", "topic", m.Topic, "finding", m.Error())
@@ -471,7 +480,8 @@ func (in *instance) tellDeletedByClock() {
 	}
 }
 
-// tellUnreplicated says which internal topics would be lost with one broker. Where the brokers cannot be counted nothing is said.
+// tellUnreplicated says which internal topics would be lost with one broker. Where the brokers
+// cannot be counted nothing is said.
 func (in *instance) tellUnreplicated(ctx context.Context) {
 	brokers, err := in.cluster.Brokers(ctx)
 	if err != nil {
@@ -488,8 +498,8 @@ func (in *instance) tellUnreplicated(ctx context.Context) {
 // groupCheckMax is how long the look at the group may take.
 const groupCheckMax = 10 * time.Second
 
-// checkGroup refuses the group of a newer build. A group that cannot be looked at is no reason to stop here: what is wrong with it, the
-// join tells with what to do.
+// checkGroup refuses the group of a newer build. A group that cannot be looked at is no reason to
+// stop here: what is wrong with it, the join tells with what to do.
 func (in *instance) checkGroup(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, groupCheckMax)
 	defer cancel()
@@ -522,9 +532,10 @@ func (in *instance) close() error {
 	return errors.Join(err, in.dir.Close())
 }
 
-// producers initialises every transactional id that this instance has used since a start that found nothing that hangs, before the group is joined: that ends what the
-// previous life left open. Otherwise the first stable offsets would wait for transactions to time out. It returns those of the workers. An id
-// of which a transaction hangs is not among them.
+// producers initialises every transactional id that this instance has used since a start that found
+// nothing that hangs, before the group is joined: that ends what the previous life left open.
+// Otherwise the first stable offsets would wait for transactions to time out. It returns those of
+// the workers. An id of which a transaction hangs is not among them.
 func (in *instance) producers(ctx context.Context) ([][2]*broker.Producer, error) {
 	ctx, cancel := context.WithTimeout(ctx, in.app.cfg.ConnectTimeout)
 	defer cancel()
@@ -549,8 +560,8 @@ func (in *instance) producers(ctx context.Context) ([][2]*broker.Producer, error
 	}
 }
 
-// choose returns the producers of the workers, of which no transaction hangs, and closes the others; or how many pairs are missing, and closes
-// all.
+// choose returns the producers of the workers, of which no transaction hangs, and closes the
+// others; or how many pairs are missing, and closes all.
 func (in *instance) choose(all [][2]*broker.Producer, hangs map[string]bool) (out [][2]*broker.Producer, missing int) {
 	var ids []string
 	var rest [][2]*broker.Producer

@@ -140,7 +140,8 @@ func (b *testBroker) produce(t *testing.T, records ...*kgo.Record) {
 	}
 }
 
-// read returns the committed records of a topic once it has n of them, and fails when there are more.
+// read returns the committed records of a topic once it has n of them, and fails when there are
+// more.
 func (b *testBroker) read(t *testing.T, topic string, n int) []*kgo.Record {
 	t.Helper()
 	cl := b.client(t, kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),

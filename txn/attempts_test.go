@@ -86,8 +86,8 @@ func (s *shop) retried() int {
 	return 0
 }
 
-// TestG1AttemptsSurviveRestart: how often a record was tried in place is kept by the commit: restarts do not make it live for
-// ever.
+// TestG1AttemptsSurviveRestart: how often a record was tried in place is kept by the commit:
+// restarts do not make it live for ever.
 func TestG1AttemptsSurviveRestart(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newShop(t, topology.Policy{

@@ -12,13 +12,15 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// TestBackpressure: while a task does not get on, its inputs stop being fetched: what is held stays at the bound and one fetch, however
-// far it lags behind. When it goes on, so do they, and nothing is missing. Of many inputs, all together hold little more than some do.
+// TestBackpressure: while a task does not get on, its inputs stop being fetched: what is held stays
+// at the bound and one fetch, however far it lags behind. When it goes on, so do they, and nothing
+// is missing. Of many inputs, all together hold little more than some do.
 func TestBackpressure(t *testing.T) {
 	const queueMax = 1 << 20
 	for _, c := range []struct {
 		partitions, records, size int
-		// of one is the most that an input holds before it is paused, of all what all of them do; fetch is the most that comes on top for each.
+		// of one is the most that an input holds before it is paused, of all what all of them do;
+		// fetch is the most that comes on top for each.
 		ofOne, ofAll, fetch int
 	}{
 		{partitions: 2, records: 400, size: 100 << 10, ofOne: queueMax, ofAll: 2 * queueMax, fetch: txn.FetchBytes},                        // 40 MB

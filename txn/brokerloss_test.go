@@ -15,8 +15,9 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// TestInstanceAndBrokerAreKilled: a broker dies together with one of two instances, and others take over its partitions and coordinators after
-// some seconds, as with the session timeout of a broker. The instance that is left pauses for up to two seconds between tries to fence the dead one.
+// TestInstanceAndBrokerAreKilled: a broker dies together with one of two instances, and others take
+// over its partitions and coordinators after some seconds, as with the session timeout of a broker.
+// The instance that is left pauses for up to two seconds between tries to fence the dead one.
 func TestInstanceAndBrokerAreKilled(t *testing.T) {
 	const brokerSession = 9 * time.Second
 	for broker := range 3 {
@@ -42,8 +43,8 @@ func TestInstanceAndBrokerAreKilled(t *testing.T) {
 	}
 }
 
-// TestNoStormWhileBrokersAreAway: an instance tries again and again to reach brokers that refuse, or of which one refuses. Each of its clients
-// makes a few tries a second.
+// TestNoStormWhileBrokersAreAway: an instance tries again and again to reach brokers that refuse,
+// or of which one refuses. Each of its clients makes a few tries a second.
 func TestNoStormWhileBrokersAreAway(t *testing.T) {
 	const (
 		clients = 4 // one of the group, two producers, one for the rest

@@ -24,7 +24,8 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// canary is planted in keys, values and headers of records, in keys of state, in errors and in panics.
+// canary is planted in keys, values and headers of records, in keys of state, in errors and in
+// panics.
 const canary = "canary-7f3a"
 
 // safeBuffer collects logs of many goroutines.
@@ -46,7 +47,8 @@ func (b *safeBuffer) String() string {
 	return b.Buffer.String()
 }
 
-// spilling fails in all ways there are, each time with the record in hand and the canary in the error.
+// spilling fails in all ways there are, each time with the record in hand and the canary in the
+// error.
 func spilling(t *testing.T) *topology.Topology {
 	t.Helper()
 	retry := topology.Policy{Action: topology.Retry, Attempts: 2, Backoff: time.Millisecond, BackoffMax: time.Millisecond, Then: topology.DeadLetter}
@@ -89,9 +91,11 @@ func spilling(t *testing.T) *topology.Topology {
 	return top
 }
 
-// TestNoPayloadIsTold lets records with a canary fail in every way, at debug level, with refused requests, a restart and a restore, and
-// looks for it in everything that the process tells: logs of the runtime, of the Kafka clients and of the databases, metrics, status,
-// health and readiness, over TCP and the control socket, and the error that Run returns. It runs on real sockets because of these two.
+// TestNoPayloadIsTold lets records with a canary fail in every way, at debug level, with refused
+// requests, a restart and a restore, and looks for it in everything that the process tells: logs of
+// the runtime, of the Kafka clients and of the databases, metrics, status, health and readiness,
+// over TCP and the control socket, and the error that Run returns. It runs on real sockets because
+// of these two.
 func TestNoPayloadIsTold(t *testing.T) {
 	b := newRealBroker(t, 2, "in", "out", "dead")
 	var requests atomic.Int64
@@ -179,7 +183,8 @@ func TestNoPayloadIsTold(t *testing.T) {
 			}
 		}
 	}
-	// The error of Run is for the program, whose own errors it wraps; its text is what an operator sees.
+	// The error of Run is for the program, whose own errors it wraps; its text is what an operator
+	// sees.
 	if strings.Contains(fmt.Sprint(err), canary) {
 		t.Errorf("the canary is in the error of Run: %v", err)
 	}

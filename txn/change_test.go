@@ -12,7 +12,8 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// TestChangedTopologyIsTold: a start on the state directory of another topology says so, once, and goes on.
+// TestChangedTopologyIsTold: a start on the state directory of another topology says so, once, and
+// goes on.
 func TestChangedTopologyIsTold(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 1, "in", "out", "other")

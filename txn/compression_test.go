@@ -9,7 +9,8 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// TestCompression: batches of outputs and of changelogs are compressed as the settings say, and not by default.
+// TestCompression: batches of outputs and of changelogs are compressed as the settings say, and not
+// by default.
 func TestCompression(t *testing.T) {
 	for c, want := range map[txn.Compression]kgo.CompressionCodecType{
 		"": kgo.CodecNone, txn.Uncompressed: kgo.CodecNone, txn.Gzip: kgo.CodecGzip, txn.Snappy: kgo.CodecSnappy, txn.LZ4: kgo.CodecLz4,

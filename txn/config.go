@@ -27,117 +27,143 @@ import (
 	"github.com/onceward/onceward/txn/security"
 )
 
-// Config is how an application runs. Brokers and StateDir are required; every other field has a default that fits.
+// Config is how an application runs. Brokers and StateDir are required; every other field has a
+// default that fits.
 type Config struct {
 	// Brokers are host:port addresses to start from.
 	Brokers []string
-	// StateDir is the instance's own directory: databases, identity, lock and control socket. There is no default, because state
-	// that vanishes with a temporary directory would be restored in full at every start.
+	// StateDir is the instance's own directory: databases, identity, lock and control socket. There
+	// is no default, because state that vanishes with a temporary directory would be restored in
+	// full at every start.
 	StateDir string
-	// Application overrides the topology's application id: group, internal topics and transactional ids are named after it.
+	// Application overrides the topology's application id: group, internal topics and transactional
+	// ids are named after it.
 	Application string
-	// Instance is the stable identity of this process among the application's instances. By default one is made once and kept in
-	// the state directory.
+	// Instance is the stable identity of this process among the application's instances. By default
+	// one is made once and kept in the state directory.
 	Instance string
 	// Workers is the number of goroutines that compute. Default GOMAXPROCS.
 	Workers int
-	// CommitIntervalMax is the longest that a record waits for its round to be sealed, if the round sends anything. Default 100 ms.
-	// Under light load rounds commit as soon as there is nothing more to process, but at most once in the time that a commit takes;
-	// one that would send nothing is held back up to 10 s.
+	// CommitIntervalMax is the longest that a record waits for its round to be sealed, if the round
+	// sends anything. Default 100 ms. Under light load rounds commit as soon as there is nothing
+	// more to process, but at most once in the time that a commit takes; one that would send
+	// nothing is held back up to 10 s.
 	CommitIntervalMax time.Duration
-	// MarkersPerSecondMax is how many transaction markers the process may cause per second: each transaction leaves one in every
-	// partition that it touches. Near it, rounds commit less often, down to every CommitIntervalMax and not beyond. A marker is about
-	// 165 bytes on disk, and a compacted topic keeps it for delete.retention.ms: where disk is dearer than a few milliseconds, lower
-	// it. Default 4,000; negative is no bound.
+	// MarkersPerSecondMax is how many transaction markers the process may cause per second: each
+	// transaction leaves one in every partition that it touches. Near it, rounds commit less often,
+	// down to every CommitIntervalMax and not beyond. A marker is about 165 bytes on disk, and a
+	// compacted topic keeps it for delete.retention.ms: where disk is dearer than a few
+	// milliseconds, lower it. Default 4,000; negative is no bound.
 	MarkersPerSecondMax int
-	// RoundBytesMax bounds a round's output, and separately its state writes, per worker. Default 16 MiB.
+	// RoundBytesMax bounds a round's output, and separately its state writes, per worker. Default
+	// 16 MiB.
 	RoundBytesMax int64
-	// QueueBytesMax bounds the records per input partition that are fetched and not committed; one fetch of up to 1 MiB may come on top.
-	// All input partitions of the process together hold sixteen times that before each has its share of it alone, at least 64 KiB: twice as
-	// much at the worst. Default 4 MiB.
+	// QueueBytesMax bounds the records per input partition that are fetched and not committed; one
+	// fetch of up to 1 MiB may come on top. All input partitions of the process together hold
+	// sixteen times that before each has its share of it alone, at least 64 KiB: twice as much at
+	// the worst. Default 4 MiB.
 	QueueBytesMax int64
-	// Compression is that of the batches that the application writes, of outputs, changelogs and internal topics. Default Uncompressed,
-	// as that of Kafka's own producers: it pays where the network or the disks are dearer than processor time.
+	// Compression is that of the batches that the application writes, of outputs, changelogs and
+	// internal topics. Default Uncompressed, as that of Kafka's own producers: it pays where the
+	// network or the disks are dearer than processor time.
 	Compression Compression
-	// OrderWaitMax is how long the records of one input of a task wait for those of another one that is known to have more, so that
-	// they are processed in the order of their timestamps, or event times. Default 1 s; negative is no wait.
+	// OrderWaitMax is how long the records of one input of a task wait for those of another one
+	// that is known to have more, so that they are processed in the order of their timestamps, or
+	// event times. Default 1 s; negative is no wait.
 	OrderWaitMax time.Duration
-	// MaxFutureTimestamp is how far ahead of this machine's clock the timestamp of a record may be, of an input or an output: one that is
-	// further is a failure of its record, because a single bad clock would move stream time past everything that follows. Default 1 h;
-	// negative is no limit.
+	// MaxFutureTimestamp is how far ahead of this machine's clock the timestamp of a record may be,
+	// of an input or an output: one that is further is a failure of its record, because a single
+	// bad clock would move stream time past everything that follows. Default 1 h; negative is no
+	// limit.
 	MaxFutureTimestamp time.Duration
-	// CacheBytes is the memory of all databases together: the block cache, out of which everything is taken that they applied and did
-	// not write to the disk yet. Default 256 MiB; at least 1 MiB.
+	// CacheBytes is the memory of all databases together: the block cache, out of which everything
+	// is taken that they applied and did not write to the disk yet. Default 256 MiB; at least 1
+	// MiB.
 	CacheBytes int64
-	// RestoreBytesMax bounds the memory that the restores of all tasks together use for what they read, apart from the databases' own. More
-	// makes fewer and larger tables, which saves compactions. Default 64 MiB; at least 8 MiB.
+	// RestoreBytesMax bounds the memory that the restores of all tasks together use for what they
+	// read, apart from the databases' own. More makes fewer and larger tables, which saves
+	// compactions. Default 64 MiB; at least 8 MiB.
 	RestoreBytesMax int64
-	// TransactionTimeout is what a broker waits for before it aborts a transaction of a process that is gone. Default 10 s; at least 1 s,
-	// and at most what the brokers allow (transaction.max.timeout.ms, 15 min).
+	// TransactionTimeout is what a broker waits for before it aborts a transaction of a process
+	// that is gone. Default 10 s; at least 1 s, and at most what the brokers allow
+	// (transaction.max.timeout.ms, 15 min).
 	TransactionTimeout time.Duration
-	// SessionTimeout is how long the group waits for a process that is gone. Default 45 s. A restart with the same identity does not
-	// wait for it. Brokers allow from group.min.session.timeout.ms (6 s) to group.max.session.timeout.ms (30 min).
+	// SessionTimeout is how long the group waits for a process that is gone. Default 45 s. A
+	// restart with the same identity does not wait for it. Brokers allow from
+	// group.min.session.timeout.ms (6 s) to group.max.session.timeout.ms (30 min).
 	SessionTimeout time.Duration
-	// ConnectTimeout bounds the wait for brokers and for the initialisation of producers at start. Default 60 s.
+	// ConnectTimeout bounds the wait for brokers and for the initialisation of producers at start.
+	// Default 60 s.
 	ConnectTimeout time.Duration
-	// InternalReplicas and InternalMinInSync are the replication factor and the min.insync.replicas that changelogs, repartition
-	// topics and the rounds topic are created with, and have to have at least when they exist. By default both are the cluster's. A tool that
-	// creates what a topology has gained (RebuildFromInput of package txn/admin) goes by the rounds topic.
+	// InternalReplicas and InternalMinInSync are the replication factor and the min.insync.replicas
+	// that changelogs, repartition topics and the rounds topic are created with, and have to have
+	// at least when they exist. By default both are the cluster's. A tool that creates what a
+	// topology has gained (RebuildFromInput of package txn/admin) goes by the rounds topic.
 	InternalReplicas  int16
 	InternalMinInSync int
-	// AcceptLostRows opens tasks whose windows, sessions, series or ids would be restored from a changelog that may have
-	// lost rows. Then aggregates begin again, records of a join meet none, and ids are taken for new. By default such a task stops. It can only be where
-	// retention.ms of the changelog is not -1; the default of the changelogs that Onceward creates is -1.
+	// AcceptLostRows opens tasks whose windows, sessions, series or ids would be restored from a
+	// changelog that may have lost rows. Then aggregates begin again, records of a join meet none,
+	// and ids are taken for new. By default such a task stops. It can only be where retention.ms of
+	// the changelog is not -1; the default of the changelogs that Onceward creates is -1.
 	AcceptLostRows bool
-	// Remain keeps the membership when Run ends, for a restart of the same instance within the session timeout. By default the
-	// instance leaves and others take its tasks at once.
+	// Remain keeps the membership when Run ends, for a restart of the same instance within the
+	// session timeout. By default the instance leaves and others take its tasks at once.
 	Remain bool
-	// FailFast ends Run with the first task that stops. By default its neighbours go on, and Run ends when every task
-	// that the instance has is stopped; an instance without any task stays.
+	// FailFast ends Run with the first task that stops. By default its neighbours go on, and Run
+	// ends when every task that the instance has is stopped; an instance without any task stays.
 	FailFast bool
-	// Mode says why records are processed; it is in all that is written ([topology.HeaderMode]). Default topology.Live.
-	// An application in mode topology.Replay is one of its own (Application), whose state and group are not those of the
-	// live one; topology.Forensic is none that an application runs in.
+	// Mode says why records are processed; it is in all that is written ([topology.HeaderMode]).
+	// Default topology.Live. An application in mode topology.Replay is one of its own
+	// (Application), whose state and group are not those of the live one; topology.Forensic is none
+	// that an application runs in.
 	//
-	// All instances of an application have the same mode. Every commit says it, and an instance that finds another one than its own,
-	// at its start or when it opens a task, ends with an error. Before the first commit of all there is nothing to find, nor in what an
-	// operator has committed for a task of which no commit is known and no state is kept (Reset and RebuildFromInput of package txn/admin).
-	// State that is kept, by Adopt, has the mode that the commits of the other tasks say, or that the operator says.
+	// All instances of an application have the same mode. Every commit says it, and an instance
+	// that finds another one than its own, at its start or when it opens a task, ends with an
+	// error. Before the first commit of all there is nothing to find, nor in what an operator has
+	// committed for a task of which no commit is known and no state is kept (Reset and
+	// RebuildFromInput of package txn/admin). State that is kept, by Adopt, has the mode that the
+	// commits of the other tasks say, or that the operator says.
 	Mode topology.Mode
-	// ModesBefore are modes that the application has had before, and whose state this one goes on with: after a backfill, say, the
-	// application goes on live. Stop every instance before a mode is changed. What has not been committed since keeps the old mode, so
-	// leave it in for as long as a partition has no new records.
+	// ModesBefore are modes that the application has had before, and whose state this one goes on
+	// with: after a backfill, say, the application goes on live. Stop every instance before a mode
+	// is changed. What has not been committed since keeps the old mode, so leave it in for as long
+	// as a partition has no new records.
 	ModesBefore []topology.Mode
 	// Security is TLS and authentication; the zero value is neither.
 	Security security.Config
 	// Dialer replaces the way connections are made. TLS goes over its connections.
 	Dialer func(ctx context.Context, network, host string) (net.Conn, error)
-	// Peers is how the instances of the application watch each other, so that the partitions of one that dies go on at once. By default
-	// they do so if the brokers are on loopback.
+	// Peers is how the instances of the application watch each other, so that the partitions of one
+	// that dies go on at once. By default they do so if the brokers are on loopback.
 	Peers Peers
-	// RepairTransactions writes the missing markers of transactions of the application that hang, while it runs, where evidence says how they
-	// ended (docs/hanging-transactions.md). It takes ClusterAction on the cluster, and Read on all topics that the application writes. By
-	// default they are reported, and an operator repairs them with `onceward transactions repair`.
+	// RepairTransactions writes the missing markers of transactions of the application that hang,
+	// while it runs, where evidence says how they ended (docs/hanging-transactions.md). It takes
+	// ClusterAction on the cluster, and Read on all topics that the application writes. By default
+	// they are reported, and an operator repairs them with `onceward transactions repair`.
 	RepairTransactions bool
-	// HTTP is where /metrics, /healthz and /readyz are served: host:port with a loopback host, or unix:/path. By default they are
-	// not. Other addresses are refused without HTTPExposed, because there is no authentication: put a reverse proxy in front for other
-	// machines, or serve [App.Handler] from a server of the program.
+	// HTTP is where /metrics, /healthz and /readyz are served: host:port with a loopback host, or
+	// unix:/path. By default they are not. Other addresses are refused without HTTPExposed, because
+	// there is no authentication: put a reverse proxy in front for other machines, or serve
+	// [App.Handler] from a server of the program.
 	HTTP string
-	// HTTPExposed allows an HTTP address that other machines reach, as probes and Prometheus do in a cluster of containers. Everybody who
-	// reaches it can read the metrics, with the names of topics, tasks and nodes, and why tasks are stopped. Nothing that records hold is
-	// served, and nothing can be changed.
+	// HTTPExposed allows an HTTP address that other machines reach, as probes and Prometheus do in
+	// a cluster of containers. Everybody who reaches it can read the metrics, with the names of
+	// topics, tasks and nodes, and why tasks are stopped. Nothing that records hold is served, and
+	// nothing can be changed.
 	HTTPExposed bool
-	// NoControl runs the instance without its control socket. [InstanceStatus], [ResumeTask], [RebuildTasks] and package txn/admin then
-	// cannot ask it anything. It is for systems that allow no Unix domain socket, and for tests in a bubble of testing/synctest: a
-	// goroutine that waits on a socket stops the bubble's clock.
+	// NoControl runs the instance without its control socket. [InstanceStatus], [ResumeTask],
+	// [RebuildTasks] and package txn/admin then cannot ask it anything. It is for systems that
+	// allow no Unix domain socket, and for tests in a bubble of testing/synctest: a goroutine that
+	// waits on a socket stops the bubble's clock.
 	NoControl bool
-	// Logger receives the logs of the runtime, of the Kafka clients and of the databases. Default slog.Default.
+	// Logger receives the logs of the runtime, of the Kafka clients and of the databases. Default
+	// slog.Default.
 	Logger *slog.Logger
 
 	// metadataMax is lowered by tests.
 	metadataMax int
-	// emptyMax is how long a round that sends no record is held back, purgeInterval how often repartition topics are purged. A build with
-	// failpoints lowers them.
+	// emptyMax is how long a round that sends no record is held back, purgeInterval how often
+	// repartition topics are purged. A build with failpoints lowers them.
 	emptyMax, purgeInterval time.Duration
 	// memberWatch is how often the member id is compared while nothing is committed.
 	memberWatch time.Duration
@@ -159,7 +185,8 @@ type ConfigError struct {
 
 func (e *ConfigError) Error() string { return fmt.Sprintf("configuration: %s: %s", e.Field, e.Reason) }
 
-// emptyMaxFailpoints is [worker.EmptyMaxDefault] of an application with failpoints: they are to be reached soon in such a round too.
+// emptyMaxFailpoints is [worker.EmptyMaxDefault] of an application with failpoints: they are to be
+// reached soon in such a round too.
 const emptyMaxFailpoints = time.Second
 
 func (c Config) withDefaults() Config {
@@ -268,7 +295,8 @@ func (c Config) validate() error {
 	return errors.Join(append(errs, securityErrors(c.Security.Validate()))...)
 }
 
-// refused says which setting it is that the brokers do not take. They alone know their limits, and tell them only by refusing.
+// refused says which setting it is that the brokers do not take. They alone know their limits, and
+// tell them only by refusing.
 func (c Config) refused(err error) error {
 	switch {
 	case errors.Is(err, kerr.InvalidSessionTimeout):

@@ -10,8 +10,8 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// TestNoControl: an instance listens in its state directory unless NoControl is set, and processes records in either case. The
-// socket is a real one, and so are those of the broker.
+// TestNoControl: an instance listens in its state directory unless NoControl is set, and processes
+// records in either case. The socket is a real one, and so are those of the broker.
 func TestNoControl(t *testing.T) {
 	for name, without := range map[string]bool{"with": false, "without": true} {
 		t.Run(name, func(t *testing.T) {

@@ -9,8 +9,9 @@ import (
 	"github.com/onceward/onceward/txn/admin"
 )
 
-// TestRebuildFromInputWithDelays: one task is rebuilt without the others, because it has its partitions of the delayed retry
-// topics for itself. What waits there comes again with its input, once, and is counted where it does not.
+// TestRebuildFromInputWithDelays: one task is rebuilt without the others, because it has its
+// partitions of the delayed retry topics for itself. What waits there comes again with its input,
+// once, and is counted where it does not.
 func TestRebuildFromInputWithDelays(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newShop(t, topology.Policy{Action: topology.Delay, Attempts: 5, Then: topology.DeadLetter})

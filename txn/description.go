@@ -10,9 +10,10 @@ import (
 // changesMax is how many changes of a topology are logged.
 const changesMax = 20
 
-// tellChange says when the topology is another one than at the last start on this directory, and keeps its description for the next one and
-// for onceward plan. A change is no reason to stop: names tell what belongs together, and a task whose stores or inputs no longer fit is
-// judged when it is opened.
+// tellChange says when the topology is another one than at the last start on this directory, and
+// keeps its description for the next one and for onceward plan. A change is no reason to stop:
+// names tell what belongs together, and a task whose stores or inputs no longer fit is judged when
+// it is opened.
 func (in *instance) tellChange() error {
 	description := in.app.topology.Description()
 	stored, now := in.dir.Fingerprint(), description.Fingerprint
@@ -38,7 +39,8 @@ func (in *instance) tellChange() error {
 	return in.dir.SetDescription(text)
 }
 
-// changes lists in what a topology differs from the one of that fingerprint; nothing if it is not known what that was.
+// changes lists in what a topology differs from the one of that fingerprint; nothing if it is not
+// known what that was.
 func (in *instance) changes(now graph.Description, fingerprint string) ([]string, error) {
 	text, err := in.dir.Description()
 	if err != nil || text == nil {

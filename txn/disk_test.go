@@ -20,8 +20,8 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// keepTopology keeps the last value of each key, which reads nothing, and copies all records: a disk that fails is met by rounds that are
-// committed already.
+// keepTopology keeps the last value of each key, which reads nothing, and copies all records: a
+// disk that fails is met by rounds that are committed already.
 func keepTopology(t *testing.T) (*topology.Topology, topology.Store[state.KeyValue[string, string]]) {
 	t.Helper()
 	build := topology.NewBuilder("counting")
@@ -77,7 +77,8 @@ func (f *keepFeed) send(t *testing.T, b *testBroker, n int) {
 	b.produce(t, records...)
 }
 
-// check waits until all that was sent has come out, once, and compares the stores with what they have to keep.
+// check waits until all that was sent has come out, once, and compares the stores with what they
+// have to keep.
 func (f *keepFeed) check(t *testing.T, b *testBroker, app *txn.App, last topology.Store[state.KeyValue[string, string]]) {
 	t.Helper()
 	seen := map[string]bool{}
@@ -109,8 +110,9 @@ func (f *keepFeed) check(t *testing.T, b *testBroker, app *txn.App, last topolog
 	}
 }
 
-// TestBrokenDisk: an I/O error stops the task whose database met it, and no other. Nothing is lost: once the disk is repaired and the task
-// resumed, what its database did not take is replayed (rule 10.5).
+// TestBrokenDisk: an I/O error stops the task whose database met it, and no other. Nothing is lost:
+// once the disk is repaired and the task resumed, what its database did not take is replayed (rule
+// 10.5).
 func TestBrokenDisk(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 2, "in", "out")
@@ -143,7 +145,8 @@ func TestBrokenDisk(t *testing.T) {
 	})
 }
 
-// TestEveryDiskBroken: where I/O errors stop all tasks, Run ends because of the disk, which is no contradiction in what is stored.
+// TestEveryDiskBroken: where I/O errors stop all tasks, Run ends because of the disk, which is no
+// contradiction in what is stored.
 func TestEveryDiskBroken(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 2, "in", "out")

@@ -28,7 +28,8 @@ var (
 	totals = topology.KeyValueStore("totals", schemas.String(), schemas.Int64())
 )
 
-// counting counts the records of each key. It asks check about each value first, and a value that check refuses stops its task.
+// counting counts the records of each key. It asks check about each value first, and a value that
+// check refuses stops its task.
 func counting(check func(value string) error) *topology.Topology {
 	b := topology.NewBuilder("counting")
 	in := topology.From(b, words)
@@ -47,7 +48,8 @@ func counting(check func(value string) error) *topology.Topology {
 
 func anything(string) error { return nil }
 
-// exampleOf runs a topology on an embedded broker until stop is called. send writes a word and its value to a partition.
+// exampleOf runs a topology on an embedded broker until stop is called. send writes a word and its
+// value to a partition.
 func exampleOf(t *topology.Topology, partitions int32, cfg txn.Config) (
 	app *txn.App, stateDir string, send func(partition int32, word, value string), stop func(),
 ) {
@@ -107,8 +109,8 @@ func ExampleNew() {
 	// configuration: Security.SASL.Mechanism: PLAIN sends the secret itself and the connection is not encrypted: turn TLS on, or use SCRAM
 }
 
-// A store is read by the process that runs its task: what is committed, with the position that it contains. A caller that has seen a
-// record of the input can wait until a view contains it.
+// A store is read by the process that runs its task: what is committed, with the position that it
+// contains. A caller that has seen a record of the input can wait until a view contains it.
 func ExampleRead() {
 	app, _, send, stop := exampleOf(counting(anything), 1, txn.Config{})
 	defer stop()
@@ -139,7 +141,8 @@ func ExampleRead() {
 	// true
 }
 
-// Another program on the machine asks an instance through its state directory, which no other process can open.
+// Another program on the machine asks an instance through its state directory, which no other
+// process can open.
 func ExampleInstanceStatus() {
 	app, stateDir, send, stop := exampleOf(counting(anything), 1, txn.Config{Instance: "first"})
 	defer stop()
@@ -156,7 +159,8 @@ func ExampleInstanceStatus() {
 	// words_0 running words 1
 }
 
-// The endpoint tells a supervisor whether the process does its share: 200 when it is in the group and all its tasks are open.
+// The endpoint tells a supervisor whether the process does its share: 200 when it is in the group
+// and all its tasks are open.
 func ExampleConfig_endpoint() {
 	app, _, _, stop := exampleOf(counting(anything), 1, txn.Config{HTTP: "127.0.0.1:0"})
 	defer stop()
@@ -172,8 +176,8 @@ func ExampleConfig_endpoint() {
 	// Output: ready with 1 task
 }
 
-// Where there is no dead-letter topic, a record that fails stops its task. The others go on, and once the cause is put right the task goes
-// on where it was.
+// Where there is no dead-letter topic, a record that fails stops its task. The others go on, and
+// once the cause is put right the task goes on where it was.
 func ExampleApp_Resume() {
 	var up atomic.Bool
 	lookUp := func(value string) error {

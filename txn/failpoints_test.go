@@ -14,7 +14,8 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// TestFailpointsOfOneApplication: a failpoint of one application aborts its round, and none of another application in the process.
+// TestFailpointsOfOneApplication: a failpoint of one application aborts its round, and none of
+// another application in the process.
 func TestFailpointsOfOneApplication(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 1, "in", "out")
@@ -41,8 +42,9 @@ func TestFailpointsOfOneApplication(t *testing.T) {
 	})
 }
 
-// TestTableThatIsGoneBroken is the negative control of TestTableThatIsGone: an application that restores a table from its topic whatever
-// compaction has taken out shows values that are wrong, and the check of the changes finds them.
+// TestTableThatIsGoneBroken is the negative control of TestTableThatIsGone: an application that
+// restores a table from its topic whatever compaction has taken out shows values that are wrong,
+// and the check of the changes finds them.
 func TestTableThatIsGoneBroken(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		p := newPrices(t, compacted)
@@ -56,7 +58,8 @@ func TestTableThatIsGoneBroken(t *testing.T) {
 	})
 }
 
-// TestUnknownMechanism: an application is not run in which nothing is broken although a test wants it.
+// TestUnknownMechanism: an application is not run in which nothing is broken although a test wants
+// it.
 func TestUnknownMechanism(t *testing.T) {
 	cfg := txn.Config{Brokers: []string{"localhost:9092"}, StateDir: t.TempDir()}
 	_, err := txn.New(countTopology(t), cfg.WithFailpoints(nil, "everything"))

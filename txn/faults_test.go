@@ -44,8 +44,9 @@ func feedPartition(t *testing.T, b *testBroker, p int32, n int) {
 	b.produce(t, records...)
 }
 
-// TestRefusedAnswers makes the broker refuse one request of a round after the other. Every refusal aborts, and the round runs again
-// from its journal: the counts must have no hole and no repetition.
+// TestRefusedAnswers makes the broker refuse one request of a round after the other. Every refusal
+// aborts, and the round runs again from its journal: the counts must have no hole and no
+// repetition.
 func TestRefusedAnswers(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -136,8 +137,9 @@ func refuse(req kmsg.Request, code int16) kmsg.Response {
 	}
 }
 
-// TestUnansweredCommit loses the reply to commits: sometimes after the broker has committed, sometimes together with the request. The
-// client itself tries again on other connections, so all of them lose it for a while.
+// TestUnansweredCommit loses the reply to commits: sometimes after the broker has committed,
+// sometimes together with the request. The client itself tries again on other connections, so all
+// of them lose it for a while.
 func TestUnansweredCommit(t *testing.T) {
 	for _, arrives := range []bool{true, false} {
 		bubble(t, fmt.Sprintf("arrives=%t", arrives), func(t *testing.T) {
@@ -169,7 +171,8 @@ func matched(rule *proxy.Rule) func() bool {
 	return func() bool { return rule.Counts().Matched > 0 }
 }
 
-// patience bounds every wait for what is certain to come, on virtual time. On real sockets it is longer than a test may take.
+// patience bounds every wait for what is certain to come, on virtual time. On real sockets it is
+// longer than a test may take.
 const patience = 10 * time.Minute
 
 // pollMax is the longest pause between two looks at a condition.

@@ -11,12 +11,13 @@ import (
 	"github.com/onceward/onceward/txn/internal/backoff"
 )
 
-// fenceWait is how long a process that was ended by another one with its identity stays away from the transactional ids. A supervisor
-// restarts it at once; without the wait two copies would take the identity from each other in turn and neither would get anything
-// done.
+// fenceWait is how long a process that was ended by another one with its identity stays away from
+// the transactional ids. A supervisor restarts it at once; without the wait two copies would take
+// the identity from each other in turn and neither would get anything done.
 const fenceWait = 30 * time.Second
 
-// fencedInstance explains the one membership error that another try only makes worse, and records it for the next life.
+// fencedInstance explains the one membership error that another try only makes worse, and records
+// it for the next life.
 func (in *instance) fencedInstance(err error) error {
 	if !errors.Is(err, kerr.FencedInstanceID) {
 		return err
@@ -27,8 +28,8 @@ func (in *instance) fencedInstance(err error) error {
 	return errors.Join(err, in.dir.RecordFence(time.Now()))
 }
 
-// waitFence waits until fenceWait has passed since another process ended the previous life. The wait is never longer than that,
-// whatever the clock was then.
+// waitFence waits until fenceWait has passed since another process ended the previous life. The
+// wait is never longer than that, whatever the clock was then.
 func (in *instance) waitFence(ctx context.Context) error {
 	at, err := in.dir.FencedAt()
 	if err != nil || at.IsZero() {

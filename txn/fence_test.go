@@ -17,8 +17,9 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// TestTwoProcessesWithOneIdentity: the older one ends with an error that names the identity, and its restart waits out the rest of
-// 30 s before it initialises producers (6.8); a stop ends the wait.
+// TestTwoProcessesWithOneIdentity: the older one ends with an error that names the identity, and
+// its restart waits out the rest of 30 s before it initialises producers (6.8); a stop ends the
+// wait.
 func TestTwoProcessesWithOneIdentity(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 2, "in", "out")
@@ -76,7 +77,8 @@ func TestTwoProcessesWithOneIdentity(t *testing.T) {
 			{"later", 12 * time.Second, 18 * time.Second},
 			{"with the clock set back", -time.Hour, 30 * time.Second},
 		} {
-			// The process is stopped a second before its wait is over: nothing is forgotten by that.
+			// The process is stopped a second before its wait is over: nothing is forgotten by
+			// that.
 			fence(test.since)
 			ctx, cancel := context.WithTimeout(t.Context(), test.want-time.Second)
 			waits, c := newLogged(t, waiting, "wait"), cfg("older")

@@ -11,7 +11,8 @@ import (
 	"github.com/onceward/onceward/txn/internal/metrics"
 )
 
-// startGlobals begins to read the global tables of the topology. They go on through all memberships.
+// startGlobals begins to read the global tables of the topology. They go on through all
+// memberships.
 func (in *instance) startGlobals() {
 	tables := in.app.topology.GlobalTables()
 	if len(tables) == 0 {
@@ -53,9 +54,10 @@ func (a *App) globals() *globaltable.Tables {
 	return a.mu.globals
 }
 
-// removeOldGlobals removes the rows of global tables that the topology declares in another way than the one that ran last
-// on the directory, or does not have. It is done before the new description is stored: the description says what the rows
-// are. fingerprint is that of the topology that ran last.
+// removeOldGlobals removes the rows of global tables that the topology declares in another way than
+// the one that ran last on the directory, or does not have. It is done before the new description
+// is stored: the description says what the rows are. fingerprint is that of the topology that ran
+// last.
 func (in *instance) removeOldGlobals(now graph.Description, fingerprint string) error {
 	stores, err := in.dir.Globals()
 	if err != nil || len(stores) == 0 {
@@ -93,7 +95,8 @@ type GlobalTableStatus struct {
 	// Records were read since the process started. Skipped of them make no row.
 	Records int64 `json:"records"`
 	Skipped int64 `json:"skipped,omitempty"`
-	// Remaining is how many offsets are left of a restore or rebuild, Lag how many the table was behind the stable ends a few seconds ago.
+	// Remaining is how many offsets are left of a restore or rebuild, Lag how many the table was
+	// behind the stable ends a few seconds ago.
 	Remaining int64 `json:"remaining,omitempty"`
 	Lag       int64 `json:"lag,omitempty"`
 }

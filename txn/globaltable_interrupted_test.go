@@ -15,8 +15,8 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// TestGlobalTableInterrupted: a restore that ends in the middle goes on from where its rows are. Until it is over nothing is processed and
-// queries are refused.
+// TestGlobalTableInterrupted: a restore that ends in the middle goes on from where its rows are.
+// Until it is over nothing is processed and queries are refused.
 func TestGlobalTableInterrupted(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newRates(t)

@@ -177,7 +177,8 @@ func status(t *testing.T, app *txn.App) txn.GlobalTableStatus {
 	return tables[0]
 }
 
-// lives runs an application until its table is current and the names are answered, and returns how many records the table has read.
+// lives runs an application until its table is current and the names are answered, and returns how
+// many records the table has read.
 func (r *rates) lives(want string, names ...string) int64 {
 	r.t.Helper()
 	app, stop := start(r.t, ratedTopology(r.t), r.cfg)
@@ -192,8 +193,9 @@ func (r *rates) lives(want string, names ...string) int64 {
 	return n
 }
 
-// TestGlobalTableIsReadFirst: the table has all partitions up to their ends before the first record is processed, committed records only.
-// A restart goes on from the position that is with the rows. A name without a rate shows that a row that is not there is seen.
+// TestGlobalTableIsReadFirst: the table has all partitions up to their ends before the first record
+// is processed, committed records only. A restart goes on from the position that is with the rows.
+// A name without a rate shows that a row that is not there is seen.
 func TestGlobalTableIsReadFirst(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newRates(t)
@@ -234,7 +236,8 @@ func TestGlobalTableIsReadFirst(t *testing.T) {
 	})
 }
 
-// TestGlobalTableFollows: an application that runs sees new rates and deletions, and counts what makes no row.
+// TestGlobalTableFollows: an application that runs sees new rates and deletions, and counts what
+// makes no row.
 func TestGlobalTableFollows(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newRates(t)
@@ -274,7 +277,8 @@ func TestGlobalTableFollows(t *testing.T) {
 	})
 }
 
-// TestGlobalTableIsReadAgain: what leads to a restore from the start while no process runs. The log says the cause.
+// TestGlobalTableIsReadAgain: what leads to a restore from the start while no process runs. The log
+// says the cause.
 func TestGlobalTableIsReadAgain(t *testing.T) {
 	for cause, test := range map[string]struct {
 		after   time.Duration
@@ -316,7 +320,8 @@ func TestGlobalTableIsReadAgain(t *testing.T) {
 	}
 }
 
-// TestGlobalTableOfAnotherDeclaration: rows that were made by other codecs are removed at the start.
+// TestGlobalTableOfAnotherDeclaration: rows that were made by other codecs are removed at the
+// start.
 func TestGlobalTableOfAnotherDeclaration(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newRates(t)
@@ -348,8 +353,9 @@ func TestGlobalTableOfAnotherDeclaration(t *testing.T) {
 	})
 }
 
-// TestGlobalTableIsRebuiltBeside: a topic that is deleted and created while the application runs is read into a table beside the one that
-// serves. The join meets the old rows until it is there, and never none.
+// TestGlobalTableIsRebuiltBeside: a topic that is deleted and created while the application runs is
+// read into a table beside the one that serves. The join meets the old rows until it is there, and
+// never none.
 func TestGlobalTableIsRebuiltBeside(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newRates(t)
@@ -382,7 +388,8 @@ func TestGlobalTableIsRebuiltBeside(t *testing.T) {
 	})
 }
 
-// refuseFetches has fetches of the rates answered as a broker does that is not their leader, while the result is true.
+// refuseFetches has fetches of the rates answered as a broker does that is not their leader, while
+// the result is true.
 func (r *rates) refuseFetches() *atomic.Bool {
 	r.t.Helper()
 	hold := &atomic.Bool{}
@@ -406,7 +413,8 @@ func (r *rates) refuseFetches() *atomic.Bool {
 	return hold
 }
 
-// TestGlobalTableBehind: a table that does not get on is an alert, and the process is not ready. Its rows serve.
+// TestGlobalTableBehind: a table that does not get on is an alert, and the process is not ready.
+// Its rows serve.
 func TestGlobalTableBehind(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newRates(t)

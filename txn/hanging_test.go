@@ -23,8 +23,8 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// loses has the broker lose the markers of the next commit of the application once lose is called, but for those of the topics that are
-// written.
+// loses has the broker lose the markers of the next commit of the application once lose is called,
+// but for those of the topics that are written.
 func (b *testBroker) loses(t *testing.T, written ...string) (lost func() bool, lose func()) {
 	t.Helper()
 	var armed, done atomic.Bool
@@ -45,8 +45,9 @@ func (b *testBroker) loses(t *testing.T, written ...string) (lost func() bool, l
 	return done.Load, func() { armed.Store(true) }
 }
 
-// hangingCommit returns a broker with a transaction whose commit was answered and whose markers are lost, except in the topics written, and the
-// configuration of the instance that has committed it. That instance is stopped, and has committed so many records before.
+// hangingCommit returns a broker with a transaction whose commit was answered and whose markers are
+// lost, except in the topics written, and the configuration of the instance that has committed it.
+// That instance is stopped, and has committed so many records before.
 func hangingCommit(t *testing.T, before int, repairs bool, written ...string) (*testBroker, txn.Config) {
 	t.Helper()
 	b := newBroker(t, 1, "in", "out")
@@ -72,9 +73,10 @@ func (b *testBroker) one(t *testing.T) {
 	b.produce(t, &kgo.Record{Topic: "in", Key: []byte("k"), Value: []byte("v")})
 }
 
-// TestHangingTransaction: rule 13.7. The markers of a commit are lost. The next life finds the transaction that hangs, says so in log, status
-// and metrics, and does not produce under its id. If it may, it repairs what evidence decides: then the record appears, and what follows is
-// exact. What evidence does not decide stays as it is: the task waits for its offset.
+// TestHangingTransaction: rule 13.7. The markers of a commit are lost. The next life finds the
+// transaction that hangs, says so in log, status and metrics, and does not produce under its id. If
+// it may, it repairs what evidence decides: then the record appears, and what follows is exact.
+// What evidence does not decide stays as it is: the task waits for its offset.
 func TestHangingTransaction(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -111,7 +113,8 @@ func TestHangingTransaction(t *testing.T) {
 				if got := scrape(t, app).sum("onceward_transactions_repaired_total"); got < 2 {
 					t.Errorf("%g partitions were repaired, want those of the output and of the offsets at least", got)
 				}
-				// The next start initialises the ids of the lives before, and the one after that only those that it uses.
+				// The next start initialises the ids of the lives before, and the one after that
+				// only those that it uses.
 				var inits sync.Map
 				b.ControlKey(int16(kmsg.InitProducerID), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
 					b.KeepControl()
@@ -171,8 +174,9 @@ func (b *testBroker) transactionalIDs(t *testing.T) map[string]bool {
 	return ids
 }
 
-// TestHangingBesideUnanswered: while a partition does not answer, what others hold open is found, and its id is not used; the status says what
-// was not looked at. Nothing is repaired before all have answered, and then it is.
+// TestHangingBesideUnanswered: while a partition does not answer, what others hold open is found,
+// and its id is not used; the status says what was not looked at. Nothing is repaired before all
+// have answered, and then it is.
 func TestHangingBesideUnanswered(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b, cfg := hangingCommit(t, 1, true)
@@ -202,8 +206,8 @@ func TestHangingBesideUnanswered(t *testing.T) {
 	})
 }
 
-// TestNoRepairWithoutRead: a topic that may not be read can hold the transaction open as well: nothing is written, in particular no offset
-// before the results that belong to it.
+// TestNoRepairWithoutRead: a topic that may not be read can hold the transaction open as well:
+// nothing is written, in particular no offset before the results that belong to it.
 func TestNoRepairWithoutRead(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b, cfg := hangingCommit(t, 1, true)
@@ -225,8 +229,8 @@ func TestNoRepairWithoutRead(t *testing.T) {
 	})
 }
 
-// TestNoRepairWhileATopicIsNotNamed: a broker that has just started may not have heard of a topic. Nothing is written then, because the topic can
-// hold the transaction open too.
+// TestNoRepairWhileATopicIsNotNamed: a broker that has just started may not have heard of a topic.
+// Nothing is written then, because the topic can hold the transaction open too.
 func TestNoRepairWhileATopicIsNotNamed(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b, cfg := hangingCommit(t, 1, true)
@@ -259,7 +263,8 @@ func TestNoRepairWhileATopicIsNotNamed(t *testing.T) {
 	})
 }
 
-// TestSettleBesideADeletedOutput: a round that does not write to a deleted topic is settled, although the producer has written there before.
+// TestSettleBesideADeletedOutput: a round that does not write to a deleted topic is settled,
+// although the producer has written there before.
 func TestSettleBesideADeletedOutput(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 1, "in", "out", "other")
@@ -298,8 +303,9 @@ func TestSettleBesideADeletedOutput(t *testing.T) {
 	})
 }
 
-// TestHangingUnderAnIDInUse: a commit is answered, and its markers are lost. The producer sees no error. A failed round of the worker's other
-// producer has everything looked at: the membership ends before the first one writes again, and the next one has other ids.
+// TestHangingUnderAnIDInUse: a commit is answered, and its markers are lost. The producer sees no
+// error. A failed round of the worker's other producer has everything looked at: the membership
+// ends before the first one writes again, and the next one has other ids.
 func TestHangingUnderAnIDInUse(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 1, "in", "out")
@@ -328,7 +334,8 @@ func TestHangingUnderAnIDInUse(t *testing.T) {
 	})
 }
 
-// TestHangingStaysFoundWithoutRead: what hangs in a topic does not look ended when the permission to read that topic is taken away.
+// TestHangingStaysFoundWithoutRead: what hangs in a topic does not look ended when the permission
+// to read that topic is taken away.
 func TestHangingStaysFoundWithoutRead(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b, cfg := hangingCommit(t, 1, false)
@@ -347,7 +354,8 @@ func TestHangingStaysFoundWithoutRead(t *testing.T) {
 	})
 }
 
-// TestEvidenceIsReadRarely: what hangs undecided is looked at every half a minute, but the logs are not read again each time.
+// TestEvidenceIsReadRarely: what hangs undecided is looked at every half a minute, but the logs are
+// not read again each time.
 func TestEvidenceIsReadRarely(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b, cfg := hangingCommit(t, 1, true)
@@ -377,8 +385,9 @@ func TestEvidenceIsReadRarely(t *testing.T) {
 	})
 }
 
-// TestHangingAfterSettle: a commit is not answered, and its markers are lost. The producer is not used again, although its round is in doubt:
-// a new session begins, which repairs the transaction by what its coordinator said before the producer was initialised.
+// TestHangingAfterSettle: a commit is not answered, and its markers are lost. The producer is not
+// used again, although its round is in doubt: a new session begins, which repairs the transaction
+// by what its coordinator said before the producer was initialised.
 func TestHangingAfterSettle(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 1, "in", "out")

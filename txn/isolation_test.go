@@ -20,7 +20,8 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// mirror copies values under one key, so that every task writes to the same output partition, and has dead letters.
+// mirror copies values under one key, so that every task writes to the same output partition, and
+// has dead letters.
 func mirror(t *testing.T) *topology.Topology {
 	t.Helper()
 	b := topology.NewBuilder("counting", topology.DeadLetters("dead"))
@@ -33,7 +34,8 @@ func mirror(t *testing.T) *topology.Topology {
 	return top
 }
 
-// refuseProduce makes the broker refuse what the runtime produces to one topic where pred holds for the records' bytes.
+// refuseProduce makes the broker refuse what the runtime produces to one topic where pred holds for
+// the records' bytes.
 func (b *testBroker) refuseProduce(t *testing.T, topic string, code *kerr.Error, pred func(records []byte, n int) bool) *atomic.Int64 {
 	t.Helper()
 	info := b.TopicInfo(topic)
@@ -105,8 +107,9 @@ func (b *testBroker) sendNumbered(t *testing.T, n, partitions int, poison ...int
 	b.produce(t, records...)
 }
 
-// TestOneRefusedRecord: of thousands of records of several tasks that write to one partition, the cluster refuses some. Exactly those end
-// as dead letters, all others are written once, and in the order of their task (protocol rule 9.3).
+// TestOneRefusedRecord: of thousands of records of several tasks that write to one partition, the
+// cluster refuses some. Exactly those end as dead letters, all others are written once, and in the
+// order of their task (protocol rule 9.3).
 func TestOneRefusedRecord(t *testing.T) {
 	const n, partitions = 2000, 3
 	for _, tc := range []struct {
@@ -155,7 +158,8 @@ func TestOneRefusedRecord(t *testing.T) {
 	}
 }
 
-// TestRefusedTopic: a topic that takes nothing stops the tasks that write to it, and only those (protocol rule 9.3, topic-wide).
+// TestRefusedTopic: a topic that takes nothing stops the tasks that write to it, and only those
+// (protocol rule 9.3, topic-wide).
 func TestRefusedTopic(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 2, "in", "out", "side")
@@ -218,8 +222,8 @@ func TestFailFast(t *testing.T) {
 	})
 }
 
-// TestLargeRoundsShrink: a producer that the broker gives up whenever a round is large gets smaller rounds, until they fit (protocol
-// rule 9.5). Run again as it was, the round would fail for ever.
+// TestLargeRoundsShrink: a producer that the broker gives up whenever a round is large gets smaller
+// rounds, until they fit (protocol rule 9.5). Run again as it was, the round would fail for ever.
 func TestLargeRoundsShrink(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 1, "in", "out")
@@ -245,8 +249,8 @@ func mirrorWithoutDeadLetters(t *testing.T) *topology.Topology {
 	return copyTopology(t, "out")
 }
 
-// TestSlowRecords: user code that needs longer for a handful of records than a transaction may take does not cost a single abort: a
-// round commits between two records.
+// TestSlowRecords: user code that needs longer for a handful of records than a transaction may take
+// does not cost a single abort: a round commits between two records.
 func TestSlowRecords(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 1, "in", "out")
@@ -273,8 +277,8 @@ func TestSlowRecords(t *testing.T) {
 	})
 }
 
-// TestOneInputOutOfRange: a partition whose records were deleted before they were read stops its task with both numbers; the neighbour
-// goes on.
+// TestOneInputOutOfRange: a partition whose records were deleted before they were read stops its
+// task with both numbers; the neighbour goes on.
 func TestOneInputOutOfRange(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 2, "in", "out")
@@ -304,7 +308,8 @@ func TestOneInputOutOfRange(t *testing.T) {
 	})
 }
 
-// TestPurge: what was read of a repartition topic and is committed is deleted, and nothing else (protocol rule 11.3).
+// TestPurge: what was read of a repartition topic and is committed is deleted, and nothing else
+// (protocol rule 11.3).
 func TestPurge(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 2, "in", "out")

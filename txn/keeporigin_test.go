@@ -14,8 +14,9 @@ import (
 	"github.com/onceward/onceward/txn/admin"
 )
 
-// TestKeepOrigin is requirement G3, and J1: behind a repartition topic that keeps the origin, records and dead letters name the record of the
-// input, also where a record was redriven to where it died, and while the option is given to an application or taken away.
+// TestKeepOrigin is requirement G3, and J1: behind a repartition topic that keeps the origin,
+// records and dead letters name the record of the input, also where a record was redriven to where
+// it died, and while the option is given to an application or taken away.
 func TestKeepOrigin(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const internal = "app-again-repartition"

@@ -14,8 +14,9 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// TestStopBetweenMemberships: a stop that meets the beginning of a further membership, before it has joined, takes the member of the one before
-// out of the group. Otherwise the others would wait for the session timeout.
+// TestStopBetweenMemberships: a stop that meets the beginning of a further membership, before it
+// has joined, takes the member of the one before out of the group. Otherwise the others would wait
+// for the session timeout.
 func TestStopBetweenMemberships(t *testing.T) {
 	for _, point := range []string{"init-before", "join-before"} {
 		bubble(t, point, func(t *testing.T) {

@@ -36,7 +36,8 @@ func (r *replaced) feedOne() int32 {
 	return graph.PartitionOf([]byte("k0"), replacedPartitions)
 }
 
-// refuses expects that plan and start refuse the topology that has replaced the other one, with that reason.
+// refuses expects that plan and start refuse the topology that has replaced the other one, with
+// that reason.
 func (r *replaced) refuses(reason string) {
 	r.t.Helper()
 	plan := r.plan(nil, leftAfter)
@@ -51,8 +52,9 @@ func (r *replaced) refuses(reason string) {
 	}
 }
 
-// TestFirstRecordsOfAPartition: records wait in a partition of a repartition topic to which nobody has come yet, so that it has no commit. Where
-// records of such a partition were deleted, it had one, which has expired.
+// TestFirstRecordsOfAPartition: records wait in a partition of a repartition topic to which nobody
+// has come yet, so that it has no commit. Where records of such a partition were deleted, it had
+// one, which has expired.
 func TestFirstRecordsOfAPartition(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newReplaced(t)
@@ -72,7 +74,8 @@ func TestFirstRecordsOfAPartition(t *testing.T) {
 	})
 }
 
-// TestManyRecordsWait: it is refused as soon as it is known that many records wait, however many there are.
+// TestManyRecordsWait: it is refused as soon as it is known that many records wait, however many
+// there are.
 func TestManyRecordsWait(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newReplaced(t)
@@ -100,8 +103,9 @@ func TestManyRecordsWait(t *testing.T) {
 	})
 }
 
-// TestWhatWaitsCannotBeRead: a topic that the topology does not read any more may be described and not read. That is refused, as records can wait
-// in it, and says what to do; the plan says the same, and does not fail.
+// TestWhatWaitsCannotBeRead: a topic that the topology does not read any more may be described and
+// not read. That is refused, as records can wait in it, and says what to do; the plan says the
+// same, and does not fail.
 func TestWhatWaitsCannotBeRead(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newReplaced(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// TestTimeoutsThatBrokersRefuse: a setting beyond the brokers' limits ends Run at once, with the setting, its value and the limit's name in
-// one line; it is not tried for ever.
+// TestTimeoutsThatBrokersRefuse: a setting beyond the brokers' limits ends Run at once, with the
+// setting, its value and the limit's name in one line; it is not tried for ever.
 func TestTimeoutsThatBrokersRefuse(t *testing.T) {
 	for _, tc := range []struct {
 		name   string

@@ -42,8 +42,9 @@ func (f *timesFeed) feed(t *testing.T, app *txn.App, key string, at time.Time) {
 	waitFor(t, "the record to be committed", func() bool { return app.Status().Tasks[0].Inputs[0].Offset == f.fed })
 }
 
-// TestExpiredRowsLeaveTheChangelog: the owner deletes the beginning of a changelog once all of it has expired by the stream time, and nothing
-// before that. What is left restores the same state on an empty disk, and a database that is behind the deletion goes on.
+// TestExpiredRowsLeaveTheChangelog: the owner deletes the beginning of a changelog once all of it
+// has expired by the stream time, and nothing before that. What is left restores the same state on
+// an empty disk, and a database that is behind the deletion goes on.
 func TestExpiredRowsLeaveTheChangelog(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := &timesFeed{testBroker: newBroker(t, 1, "in", "out")}
@@ -91,8 +92,9 @@ func TestExpiredRowsLeaveTheChangelog(t *testing.T) {
 	})
 }
 
-// TestLostRowsStopATask: brokers have deleted records of a changelog by their clock, and the stream time of the store is behind it. With its
-// directory the task goes on; on an empty disk it stops and names the ways out, and with AcceptLostRows it goes on with what is left.
+// TestLostRowsStopATask: brokers have deleted records of a changelog by their clock, and the stream
+// time of the store is behind it. With its directory the task goes on; on an empty disk it stops
+// and names the ways out, and with AcceptLostRows it goes on with what is left.
 func TestLostRowsStopATask(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := &timesFeed{testBroker: newBroker(t, 1, "in", "out")}

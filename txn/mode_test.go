@@ -17,8 +17,8 @@ import (
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
-// TestModeIsChecked is requirement I2: a replay does not share the state of the live application, and a look
-// at records is nothing that an application commits.
+// TestModeIsChecked is requirement I2: a replay does not share the state of the live application,
+// and a look at records is nothing that an application commits.
 func TestModeIsChecked(t *testing.T) {
 	b := topology.NewBuilder("payments")
 	topology.From(b, topology.Topic("in", schemas.String(), schemas.String())).
@@ -55,9 +55,9 @@ func TestModeIsChecked(t *testing.T) {
 	}
 }
 
-// TestModesAreNotMixed is requirement I2: what has committed in one mode goes on in that mode alone, unless it is said which
-// one it takes over. An instance with another one ends at its start, or, where the commit is too large to be looked at
-// there, with the first task that it is given.
+// TestModesAreNotMixed is requirement I2: what has committed in one mode goes on in that mode
+// alone, unless it is said which one it takes over. An instance with another one ends at its start,
+// or, where the commit is too large to be looked at there, with the first task that it is given.
 func TestModesAreNotMixed(t *testing.T) {
 	for name, test := range map[string]struct {
 		mode, other topology.Mode
@@ -119,8 +119,9 @@ func TestModesAreNotMixed(t *testing.T) {
 	}
 }
 
-// TestModeOfAnOperatorsCommit is requirement I2: what an operator commits for a task of which no commit is known, and without state, says
-// nothing of the mode. The application goes on in the one that its other tasks name, in which the task then commits, and in no other one.
+// TestModeOfAnOperatorsCommit is requirement I2: what an operator commits for a task of which no
+// commit is known, and without state, says nothing of the mode. The application goes on in the one
+// that its other tasks name, in which the task then commits, and in no other one.
 func TestModeOfAnOperatorsCommit(t *testing.T) {
 	for name, act := range map[string]func(context.Context, *admin.Application) (admin.Report, error){
 		"reset": func(ctx context.Context, a *admin.Application) (admin.Report, error) {
@@ -170,9 +171,10 @@ func TestModeOfAnOperatorsCommit(t *testing.T) {
 	}
 }
 
-// TestModeOfAdoptedState is requirement I2: state of which no commit is known is not anybody's once an operator has adopted it. It has the
-// mode that the commits of the other tasks say. Where there are none it is not guessed, but for the operator to say: a replay that was taken for
-// live would call other systems. An instance in another mode ends at its start.
+// TestModeOfAdoptedState is requirement I2: state of which no commit is known is not anybody's once
+// an operator has adopted it. It has the mode that the commits of the other tasks say. Where there
+// are none it is not guessed, but for the operator to say: a replay that was taken for live would
+// call other systems. An instance in another mode ends at its start.
 func TestModeOfAdoptedState(t *testing.T) {
 	for name, test := range map[string]struct {
 		mode topology.Mode

@@ -8,7 +8,8 @@ import (
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
-// checkMode refuses what would mix a replay with the state of the live application, or leave something of a look at it.
+// checkMode refuses what would mix a replay with the state of the live application, or leave
+// something of a look at it.
 func checkMode(t *topology.Topology, c Config) error {
 	for _, before := range c.ModesBefore {
 		if before >= topology.Forensic {
@@ -30,9 +31,10 @@ func checkMode(t *topology.Topology, c Config) error {
 // modes are those of commits with which an instance goes on.
 func (c Config) modes() []topology.Mode { return append([]topology.Mode{c.Mode}, c.ModesBefore...) }
 
-// checkModes refuses an application that has committed in a mode which is not ours to go on with. A commit that is too large
-// for its metadata is looked at when its task is opened, which is the look that counts: this one is there so that nothing of an
-// instance with the wrong mode joins the group.
+// checkModes refuses an application that has committed in a mode which is not ours to go on with. A
+// commit that is too large for its metadata is looked at when its task is opened, which is the look
+// that counts: this one is there so that nothing of an instance with the wrong mode joins the
+// group.
 func (in *instance) checkModes(commits []broker.Offset) error {
 	modes := in.app.cfg.modes()
 	for _, c := range commits {

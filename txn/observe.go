@@ -15,13 +15,14 @@ import (
 	"github.com/onceward/onceward/txn/internal/session"
 )
 
-// loopBound is how long a loop may take to come round before the process counts as stuck. One record of a slow handler is part of
-// a turn, so it is far above what a handler should take.
+// loopBound is how long a loop may take to come round before the process counts as stuck. One
+// record of a slow handler is part of a turn, so it is far above what a handler should take.
 const loopBound = time.Minute
 
-// Handler serves what the process tells of itself: GET /metrics for Prometheus, GET /healthz (503 if a loop is stuck) and GET /readyz (503 with
-// the reasons if the process does not do its share). It is for a server of the program's own, which decides who may ask; [Config].HTTP needs
-// none. It can be used before, during and after Run.
+// Handler serves what the process tells of itself: GET /metrics for Prometheus, GET /healthz (503
+// if a loop is stuck) and GET /readyz (503 with the reasons if the process does not do its share).
+// It is for a server of the program's own, which decides who may ask; [Config].HTTP needs none. It
+// can be used before, during and after Run.
 func (a *App) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", a.metrics.Handler())
@@ -81,8 +82,8 @@ func (a *App) serveHTTP() (closeServer func() error, err error) {
 	return server.Close, nil
 }
 
-// serveControl listens in the state directory unless the configuration says otherwise. An instance works without the socket, so a failure
-// is only logged. close may be called in any case.
+// serveControl listens in the state directory unless the configuration says otherwise. An instance
+// works without the socket, so a failure is only logged. close may be called in any case.
 func (a *App) serveControl(dir string) (closeServer func() error) {
 	nothing := func() error { return nil }
 	if a.cfg.NoControl {
@@ -120,8 +121,8 @@ func (a *App) loops() []*health.Loop {
 	return s.Loops()
 }
 
-// notReady says why the process is not doing its share, nothing if it is: a member of the group with all its tasks open, and nothing wrong with
-// a topic.
+// notReady says why the process is not doing its share, nothing if it is: a member of the group
+// with all its tasks open, and nothing wrong with a topic.
 func (a *App) notReady() []string {
 	reasons := a.notAtWork()
 	for _, alert := range a.allAlerts() {

@@ -27,7 +27,8 @@ import (
 // series are the values of one scrape, by the text of their name and labels.
 type series map[string]float64
 
-// get asks a running application for a page of its endpoint, without the endpoint's socket. It may be called from any goroutine.
+// get asks a running application for a page of its endpoint, without the endpoint's socket. It may
+// be called from any goroutine.
 func get(app *txn.App, page string) (status int, body string) {
 	answer := httptest.NewRecorder()
 	app.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, page, nil))
@@ -78,7 +79,8 @@ func (s series) expect(t *testing.T, want series) {
 	}
 }
 
-// seenOnce lets the first record with each key pass, counts the others, and cannot read values that are not 8 bytes long.
+// seenOnce lets the first record with each key pass, counts the others, and cannot read values that
+// are not 8 bytes long.
 func seenOnce(t *testing.T) *topology.Topology {
 	t.Helper()
 	b := topology.NewBuilder("once", topology.DeadLetters("dead"))
@@ -125,9 +127,9 @@ func copying(t *testing.T) *topology.Topology {
 	return top
 }
 
-// TestMetricsOfKnownInput, for requirement K1, processes 500 records, 100 duplicates and 7 poison records, while others scrape, and
-// compares every number that follows from that. Then the state directory is lost, and the next life has to say what it restored, and to
-// count from 0.
+// TestMetricsOfKnownInput, for requirement K1, processes 500 records, 100 duplicates and 7 poison
+// records, while others scrape, and compares every number that follows from that. Then the state
+// directory is lost, and the next life has to say what it restored, and to count from 0.
 func TestMetricsOfKnownInput(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const first, duplicates, poison = 500, 100, 7
@@ -254,8 +256,8 @@ func TestMetricsOfKnownInput(t *testing.T) {
 	})
 }
 
-// TestControlMarkers: a round of this topology touches one output partition and the group's partition of the offsets topic, and the first
-// one of a life the rounds topic too.
+// TestControlMarkers: a round of this topology touches one output partition and the group's
+// partition of the offsets topic, and the first one of a life the rounds topic too.
 func TestControlMarkers(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 1, "in", "out")
@@ -271,8 +273,9 @@ func TestControlMarkers(t *testing.T) {
 	})
 }
 
-// TestMetricsCountAtApply refuses offsets: while it does, nothing may count as committed, whatever was processed; then everything counts
-// once, and the work that was thrown away is exactly what was run again.
+// TestMetricsCountAtApply refuses offsets: while it does, nothing may count as committed, whatever
+// was processed; then everything counts once, and the work that was thrown away is exactly what was
+// run again.
 func TestMetricsCountAtApply(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 2, "in", "out")
@@ -333,7 +336,8 @@ func TestMetricsCountAtApply(t *testing.T) {
 	})
 }
 
-// TestMetricsOfCommitInDoubt refuses one commit with an unknown code and compares what was in doubt with what was resolved.
+// TestMetricsOfCommitInDoubt refuses one commit with an unknown code and compares what was in doubt
+// with what was resolved.
 func TestMetricsOfCommitInDoubt(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 2, "in", "out")
@@ -392,7 +396,8 @@ func TestMetricsSurviveMembership(t *testing.T) {
 	})
 }
 
-// TestLag, for requirements K1 and K2, compares both lags with what an open transaction of another producer leaves behind.
+// TestLag, for requirements K1 and K2, compares both lags with what an open transaction of another
+// producer leaves behind.
 func TestLag(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const committed, open = 10, 5
@@ -445,7 +450,8 @@ func TestLag(t *testing.T) {
 	})
 }
 
-// TestOldestPending keeps an old record from being committed: its age must show, and go away with the commit.
+// TestOldestPending keeps an old record from being committed: its age must show, and go away with
+// the commit.
 func TestOldestPending(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 1, "in", "out")
@@ -483,7 +489,8 @@ func TestOldestPending(t *testing.T) {
 	})
 }
 
-// TestStuckLoop blocks a handler: the process must say that it is stuck, and which loop is, until the handler returns.
+// TestStuckLoop blocks a handler: the process must say that it is stuck, and which loop is, until
+// the handler returns.
 func TestStuckLoop(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 1, "in", "out")
@@ -537,7 +544,8 @@ func TestStuckLoop(t *testing.T) {
 	})
 }
 
-// TestReady walks through the life of a task: not ready before it is open, ready, and not ready with the reason once it has stopped.
+// TestReady walks through the life of a task: not ready before it is open, ready, and not ready
+// with the reason once it has stopped.
 func TestReady(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 2, "in", "out")

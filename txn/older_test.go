@@ -10,9 +10,10 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// TestOlderCommitForAWhile: a coordinator that is still loading answers with offsets of long ago, as if they were the last ones (Kafka
-// 4.3: a leadership that comes back while the partition is loaded). Nothing is decided by the first such answer: the task is opened once
-// the right one comes, whether its database shows what is wrong or, where that is lost, the changelog.
+// TestOlderCommitForAWhile: a coordinator that is still loading answers with offsets of long ago,
+// as if they were the last ones (Kafka 4.3: a leadership that comes back while the partition is
+// loaded). Nothing is decided by the first such answer: the task is opened once the right one
+// comes, whether its database shows what is wrong or, where that is lost, the changelog.
 func TestOlderCommitForAWhile(t *testing.T) {
 	for name, lost := range map[string]bool{"with its database": false, "without a database": true} {
 		bubble(t, name, func(t *testing.T) {

@@ -23,8 +23,8 @@ import (
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
-// TestG6ParkedKey: a key waits through a stop, the loss of the state directory and a start, while others go on; then it follows
-// in order.
+// TestG6ParkedKey: a key waits through a stop, the loss of the state directory and a start, while
+// others go on; then it follows in order.
 func TestG6ParkedKey(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newShop(t, topology.Policy{Action: topology.Park, Backoff: 20 * time.Millisecond, BackoffMax: 50 * time.Millisecond})
@@ -63,8 +63,8 @@ func TestG6ParkedKey(t *testing.T) {
 	})
 }
 
-// TestG6ParkedKeyThroughAborts: rounds that hold, release and fail parked records are refused again and again, and run again from
-// their journal.
+// TestG6ParkedKeyThroughAborts: rounds that hold, release and fail parked records are refused again
+// and again, and run again from their journal.
 func TestG6ParkedKeyThroughAborts(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newShop(t, topology.Policy{Action: topology.Park, Backoff: 5 * time.Millisecond, BackoffMax: 10 * time.Millisecond})
@@ -113,9 +113,10 @@ func TestG6ParkedKeyThroughAborts(t *testing.T) {
 	})
 }
 
-// TestG6ParkKeysTakenAway: a topology that has no place for the records that wait, whose offsets are committed, does not go on without
-// them: its task is not opened, and the plan says so before. With the option they are processed, and then it can go. It is the same where
-// the last commit is that of a build which did not say that records wait.
+// TestG6ParkKeysTakenAway: a topology that has no place for the records that wait, whose offsets
+// are committed, does not go on without them: its task is not opened, and the plan says so before.
+// With the option they are processed, and then it can go. It is the same where the last commit is
+// that of a build which did not say that records wait.
 func TestG6ParkKeysTakenAway(t *testing.T) {
 	for name, older := range map[string]bool{"": false, "after an older build": true} {
 		bubble(t, name, func(t *testing.T) { testParkKeysTakenAway(t, older) })
@@ -202,7 +203,8 @@ func testParkKeysTakenAway(t *testing.T, older bool) {
 	}
 }
 
-// TestG6OwnStoreOfSuchAName: a store of an application's own holds no parked records, whatever its name ends in and its rows begin with.
+// TestG6OwnStoreOfSuchAName: a store of an application's own holds no parked records, whatever its
+// name ends in and its rows begin with.
 func TestG6OwnStoreOfSuchAName(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newShop(t, topology.Policy{})
@@ -237,7 +239,8 @@ func TestG6OwnStoreOfSuchAName(t *testing.T) {
 	})
 }
 
-// TestG1DelayedRetry: a record goes through its delayed retry topics, across a restart, while its key goes on.
+// TestG1DelayedRetry: a record goes through its delayed retry topics, across a restart, while its
+// key goes on.
 func TestG1DelayedRetry(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newShop(t, topology.Policy{Action: topology.Delay, Attempts: 3, Then: topology.DeadLetter})
@@ -298,8 +301,9 @@ func dock(t *testing.T, broken *atomic.Bool) *topology.Topology {
 	return top
 }
 
-// TestG6RefusedAfterParked: the cluster refuses, for good, what is made of records that were parked. Exactly these become dead letters,
-// with the origin that they have had from the beginning, and what waits behind them follows in order.
+// TestG6RefusedAfterParked: the cluster refuses, for good, what is made of records that were
+// parked. Exactly these become dead letters, with the origin that they have had from the beginning,
+// and what waits behind them follows in order.
 func TestG6RefusedAfterParked(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const n = 200
@@ -357,7 +361,8 @@ func TestG6RefusedAfterParked(t *testing.T) {
 	})
 }
 
-// TestG6LetterOfParkedRefused: where the dead letter is refused as well the task stops, and says at which record.
+// TestG6LetterOfParkedRefused: where the dead letter is refused as well the task stops, and says at
+// which record.
 func TestG6LetterOfParkedRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 2, "in", "out", "dead") // with a task that goes on

@@ -17,7 +17,8 @@ import (
 	"github.com/onceward/onceward/txn/admin"
 )
 
-// hides makes the next answers to the question for the changelog of the records that wait those to who may not see it.
+// hides makes the next answers to the question for the changelog of the records that wait those to
+// who may not see it.
 func (s *shop) hides(t *testing.T, answers int64) *atomic.Int64 {
 	t.Helper()
 	a := s.absence(t, parkedChangelog)
@@ -26,8 +27,9 @@ func (s *shop) hides(t *testing.T, answers int64) *atomic.Int64 {
 	return &a.answer
 }
 
-// TestG6ParkedOfAnUnknownCommit: where no commit is known, and the store of the records that wait was all that a task had, nothing but its
-// changelog says that they do. The task is not opened without it, and no way out takes its offsets without a word, until what waits is given up.
+// TestG6ParkedOfAnUnknownCommit: where no commit is known, and the store of the records that wait
+// was all that a task had, nothing but its changelog says that they do. The task is not opened
+// without it, and no way out takes its offsets without a word, until what waits is given up.
 func TestG6ParkedOfAnUnknownCommit(t *testing.T) {
 	for name, test := range map[string]struct {
 		happens func(*testing.T, *shop)
@@ -93,8 +95,9 @@ func TestG6ParkedOfAnUnknownCommit(t *testing.T) {
 	}
 }
 
-// TestG6ParkedChangelogLost: where the last commit leaves it to the changelog what waits, and that has lost records, an operator has to give up
-// what waited, whether the topology has a place for it or not. Stop and refusal name the option.
+// TestG6ParkedChangelogLost: where the last commit leaves it to the changelog what waits, and that
+// has lost records, an operator has to give up what waited, whether the topology has a place for it
+// or not. Stop and refusal name the option.
 func TestG6ParkedChangelogLost(t *testing.T) {
 	remade := func(_ *testing.T, s *shop) { s.remake() }
 	deleted := func(t *testing.T, s *shop) {
@@ -142,8 +145,9 @@ func TestG6ParkedChangelogLost(t *testing.T) {
 	}
 }
 
-// TestG6ParkedHidden: brokers say of a topic that is not there, to who may not see it, that he may not. An application that never parked
-// anything starts with such permissions, and its operator is told what to do.
+// TestG6ParkedHidden: brokers say of a topic that is not there, to who may not see it, that he may
+// not. An application that never parked anything starts with such permissions, and its operator is
+// told what to do.
 func TestG6ParkedHidden(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s, dir := newShop(t, topology.Policy{Action: topology.DeadLetter}), t.TempDir()
@@ -172,8 +176,9 @@ func TestG6ParkedHidden(t *testing.T) {
 	})
 }
 
-// TestG6OlderCommitThatParks: that records wait for which there is no place, or that nobody knows of, is not believed at once: a coordinator
-// that loads can answer with a commit from before they were processed.
+// TestG6OlderCommitThatParks: that records wait for which there is no place, or that nobody knows
+// of, is not believed at once: a coordinator that loads can answer with a commit from before they
+// were processed.
 func TestG6OlderCommitThatParks(t *testing.T) {
 	for name, test := range map[string]struct {
 		said bool
@@ -228,8 +233,8 @@ func TestG6OlderCommitThatParks(t *testing.T) {
 	}
 }
 
-// TestG6PlanKnowsThePlace: a plan for a topology that has a place for parked records says that their changelog is lost, and not that there is no
-// place for them.
+// TestG6PlanKnowsThePlace: a plan for a topology that has a place for parked records says that
+// their changelog is lost, and not that there is no place for them.
 func TestG6PlanKnowsThePlace(t *testing.T) {
 	for name, said := range map[string]bool{"said": true, "not said": false} {
 		bubble(t, name, func(t *testing.T) {
@@ -253,8 +258,9 @@ func TestG6PlanKnowsThePlace(t *testing.T) {
 	}
 }
 
-// TestG6WaysNameTheOption: what sends an operator on to another way, of a task with which records wait that have no place or are lost, names the
-// option that this will need, and nothing that would lead back.
+// TestG6WaysNameTheOption: what sends an operator on to another way, of a task with which records
+// wait that have no place or are lost, names the option that this will need, and nothing that would
+// lead back.
 func TestG6WaysNameTheOption(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s, _ := parkedShop(t)
@@ -274,7 +280,8 @@ func TestG6WaysNameTheOption(t *testing.T) {
 	})
 }
 
-// TestG6BelievedOnce: an end of a log that might still come is waited for once by one action, however often the changelog is asked.
+// TestG6BelievedOnce: an end of a log that might still come is waited for once by one action,
+// however often the changelog is asked.
 func TestG6BelievedOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const forEver = 1 << 30
@@ -292,8 +299,8 @@ func TestG6BelievedOnce(t *testing.T) {
 	})
 }
 
-// TestG6NothingEverParked: a changelog in which nothing ever was, as the last commit has it, need not be there, nor be seen, by a topology that
-// has no place for parked records any more.
+// TestG6NothingEverParked: a changelog in which nothing ever was, as the last commit has it, need
+// not be there, nor be seen, by a topology that has no place for parked records any more.
 func TestG6NothingEverParked(t *testing.T) {
 	for name, happens := range map[string]func(*testing.T, *shop){
 		"no topic": func(t *testing.T, s *shop) {

@@ -20,7 +20,8 @@ import (
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
-// parkedShop is a shop that does not run, in which three records of a key wait, with the directory of its instance.
+// parkedShop is a shop that does not run, in which three records of a key wait, with the directory
+// of its instance.
 func parkedShop(t *testing.T) (s *shop, dir string) {
 	t.Helper()
 	s = newShop(t, topology.Policy{Action: topology.Park, Backoff: 20 * time.Millisecond, BackoffMax: 50 * time.Millisecond})
@@ -60,16 +61,17 @@ func (s *shop) commit(change func(o *kadm.OffsetResponse)) {
 	}
 }
 
-// loseCommit takes away all that says what the state of partition 0 is: the metadata of its commit, and what the clean stop has kept.
+// loseCommit takes away all that says what the state of partition 0 is: the metadata of its commit,
+// and what the clean stop has kept.
 func (s *shop) loseCommit() {
 	s.t.Helper()
 	s.commit(func(o *kadm.OffsetResponse) { o.Metadata = "of another program" })
 	s.produce(s.t, &kgo.Record{Topic: "counting-rounds", Key: task.PositionsKey("in_0")})
 }
 
-// TestG6OperatorsKeepWhatIsParked: no way out takes a state for a topology that has no place for the records which wait in it: it would
-// forget where they are, and with the option again their store would be one that nobody knows. It is refused, and with the option
-// they are still there.
+// TestG6OperatorsKeepWhatIsParked: no way out takes a state for a topology that has no place for
+// the records which wait in it: it would forget where they are, and with the option again their
+// store would be one that nobody knows. It is refused, and with the option they are still there.
 func TestG6OperatorsKeepWhatIsParked(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s, dir := parkedShop(t)
@@ -112,8 +114,8 @@ func deleteGroup(t *testing.T, b *testBroker) error {
 	return errors.Join(err, response.Err)
 }
 
-// TestG6AdoptCountsWhatIsParked: what adopt commits says what waits in the changelog, also where no commit did, so that the store is missed
-// if the topology loses it afterwards.
+// TestG6AdoptCountsWhatIsParked: what adopt commits says what waits in the changelog, also where no
+// commit did, so that the store is missed if the topology loses it afterwards.
 func TestG6AdoptCountsWhatIsParked(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s, dir := parkedShop(t)
@@ -139,9 +141,10 @@ func TestG6AdoptCountsWhatIsParked(t *testing.T) {
 	})
 }
 
-// TestG6AdoptFindsWhatIsParked: where no commit is known, and the topology has no place for the records that wait, their changelog says that
-// they do: the state is not adopted without them, and the plan refuses the topology. Nobody is told to delete the topic, where records of other
-// tasks can wait too. Where it is not there, as with most applications, nothing waits.
+// TestG6AdoptFindsWhatIsParked: where no commit is known, and the topology has no place for the
+// records that wait, their changelog says that they do: the state is not adopted without them, and
+// the plan refuses the topology. Nobody is told to delete the topic, where records of other tasks
+// can wait too. Where it is not there, as with most applications, nothing waits.
 func TestG6AdoptFindsWhatIsParked(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s, dir := parkedShop(t)
@@ -194,8 +197,9 @@ func (s *shop) remake() {
 	}
 }
 
-// TestG6ParkedGivenUp: what no way out keeps by itself, because the topology has no place for it or its changelog has lost it, an operator
-// can give up. The report says how much that is, the state stays, and the task goes on.
+// TestG6ParkedGivenUp: what no way out keeps by itself, because the topology has no place for it or
+// its changelog has lost it, an operator can give up. The report says how much that is, the state
+// stays, and the task goes on.
 func TestG6ParkedGivenUp(t *testing.T) {
 	nothing := func(*testing.T, *shop) {}
 	remade := func(_ *testing.T, s *shop) { s.remake() }
@@ -268,7 +272,8 @@ func TestG6ParkedGivenUp(t *testing.T) {
 	}
 }
 
-// stopsWithout runs the shop without a place for parked records, until the task in which they wait is stopped for a reason with these words.
+// stopsWithout runs the shop without a place for parked records, until the task in which they wait
+// is stopped for a reason with these words.
 func (s *shop) stopsWithout(dir string, words ...string) {
 	s.t.Helper()
 	s.stopsAs(s.without(), dir, words...)
@@ -297,7 +302,8 @@ func (s *shop) stopsAs(top *topology.Topology, dir string, words ...string) {
 	}
 }
 
-// shortens makes the next answers to the question where a topic ends those of a leader that does not know it yet.
+// shortens makes the next answers to the question where a topic ends those of a leader that does
+// not know it yet.
 func (b *testBroker) shortens(topic string, answers int64) *atomic.Int64 {
 	left := &atomic.Int64{}
 	left.Store(answers)
@@ -322,8 +328,9 @@ func (b *testBroker) shortens(topic string, answers int64) *atomic.Int64 {
 	return left
 }
 
-// TestG6ParkedNotSeen: where the last commit leaves it to a changelog what waits, a broker that does not know the topic, or not its end, is
-// not believed that nothing does, because the task would go on without for good. When the brokers know it, everything is still there.
+// TestG6ParkedNotSeen: where the last commit leaves it to a changelog what waits, a broker that
+// does not know the topic, or not its end, is not believed that nothing does, because the task
+// would go on without for good. When the brokers know it, everything is still there.
 func TestG6ParkedNotSeen(t *testing.T) {
 	const forEver = 1 << 30
 	unknown := func(t *testing.T, s *shop, answers int64) *atomic.Int64 {
@@ -362,8 +369,9 @@ func TestG6ParkedNotSeen(t *testing.T) {
 	}
 }
 
-// TestG6ParkedChangelogDeleted: who deletes the changelog has not said that nothing waits, whether the last commit says it or leaves it to
-// the changelog. The task is not opened, and the plan and adopt refuse, until an operator gives up what waited.
+// TestG6ParkedChangelogDeleted: who deletes the changelog has not said that nothing waits, whether
+// the last commit says it or leaves it to the changelog. The task is not opened, and the plan and
+// adopt refuse, until an operator gives up what waited.
 func TestG6ParkedChangelogDeleted(t *testing.T) {
 	for name, records := range map[string]int64{"said": 3, "not said": -1} {
 		bubble(t, name, func(t *testing.T) {
@@ -405,8 +413,9 @@ func TestG6ParkedChangelogDeleted(t *testing.T) {
 	}
 }
 
-// TestG6AdoptWithoutWhatIsParked: a state is not adopted of which the changelog has lost the records that wait: nobody would ever process
-// them. Read again with their input, they are processed.
+// TestG6AdoptWithoutWhatIsParked: a state is not adopted of which the changelog has lost the
+// records that wait: nobody would ever process them. Read again with their input, they are
+// processed.
 func TestG6AdoptWithoutWhatIsParked(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s, dir := parkedShop(t)

@@ -11,8 +11,9 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// TestInputGainsPartitions: the changelogs say how many tasks a stateful subtopology has. Partitions that its input gains are not
-// processed, because their keys have their state elsewhere, and that is told; a stateless one takes them from the start (rule 11.2).
+// TestInputGainsPartitions: the changelogs say how many tasks a stateful subtopology has.
+// Partitions that its input gains are not processed, because their keys have their state elsewhere,
+// and that is told; a stateless one takes them from the start (rule 11.2).
 func TestInputGainsPartitions(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 2, "in", "plain", "out", "copy")
@@ -54,8 +55,9 @@ func TestInputGainsPartitions(t *testing.T) {
 	})
 }
 
-// TestInputBeforeRepartitionTopicGainsPartitions: the repartition topic and the state behind it keep their number of partitions, and the
-// records of the new ones are counted with those of the old ones (rule 11.2).
+// TestInputBeforeRepartitionTopicGainsPartitions: the repartition topic and the state behind it
+// keep their number of partitions, and the records of the new ones are counted with those of the
+// old ones (rule 11.2).
 func TestInputBeforeRepartitionTopicGainsPartitions(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 2, "in", "out")

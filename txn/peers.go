@@ -23,23 +23,30 @@ import (
 	"github.com/onceward/onceward/txn/security"
 )
 
-// Peers is how the instances of an application watch each other. When an instance dies, its peers see its connections close, end its open
-// transactions and remove its member from the group. Its partitions go on within a second, and not after the session timeout. An instance
-// that lives after all is fenced: it aborts, and joins the group again. Nothing is lost or doubled then.
+// Peers is how the instances of an application watch each other. When an instance dies, its peers
+// see its connections close, end its open transactions and remove its member from the group. Its
+// partitions go on within a second, and not after the session timeout. An instance that lives after
+// all is fenced: it aborts, and joins the group again. Nothing is lost or doubled then.
 //
-// Instances that cannot reach each other notice a death by the session timeout and the transaction timeout, as without peers.
+// Instances that cannot reach each other notice a death by the session timeout and the transaction
+// timeout, as without peers.
 type Peers struct {
-	// Listen is host:port where other instances connect; port 0 takes a free one. [PeersOff] is nowhere. Default is 127.0.0.1:0 if every
-	// address of Config.Brokers is a loopback address and Config.Dialer is not set, else PeersOff.
+	// Listen is host:port where other instances connect; port 0 takes a free one. [PeersOff] is
+	// nowhere. Default is 127.0.0.1:0 if every address of Config.Brokers is a loopback address and
+	// Config.Dialer is not set, else PeersOff.
 	Listen string
-	// Advertise is host:port that other instances dial. Default is the address that is listened at. It is required where that is no address
-	// of a host, as with 0.0.0.0. Port 0 stands for the port that is listened at.
+	// Advertise is host:port that other instances dial. Default is the address that is listened at.
+	// It is required where that is no address of a host, as with 0.0.0.0. Port 0 stands for the
+	// port that is listened at.
 	Advertise string
-	// SecretFile holds a secret of at least 16 bytes that all instances share. A line break at its end is not part of it.
+	// SecretFile holds a secret of at least 16 bytes that all instances share. A line break at its
+	// end is not part of it.
 	SecretFile string
-	// CertFile and KeyFile have the certificate of the instance and its key, CAFile the authorities that sign those of the others (PEM). The
-	// certificate has to be for the host of Advertise, and for both sides of a connection. Without these files and without SecretFile only
-	// loopback addresses are allowed. All these files are read again when they change, and count from the next connection on.
+	// CertFile and KeyFile have the certificate of the instance and its key, CAFile the authorities
+	// that sign those of the others (PEM). The certificate has to be for the host of Advertise, and
+	// for both sides of a connection. Without these files and without SecretFile only loopback
+	// addresses are allowed. All these files are read again when they change, and count from the
+	// next connection on.
 	CertFile, KeyFile, CAFile string
 }
 
@@ -263,8 +270,9 @@ func (w *watch) tell() {
 	}
 }
 
-// fence ends the transactions of an instance that is taken for dead, and removes its member, so that the group gives its tasks to others
-// (protocol rules 13.4 to 13.6). It is called on a goroutine of package peers.
+// fence ends the transactions of an instance that is taken for dead, and removes its member, so
+// that the group gives its tasks to others (protocol rules 13.4 to 13.6). It is called on a
+// goroutine of package peers.
 func (w *watch) fence(ctx context.Context, s peers.Suspect) (peers.Verdict, error) {
 	prefix := broker.InstancePrefix(w.in.app.topology.Application(), s.Instance)
 	for _, id := range s.TransactionalIDs {
@@ -272,7 +280,8 @@ func (w *watch) fence(ctx context.Context, s peers.Suspect) (peers.Verdict, erro
 			return 0, fmt.Errorf("instance %q has told a transactional id that does not begin with %s", s.Instance, prefix)
 		}
 	}
-	// Neither waits for the other: one transaction whose markers cannot be written must not keep the group waiting.
+	// Neither waits for the other: one transaction whose markers cannot be written must not keep
+	// the group waiting.
 	var ended error
 	var ending sync.WaitGroup
 	ending.Go(func() {
@@ -300,13 +309,15 @@ func (w *watch) fence(ctx context.Context, s peers.Suspect) (peers.Verdict, erro
 }
 
 const (
-	// lookTime is how long the brokers are watched for progress of a suspect. It gives a sign of life with each heartbeat of peers.
+	// lookTime is how long the brokers are watched for progress of a suspect. It gives a sign of
+	// life with each heartbeat of peers.
 	lookTime = time.Second
 	// lookPause is the time between two looks.
 	lookPause = 100 * time.Millisecond
 )
 
-// progress reports whether the coordinators see a suspect make progress: one of its transactional ids changes, or it gives a sign of life.
+// progress reports whether the coordinators see a suspect make progress: one of its transactional
+// ids changes, or it gives a sign of life.
 func (w *watch) progress(ctx context.Context, s peers.Suspect) (bool, error) {
 	ids := append(slices.Clone(s.TransactionalIDs), broker.LiveID(w.in.app.topology.Application(), s.Instance))
 	before, err := w.in.cluster.Transactions(ctx, ids...)
@@ -325,7 +336,8 @@ func (w *watch) progress(ctx context.Context, s peers.Suspect) (bool, error) {
 	return false, nil
 }
 
-// live gives a sign of life: the epoch of a transactional id that is for nothing else changes. It is called on a goroutine of package peers.
+// live gives a sign of life: the epoch of a transactional id that is for nothing else changes. It
+// is called on a goroutine of package peers.
 func (w *watch) live(ctx context.Context) {
 	cfg := w.in.app.cfg
 	if brokenLive(cfg.failpoints) {

@@ -16,8 +16,9 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// results returns how many results of feedAll are committed for the keys together, once there are no more for a while. It says what is wrong
-// with their order, as after a record that was counted twice or left out.
+// results returns how many results of feedAll are committed for the keys together, once there are
+// no more for a while. It says what is wrong with their order, as after a record that was counted
+// twice or left out.
 func (s *peerScene) results() (n int, wrong error) {
 	s.t.Helper()
 	cl := s.client(s.t, kgo.ConsumeTopics("out"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
@@ -41,9 +42,11 @@ func (s *peerScene) results() (n int, wrong error) {
 	}
 }
 
-// TestSuspectIsFencedInItsCommit: rule 13.4. An instance is fenced between its request to commit and the answer. If the coordinator has the
-// request, the transaction is committed; if not, it is aborted, and the request is refused when it comes. Both instances go on, and each
-// record has one result. The negative control commits offsets outside of transactions: what is aborted is then not processed again.
+// TestSuspectIsFencedInItsCommit: rule 13.4. An instance is fenced between its request to commit
+// and the answer. If the coordinator has the request, the transaction is committed; if not, it is
+// aborted, and the request is refused when it comes. Both instances go on, and each record has one
+// result. The negative control commits offsets outside of transactions: what is aborted is then not
+// processed again.
 func TestSuspectIsFencedInItsCommit(t *testing.T) {
 	for name, c := range map[string]struct {
 		direction proxy.Direction
@@ -79,7 +82,8 @@ func TestSuspectIsFencedInItsCommit(t *testing.T) {
 	}
 }
 
-// committedAll reports whether the offsets behind the first n records of each partition are committed.
+// committedAll reports whether the offsets behind the first n records of each partition are
+// committed.
 func (s *peerScene) committedAll(n int64) bool {
 	at := s.committed(s.t)
 	for p := range int32(4) {
@@ -90,8 +94,9 @@ func (s *peerScene) committedAll(n int64) bool {
 	return true
 }
 
-// TestTwoFenceOneAtOnce: two instances fence a third one that lives, at the same moment and under load. That is one fencing: what is under way is
-// aborted or committed once, the member joins again, and each record has one result. The negative control commits offsets outside of
+// TestTwoFenceOneAtOnce: two instances fence a third one that lives, at the same moment and under
+// load. That is one fencing: what is under way is aborted or committed once, the member joins
+// again, and each record has one result. The negative control commits offsets outside of
 // transactions.
 func TestTwoFenceOneAtOnce(t *testing.T) {
 	for name, broken := range map[string][]string{"safe": nil, "control": {"offsets"}} {

@@ -31,8 +31,8 @@ func TestStoppedInstanceIsNotSuspected(t *testing.T) {
 	})
 }
 
-// TestInstanceThatRemainsKeepsItsTasks: a stop with Remain is not suspected either. The tasks wait for a restart, and move when the session
-// timeout is over.
+// TestInstanceThatRemainsKeepsItsTasks: a stop with Remain is not suspected either. The tasks wait
+// for a restart, and move when the session timeout is over.
 func TestInstanceThatRemainsKeepsItsTasks(t *testing.T) {
 	remain := func(_ string, cfg *txn.Config) { cfg.Remain = true }
 	for name, restarted := range map[string]bool{"restarted": true, "gone": false} {
@@ -59,8 +59,9 @@ func TestInstanceThatRemainsKeepsItsTasks(t *testing.T) {
 	}
 }
 
-// TestRestartedInstanceIsNotFenced: rule 13.4. A process vanishes, and the next one of its identity comes before its silence is judged. The
-// suspicion was of the incarnation before; the new one keeps its membership and its producers.
+// TestRestartedInstanceIsNotFenced: rule 13.4. A process vanishes, and the next one of its identity
+// comes before its silence is judged. The suspicion was of the incarnation before; the new one
+// keeps its membership and its producers.
 func TestRestartedInstanceIsNotFenced(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := pairOf(t, nil)
@@ -81,7 +82,8 @@ func TestRestartedInstanceIsNotFenced(t *testing.T) {
 	})
 }
 
-// TestPairWithoutSecondWatcher: two instances whose connection is silent. Neither knows which of them is cut off, so the brokers are asked.
+// TestPairWithoutSecondWatcher: two instances whose connection is silent. Neither knows which of
+// them is cut off, so the brokers are asked.
 func TestPairWithoutSecondWatcher(t *testing.T) {
 	bubble(t, "at work it is left alone", func(t *testing.T) {
 		s := pairOf(t, nil)
@@ -156,8 +158,8 @@ func (s *peerScene) memberOf(instance string) string {
 	return ""
 }
 
-// TestMemberThatHasRejoinedIsLeftAlone: rule 13.5. The member id that peers know may be that of an earlier membership. Then nothing is
-// removed. The control names the current one.
+// TestMemberThatHasRejoinedIsLeftAlone: rule 13.5. The member id that peers know may be that of an
+// earlier membership. Then nothing is removed. The control names the current one.
 func TestMemberThatHasRejoinedIsLeftAlone(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := pairOf(t, func(_ string, cfg *txn.Config) { cfg.Remain = true })
@@ -190,8 +192,8 @@ func TestMemberThatHasRejoinedIsLeftAlone(t *testing.T) {
 	})
 }
 
-// TestForeignTransactionalIDIsNotFenced: a peer that tells an id of another instance, or of another application, has nothing fenced: not
-// that id, not its own ids, not its member.
+// TestForeignTransactionalIDIsNotFenced: a peer that tells an id of another instance, or of another
+// application, has nothing fenced: not that id, not its own ids, not its member.
 func TestForeignTransactionalIDIsNotFenced(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := pairOf(t, nil)

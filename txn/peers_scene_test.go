@@ -17,7 +17,8 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// peerScene is the instances of an application that watch each other, each life on a host of its own.
+// peerScene is the instances of an application that watch each other, each life on a host of its
+// own.
 type peerScene struct {
 	*testBroker
 	t     *testing.T
@@ -32,7 +33,8 @@ type peerScene struct {
 	logs map[string][]string // by instance
 }
 
-// pairOf starts two instances, "one" and "two", and waits until each has two tasks and they are connected.
+// pairOf starts two instances, "one" and "two", and waits until each has two tasks and they are
+// connected.
 func pairOf(t *testing.T, change func(instance string, cfg *txn.Config)) *peerScene {
 	t.Helper()
 	return pairAt(t, newBroker(t, 4, "in", "out"), change)
@@ -76,7 +78,8 @@ func newPeerSceneAt(t *testing.T, b *testBroker) *peerScene {
 	return s
 }
 
-// start begins a life of an instance. It has the state directory of the one before unless that is set.
+// start begins a life of an instance. It has the state directory of the one before unless that is
+// set.
 func (s *peerScene) start(instance string, change func(*txn.Config)) {
 	s.t.Helper()
 	s.startAt(instance, fmt.Sprintf("127.0.0.1:%d", 7000+s.lives), change)

@@ -32,8 +32,8 @@ func certificates(ca *pkitest.Authority, instance string) txn.Peers {
 	return txn.Peers{CertFile: pair.CertFile, KeyFile: pair.KeyFile, CAFile: ca.File}
 }
 
-// TestSecuredPeersTakeOver: with the files of a secret, with those of TLS, and with both, the instances connect, and one takes over from the
-// other.
+// TestSecuredPeersTakeOver: with the files of a secret, with those of TLS, and with both, the
+// instances connect, and one takes over from the other.
 func TestSecuredPeersTakeOver(t *testing.T) {
 	for name, c := range map[string]struct{ secret, tls bool }{"secret": {true, false}, "TLS": {false, true}, "both": {true, true}} {
 		bubble(t, name, func(t *testing.T) {
@@ -59,13 +59,15 @@ func TestSecuredPeersTakeOver(t *testing.T) {
 	}
 }
 
-// TestStrangersAreNoPeers: what does not belong to the application is refused. Status and log of an instance say why, and nothing is fenced.
+// TestStrangersAreNoPeers: what does not belong to the application is refused. Status and log of an
+// instance say why, and nothing is fenced.
 func TestStrangersAreNoPeers(t *testing.T) {
 	const address = "127.0.0.1:7777"
 	atStranger := func(_ *testing.T, cfg *txn.Config) { cfg.Peers.Advertise = address }
 	for name, c := range map[string]struct {
 		reason string
-		// one and two change the two instances. A stranger listens where each of them tells the other one to dial.
+		// one and two change the two instances. A stranger listens where each of them tells the
+		// other one to dial.
 		one, two func(t *testing.T, cfg *txn.Config)
 		stranger func(t *testing.T, s *peerScene)
 	}{
@@ -150,8 +152,9 @@ func TestStrangersAreNoPeers(t *testing.T) {
 	}
 }
 
-// TestPeerFilesAreReadAgain: the secret of two instances is another one from now on. They stay connected, and connect with an instance that has
-// started with the new secret and that they have refused before.
+// TestPeerFilesAreReadAgain: the secret of two instances is another one from now on. They stay
+// connected, and connect with an instance that has started with the new secret and that they have
+// refused before.
 func TestPeerFilesAreReadAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const renewed = "the next secret of all instances"

@@ -35,7 +35,8 @@ func TestPeerSettings(t *testing.T) {
 	}
 }
 
-// TestPeersAreOnWhereBrokersAreOnLoopback: the default goes by the addresses that are given. A Dialer may reach any other machine.
+// TestPeersAreOnWhereBrokersAreOnLoopback: the default goes by the addresses that are given. A
+// Dialer may reach any other machine.
 func TestPeersAreOnWhereBrokersAreOnLoopback(t *testing.T) {
 	const loopback = "127.0.0.1:0"
 	dial := (&net.Dialer{}).DialContext
@@ -63,8 +64,9 @@ func TestPeersAreOnWhereBrokersAreOnLoopback(t *testing.T) {
 	}
 }
 
-// TestInstancesOnLoopbackWatchEachOther: without any setting, over real sockets. One that has turned peers off is a member like any other,
-// and the status of the others says why they do not watch it.
+// TestInstancesOnLoopbackWatchEachOther: without any setting, over real sockets. One that has
+// turned peers off is a member like any other, and the status of the others says why they do not
+// watch it.
 func TestInstancesOnLoopbackWatchEachOther(t *testing.T) {
 	t.Parallel()
 	b := newRealBroker(t, 3, "in", "out")
@@ -97,7 +99,8 @@ func TestInstancesOnLoopbackWatchEachOther(t *testing.T) {
 	}
 }
 
-// TestPeerFilesAreChecked: what the files and addresses of peers lack is told before anything is processed.
+// TestPeerFilesAreChecked: what the files and addresses of peers lack is told before anything is
+// processed.
 func TestPeerFilesAreChecked(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(secret, []byte("short\n"), 0o600); err != nil {
@@ -127,8 +130,9 @@ func TestPeerFilesAreChecked(t *testing.T) {
 	})
 }
 
-// TestKilledInstanceIsReplacedAtOnce: rules 13.4 to 13.6. One of two instances loses its connections as a process that is killed does. Its
-// peer ends its transactions and removes its member, long before the session timeout. The negative control has no peers.
+// TestKilledInstanceIsReplacedAtOnce: rules 13.4 to 13.6. One of two instances loses its
+// connections as a process that is killed does. Its peer ends its transactions and removes its
+// member, long before the session timeout. The negative control has no peers.
 func TestKilledInstanceIsReplacedAtOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		peers bool
@@ -169,8 +173,9 @@ func TestKilledInstanceIsReplacedAtOnce(t *testing.T) {
 	}
 }
 
-// TestTakeoverWaitsForNoHeartbeat: the group begins a rebalance when the member of the dead instance is removed. The others hear of it from the peer
-// that has removed it, and not with their next heartbeat.
+// TestTakeoverWaitsForNoHeartbeat: the group begins a rebalance when the member of the dead
+// instance is removed. The others hear of it from the peer that has removed it, and not with their
+// next heartbeat.
 func TestTakeoverWaitsForNoHeartbeat(t *testing.T) {
 	for _, others := range []int{1, 2} {
 		for phase := range 5 {

@@ -5,9 +5,11 @@ import (
 	"github.com/onceward/onceward/txn/internal/topics"
 )
 
-// Permission is one thing that the principal of an application has to be allowed, in the words of Kafka's ACLs.
+// Permission is one thing that the principal of an application has to be allowed, in the words of
+// Kafka's ACLs.
 type Permission struct {
-	// Operation is that of the ACL: Read, Write, Create, Delete, Describe, DescribeConfigs or ClusterAction. Read and Write imply Describe.
+	// Operation is that of the ACL: Read, Write, Create, Delete, Describe, DescribeConfigs or
+	// ClusterAction. Read and Write imply Describe.
 	Operation string
 	// Resource is its type: Topic, Group, TransactionalId or Cluster.
 	Resource string
@@ -18,21 +20,24 @@ type Permission struct {
 	Why string
 }
 
-// Permissions returns every permission that running the topology takes, and no other: all instances of an application can share one
-// principal that has nothing else. Create is not needed where the internal topics exist already. What is missing is told at start, before
-// anything is processed: on topics by asking the brokers what is allowed, all of it in one error and before anything is changed; on the
-// group and the transactions by the first request that needs it.
+// Permissions returns every permission that running the topology takes, and no other: all instances
+// of an application can share one principal that has nothing else. Create is not needed where the
+// internal topics exist already. What is missing is told at start, before anything is processed: on
+// topics by asking the brokers what is allowed, all of it in one error and before anything is
+// changed; on the group and the transactions by the first request that needs it.
 //
-// One is not among them, because the topology does not say that it needs it: where a source has lost its ParkKeys, and records were ever parked,
-// Read on the changelog of its parked records, until every task has committed without the option ([topology.ParkKeys]).
+// One is not among them, because the topology does not say that it needs it: where a source has
+// lost its ParkKeys, and records were ever parked, Read on the changelog of its parked records,
+// until every task has committed without the option ([topology.ParkKeys]).
 func Permissions(t *topology.Topology) []Permission {
 	return permissionsOf(topics.Needs(t))
 }
 
-// RepairPermissions returns what it takes beyond Permissions to find hanging transactions in the topics of the topology and to repair them. The
-// principal that repairs can be another one than that of the instances. Where it may not read a topic, what hangs there is not found; where it
-// has no ClusterAction, it is found and not repaired. Transactions of other applications are named by their transactional ids where the
-// principal may describe those (Describe on TransactionalId).
+// RepairPermissions returns what it takes beyond Permissions to find hanging transactions in the
+// topics of the topology and to repair them. The principal that repairs can be another one than
+// that of the instances. Where it may not read a topic, what hangs there is not found; where it has
+// no ClusterAction, it is found and not repaired. Transactions of other applications are named by
+// their transactional ids where the principal may describe those (Describe on TransactionalId).
 func RepairPermissions(t *topology.Topology) []Permission {
 	return permissionsOf(topics.RepairNeeds(t))
 }

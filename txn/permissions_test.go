@@ -18,7 +18,8 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// TestDocumentedPermissions compares the table of docs/security.md with what Permissions says of a topology with one of everything.
+// TestDocumentedPermissions compares the table of docs/security.md with what Permissions says of a
+// topology with one of everything.
 func TestDocumentedPermissions(t *testing.T) {
 	b := topology.NewBuilder("app", topology.DeadLetters("dead"))
 	in := topology.From(b, topology.Topic("in", schemas.String(), schemas.String()))
@@ -60,8 +61,8 @@ func TestDocumentedPermissions(t *testing.T) {
 	}
 }
 
-// TestTooOldBroker: a cluster below transaction.version 2 is refused in one line and nothing is created, whether the broker has never
-// heard of the feature or is at a lower level.
+// TestTooOldBroker: a cluster below transaction.version 2 is refused in one line and nothing is
+// created, whether the broker has never heard of the feature or is at a lower level.
 func TestTooOldBroker(t *testing.T) {
 	for _, test := range []struct {
 		name  string

@@ -25,7 +25,8 @@ import (
 	"github.com/onceward/onceward/txn/admin"
 )
 
-// declares adds what an application does to its topology, which reads in and writes one record to out for each of in.
+// declares adds what an application does to its topology, which reads in and writes one record to
+// out for each of in.
 type declares func(b *topology.Builder)
 
 // replaced is an application whose topology is replaced while nothing of it runs.
@@ -69,7 +70,8 @@ func (r *replaced) topology(declare declares) *topology.Topology {
 	return top
 }
 
-// feed writes eight records of each of five keys to in. Each key has times of its own, twenty minutes after those of the one before.
+// feed writes eight records of each of five keys to in. Each key has times of its own, twenty
+// minutes after those of the one before.
 func (r *replaced) feed() {
 	r.t.Helper()
 	for i := range 40 {
@@ -87,8 +89,9 @@ func (r *replaced) put(topic string, key, value []byte, at time.Time) topologyte
 	return topologytest.Raw{Topic: topic, Partition: p, Timestamp: at.UnixMilli(), Key: key, Value: value}
 }
 
-// life lets a topology process everything until n records are in out, and more becomes true, and stops it. It returns why it did not come to
-// that, as what it returned when it ended by itself or was stopped with a task that did not work.
+// life lets a topology process everything until n records are in out, and more becomes true, and
+// stops it. It returns why it did not come to that, as what it returned when it ended by itself or
+// was stopped with a task that did not work.
 func (r *replaced) life(declare declares, n int, more func(app *txn.App) bool) error {
 	r.t.Helper()
 	app, err := txn.New(r.topology(declare), r.cfg)
@@ -139,7 +142,8 @@ func (r *replaced) records(topic string) []admin.Record {
 	return contents.Records
 }
 
-// right reports whether the last record of each key in out is the one that a topology writes which has processed all input from the beginning.
+// right reports whether the last record of each key in out is the one that a topology writes which
+// has processed all input from the beginning.
 func (r *replaced) right(declare declares) bool {
 	r.t.Helper()
 	d, err := topologytest.New(r.topology(declare), topologytest.Partitions(replacedPartitions))
@@ -171,7 +175,8 @@ func (r *replaced) right(declare declares) bool {
 	return maps.Equal(want, got)
 }
 
-// contents is all that a refused start must not change: the offsets of the group, and where the topics end that are there.
+// contents is all that a refused start must not change: the offsets of the group, and where the
+// topics end that are there.
 func (r *replaced) contents() string {
 	r.t.Helper()
 	var all []string
@@ -210,7 +215,8 @@ func (r *replaced) plan(before *graph.Description, after declares) admin.Plan {
 	return plan
 }
 
-// rebuild empties the state of all tasks, once a dry run has said that it would, and has created nothing.
+// rebuild empties the state of all tasks, once a dry run has said that it would, and has created
+// nothing.
 func (r *replaced) rebuild(declare declares) {
 	r.t.Helper()
 	was := r.topics()
@@ -297,14 +303,16 @@ func countsWindows(size, retention time.Duration) declares {
 	}
 }
 
-// countsOtherwise counts in a store of windows that has the name of the one in which countsOnce does.
+// countsOtherwise counts in a store of windows that has the name of the one in which countsOnce
+// does.
 func countsOtherwise(b *topology.Builder) {
 	windows := topology.WindowStore("counts", schemas.String(), schemas.Int64(), 6*time.Hour)
 	topology.CountWindows(topology.From(b, replacedIn), topology.Tumbling(time.Hour), windows).
 		Into(topology.Topic("out", topology.WindowedCodec(schemas.String(), time.Hour), schemas.Int64()))
 }
 
-// passesSessions has a store of sessions that has the name of the one in which countsWindows counts, and puts nothing into it.
+// passesSessions has a store of sessions that has the name of the one in which countsWindows
+// counts, and puts nothing into it.
 func passesSessions(b *topology.Builder) {
 	sessions := topology.SessionStore("windows", schemas.String(), schemas.Int64(), 6*time.Hour)
 	topology.Process(topology.From(b, replacedIn), "pass", sessions, func(
@@ -358,9 +366,10 @@ func parkThree(r *replaced) {
 	}
 }
 
-// TestPlanIsWhatHappens is what plan promises: each change is planned, and then really started. What is safe starts and goes on with its state.
-// What needs a rebuild stops, or goes on with a state that is not what the input makes, and is that after the rebuild. What is refused
-// touches nothing, and goes on once the way out has been taken.
+// TestPlanIsWhatHappens is what plan promises: each change is planned, and then really started.
+// What is safe starts and goes on with its state. What needs a rebuild stops, or goes on with a
+// state that is not what the input makes, and is that after the rebuild. What is refused touches
+// nothing, and goes on once the way out has been taken.
 func TestPlanIsWhatHappens(t *testing.T) {
 	var broken, tried, never atomic.Bool
 	tried.Store(true)
@@ -379,13 +388,15 @@ func TestPlanIsWhatHappens(t *testing.T) {
 		// happens is what happens while nothing runs.
 		happens   func(t *testing.T, r *replaced)
 		judgement admin.Judgement
-		// finding is the subject and the name of one with that judgement, and the beginning of what it says.
+		// finding is the subject and the name of one with that judgement, and the beginning of what
+		// it says.
 		finding string
 		// alone says that the plan refuses it also without the topology that ran.
 		alone bool
 		// stops is what the reason says with which a start ends that is not to go on.
 		stops string
-		// leads takes the way out of a refusal and returns what runs then, nil for what ran before. Then in is processed again, if reads says so.
+		// leads takes the way out of a refusal and returns what runs then, nil for what ran before.
+		// Then in is processed again, if reads says so.
 		leads func(r *replaced) declares
 		reads bool
 	}{
@@ -658,15 +669,16 @@ func TestPlanIsWhatHappens(t *testing.T) {
 	}
 }
 
-// planFinds reports whether a plan has a finding with that judgement whose subject, name and text begin like that.
+// planFinds reports whether a plan has a finding with that judgement whose subject, name and text
+// begin like that.
 func planFinds(plan admin.Plan, judgement admin.Judgement, beginning string) bool {
 	return slices.ContainsFunc(plan.Findings, func(f admin.Finding) bool {
 		return f.Judgement == judgement && strings.HasPrefix(fmt.Sprintf("%s %s: %s", f.Subject, f.Name, f.What), beginning)
 	})
 }
 
-// TestPlanOfAnInputThatHasGrown: the partitions that an input has gained are not processed, as the plan says, until the topology runs under
-// another application id.
+// TestPlanOfAnInputThatHasGrown: the partitions that an input has gained are not processed, as the
+// plan says, until the topology runs under another application id.
 func TestPlanOfAnInputThatHasGrown(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newReplaced(t)
@@ -705,8 +717,8 @@ func TestPlanOfAnInputThatHasGrown(t *testing.T) {
 	})
 }
 
-// TestPlanOfRecordsThatWouldBeMisread: what waits in a repartition topic is read by the new codecs, and a start does not see that. The plan
-// does.
+// TestPlanOfRecordsThatWouldBeMisread: what waits in a repartition topic is read by the new codecs,
+// and a start does not see that. The plan does.
 func TestPlanOfRecordsThatWouldBeMisread(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newReplaced(t)
@@ -726,8 +738,9 @@ func TestPlanOfRecordsThatWouldBeMisread(t *testing.T) {
 	})
 }
 
-// TestParkedOfATopicThatIsStillRead: records wait in the store of a source that is an input of another task now, whose own commit does not say
-// it. The way out must not have the topic read from its start.
+// TestParkedOfATopicThatIsStillRead: records wait in the store of a source that is an input of
+// another task now, whose own commit does not say it. The way out must not have the topic read from
+// its start.
 func TestParkedOfATopicThatIsStillRead(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newReplaced(t)
@@ -771,8 +784,9 @@ func TestParkedOfATopicThatIsStillRead(t *testing.T) {
 	})
 }
 
-// TestStoreComesBackAsAnotherKind: a store that was gone comes back as one of another kind, once its changelog was deleted. The rows that the
-// directory has of it from before are no reason to stop.
+// TestStoreComesBackAsAnotherKind: a store that was gone comes back as one of another kind, once
+// its changelog was deleted. The rows that the directory has of it from before are no reason to
+// stop.
 func TestStoreComesBackAsAnotherKind(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newReplaced(t)
@@ -800,8 +814,8 @@ func TestStoreComesBackAsAnotherKind(t *testing.T) {
 	})
 }
 
-// TestRepartitionTopicThatIsGone: a repartition topic that was read to its end and is gone from the topology is asked for once by a start, however
-// many partitions it has, and holds nothing up.
+// TestRepartitionTopicThatIsGone: a repartition topic that was read to its end and is gone from the
+// topology is asked for once by a start, however many partitions it has, and holds nothing up.
 func TestRepartitionTopicThatIsGone(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newReplaced(t)
@@ -817,8 +831,9 @@ func TestRepartitionTopicThatIsGone(t *testing.T) {
 	})
 }
 
-// TestRebuildCreatesAsConfigured: what a topology has gained is created as its start would, with the replicas that the application is configured
-// with and not as many as the cluster gives, so that the start takes it.
+// TestRebuildCreatesAsConfigured: what a topology has gained is created as its start would, with
+// the replicas that the application is configured with and not as many as the cluster gives, so
+// that the start takes it.
 func TestRebuildCreatesAsConfigured(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newReplacedOn(t, 5) // which give a topic three replicas
@@ -833,8 +848,8 @@ func TestRebuildCreatesAsConfigured(t *testing.T) {
 	})
 }
 
-// TestRebuildIntoANewRepartitionTopic: a rebuild before the start of a topology that has gained a repartition topic says in a dry run what it
-// would do, as if the topic were there, and does it.
+// TestRebuildIntoANewRepartitionTopic: a rebuild before the start of a topology that has gained a
+// repartition topic says in a dry run what it would do, as if the topic were there, and does it.
 func TestRebuildIntoANewRepartitionTopic(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newReplaced(t)

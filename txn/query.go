@@ -10,8 +10,9 @@ import (
 	"github.com/onceward/onceward/txn/internal/session"
 )
 
-// ErrNotServing says that a partition of a store cannot be read in this process now. By itself it says that the partition is not assigned
-// to the process, or does not exist. Each error below is one more reason and wraps it; there are no others.
+// ErrNotServing says that a partition of a store cannot be read in this process now. By itself it
+// says that the partition is not assigned to the process, or does not exist. Each error below is
+// one more reason and wraps it; there are no others.
 var ErrNotServing = session.ErrNotServing
 
 var (
@@ -19,16 +20,18 @@ var (
 	ErrRestoring = session.ErrRestoring
 	// ErrTaskStopped says that the task does no work any more. Why it stopped is wrapped with it.
 	ErrTaskStopped = session.ErrTaskStopped
-	// ErrInDoubt says that a commit of the task was sent more than five seconds ago and has no definite answer yet: readers of the output
-	// may see records that the store does not contain.
+	// ErrInDoubt says that a commit of the task was sent more than five seconds ago and has no
+	// definite answer yet: readers of the output may see records that the store does not contain.
 	ErrInDoubt = session.ErrInDoubt
-	// ErrOwnershipLost says that the process knows the task to be another member's, or that it is in the group as a new member since the
-	// task was opened: another process may have gone on with it.
+	// ErrOwnershipLost says that the process knows the task to be another member's, or that it is
+	// in the group as a new member since the task was opened: another process may have gone on with
+	// it.
 	ErrOwnershipLost = session.ErrOwnershipLost
 )
 
-// Epoch names one ownership of a task by one process: views of a partition that carry the same epoch come from one owner, and nobody else
-// owned the task in between. Epochs are compared for equality; they have no order.
+// Epoch names one ownership of a task by one process: views of a partition that carry the same
+// epoch come from one owner, and nobody else owned the task in between. Epochs are compared for
+// equality; they have no order.
 type Epoch struct {
 	// Member is the id under which the process was in the group when the task was opened.
 	Member string
@@ -44,9 +47,10 @@ func (e Epoch) String() string {
 	return fmt.Sprintf("%s/%d", e.Member, e.Revokes)
 }
 
-// View is a consistent picture of one partition of a store: committed state only, at the position that it carries. S is how the kind of
-// store is read: state.KeyValue, state.Window and so on. A View may be used from one goroutine and must be closed. It stays as it is while
-// the task goes on; when the task is closed, reading it fails with state.ErrClosed.
+// View is a consistent picture of one partition of a store: committed state only, at the position
+// that it carries. S is how the kind of store is read: state.KeyValue, state.Window and so on. A
+// View may be used from one goroutine and must be closed. It stays as it is while the task goes on;
+// when the task is closed, reading it fails with state.ErrClosed.
 type View[S any] struct {
 	store  S
 	served session.Served
@@ -61,25 +65,31 @@ type readOption func(*readSettings)
 
 func (o readOption) applyRead(s *readSettings) { o(s) }
 
-// Stale makes [Read] serve whatever state of the partition this process has open: while a commit is in doubt, after the task has stopped or
-// was lost, and while it is restored. [View.WhyStale] says which of them it was, and [View.Positions] how far the state is.
+// Stale makes [Read] serve whatever state of the partition this process has open: while a commit is
+// in doubt, after the task has stopped or was lost, and while it is restored. [View.WhyStale] says
+// which of them it was, and [View.Positions] how far the state is.
 //
-// Every value is still one that was committed. But the state of a task that is being restored is of no one moment: each changelog is at a
-// position of its own, keys that come later are missing, and what was deleted later is there; a store that forgets by time is as it was when
-// the restore began, and shows nothing newer. [View.Round] is then the round that the database was at when the restore began.
+// Every value is still one that was committed. But the state of a task that is being restored is of
+// no one moment: each changelog is at a position of its own, keys that come later are missing, and
+// what was deleted later is there; a store that forgets by time is as it was when the restore
+// began, and shows nothing newer. [View.Round] is then the round that the database was at when the
+// restore began.
 func Stale() ReadOption { return readOption(func(s *readSettings) { s.stale = true }) }
 
-// Read returns a view of a store's partition, for a store of any kind. It reads what is committed and applied, never the writes of an open
-// round. What it contains is told by [View.Positions] and [View.Round], who owned it by [View.Epoch].
+// Read returns a view of a store's partition, for a store of any kind. It reads what is committed
+// and applied, never the writes of an open round. What it contains is told by [View.Positions] and
+// [View.Round], who owned it by [View.Epoch].
 //
-// It fails with an error that wraps ErrNotServing while the task is not here, restores, is stopped, is in doubt for more than five seconds,
-// or is known to be lost; all but the first can be read with [Stale]. It fails with state.ErrUnknownStore for a store that the topology
-// does not have, and with state.ErrFailed or state.ErrCorrupt after a failure of the disk. Read does no request: a process that is cut off
-// from the cluster does not know yet that its tasks are somebody else's. Who needs more than committed state at a known position compares
-// epochs or positions.
+// It fails with an error that wraps ErrNotServing while the task is not here, restores, is stopped,
+// is in doubt for more than five seconds, or is known to be lost; all but the first can be read
+// with [Stale]. It fails with state.ErrUnknownStore for a store that the topology does not have,
+// and with state.ErrFailed or state.ErrCorrupt after a failure of the disk. Read does no request: a
+// process that is cut off from the cluster does not know yet that its tasks are somebody else's.
+// Who needs more than committed state at a known position compares epochs or positions.
 //
-// The rows of a global table are in partition 0, in every process. Such a view belongs to no round and no owner, so its Round and Epoch are
-// zero; the inputs of its Positions say up to where the topic is in it.
+// The rows of a global table are in partition 0, in every process. Such a view belongs to no round
+// and no owner, so its Round and Epoch are zero; the inputs of its Positions say up to where the
+// topic is in it.
 //
 // It may be called from any goroutine at any time, and does not wait for processing.
 func Read[S any](a *App, store topology.Store[S], partition int32, options ...ReadOption) (*View[S], error) {
@@ -94,21 +104,24 @@ func Read[S any](a *App, store topology.Store[S], partition int32, options ...Re
 	return &View[S]{store: store.Open(newViewBytes(got.View, store.Name())), served: got}, nil
 }
 
-// Store returns the store as the view has it. Nothing is expired that was not when the round was committed: the time of a store that
-// forgets is the view's. Writing fails.
+// Store returns the store as the view has it. Nothing is expired that was not when the round was
+// committed: the time of a store that forgets is the view's. Writing fails.
 func (v *View[S]) Store() S { return v.store }
 
-// Positions says which input offsets and changelog positions the view contains, and by which round it was committed. The result is the
-// caller's.
+// Positions says which input offsets and changelog positions the view contains, and by which round
+// it was committed. The result is the caller's.
 func (v *View[S]) Positions() state.Positions { return v.served.View.Positions() }
 
-// Round returns the last round that the view contains, the zero value for none. It is the same in every process that has the same state.
+// Round returns the last round that the view contains, the zero value for none. It is the same in
+// every process that has the same state.
 func (v *View[S]) Round() state.RoundID { return v.served.View.Positions().Round }
 
-// Epoch returns the ownership under which the task was opened. It is zero for a task that is being restored, which only [Stale] reads.
+// Epoch returns the ownership under which the task was opened. It is zero for a task that is being
+// restored, which only [Stale] reads.
 func (v *View[S]) Epoch() Epoch { return Epoch{v.served.Member, v.served.Revokes} }
 
-// WhyStale returns what Read would have failed with without [Stale] when the view was taken, nil if it would not have failed.
+// WhyStale returns what Read would have failed with without [Stale] when the view was taken, nil if
+// it would not have failed.
 func (v *View[S]) WhyStale() error { return v.served.Stale }
 
 // Close releases the view.

@@ -8,8 +8,8 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// TestOutageIsNotAStop: while the brokers are away the application says that it is reconnecting, and why, and not that it stops; then it
-// goes on.
+// TestOutageIsNotAStop: while the brokers are away the application says that it is reconnecting,
+// and why, and not that it stops; then it goes on.
 func TestOutageIsNotAStop(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 2, "in", "out")

@@ -67,8 +67,8 @@ func running(app *txn.App, tasks int) func() bool {
 	}
 }
 
-// An input that had never moved was never committed, and its start ("latest") was resolved anew by every life: what had arrived in
-// between was skipped.
+// An input that had never moved was never committed, and its start ("latest") was resolved anew by
+// every life: what had arrived in between was skipped.
 func TestStartOffsetOfQuietInputIsCommitted(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 1, "a", "b", "out")
@@ -101,7 +101,8 @@ func TestStartOffsetOfQuietInputIsCommitted(t *testing.T) {
 	})
 }
 
-// A task that lost one of its inputs dropped what was fetched of the others, and went on behind it when the input came back.
+// A task that lost one of its inputs dropped what was fetched of the others, and went on behind it
+// when the input came back.
 func TestTaskLosesOneInput(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 1, "a", "b", "out")
@@ -127,8 +128,9 @@ func TestTaskLosesOneInput(t *testing.T) {
 	})
 }
 
-// foreignLeader is a member that shares our protocol's name and moves partitions one by one, as no version of ours does: b to itself
-// when tear is set, everything else to the application. Its join data mean nothing to us, and its plan names nobody.
+// foreignLeader is a member that shares our protocol's name and moves partitions one by one, as no
+// version of ours does: b to itself when tear is set, everything else to the application. Its join
+// data mean nothing to us, and its plan names nobody.
 type foreignLeader struct {
 	kgo.GroupBalancer
 	tear atomic.Bool
@@ -320,7 +322,8 @@ func TestErrorsAtTheEndAreReturned(t *testing.T) {
 	})
 }
 
-// A failure for good left the other producer's transaction open, and with it the last stable offset of the output topics.
+// A failure for good left the other producer's transaction open, and with it the last stable offset
+// of the output topics.
 func TestNothingIsLeftOpenAfterFailure(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 1, "in", "side", "out")

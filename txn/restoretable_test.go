@@ -30,7 +30,8 @@ var (
 	changesOut  = topology.Topic("changes", schemas.String(), schemas.String())
 )
 
-// pricesTopology writes every change of a table as old>new: a row that is not what it was shows in the next change of its key.
+// pricesTopology writes every change of a table as old>new: a row that is not what it was shows in
+// the next change of its key.
 func pricesTopology(t *testing.T, opts ...topology.SourceOption) *topology.Topology {
 	t.Helper()
 	b := topology.NewBuilder("pricing", topology.DeadLetters("dead"))
@@ -91,15 +92,16 @@ func newPricesOn(t *testing.T, b *testBroker, configs map[string]string) *prices
 		t.Fatal(err)
 	}
 	p.cfg = p.config(txn.Config{StateDir: filepath.Join(t.TempDir(), "state"), Workers: 1})
-	// A key that is never written again: compaction of the embedded broker moves the start of the log to the first record that is left, which
-	// that of Kafka does not.
+	// A key that is never written again: compaction of the embedded broker moves the start of the
+	// log to the first record that is left, which that of Kafka does not.
 	p.produce(t, &kgo.Record{Topic: "prices", Key: []byte("first"), Value: []byte("0"), Timestamp: time.Now().Add(-2 * time.Hour)})
 	p.want["first"] = 0
 	return p
 }
 
-// feed writes prices of so many keys, each in a batch of its own, between them what leaves no row: nulls that delete, values that cannot be
-// decoded, records without a key, and transactions that are aborted or committed.
+// feed writes prices of so many keys, each in a batch of its own, between them what leaves no row:
+// nulls that delete, values that cannot be decoded, records without a key, and transactions that
+// are aborted or committed.
 func (p *prices) feed(n, keys int, age time.Duration) {
 	p.t.Helper()
 	foreign := p.transactional()
@@ -223,8 +225,8 @@ func (p *prices) loseState() {
 	}
 }
 
-// TestTableFromItsTopic: a table without a changelog is restored as of the committed offset on an empty disk, although its topic goes on
-// behind it with newer values; there is no second topic.
+// TestTableFromItsTopic: a table without a changelog is restored as of the committed offset on an
+// empty disk, although its topic goes on behind it with newer values; there is no second topic.
 func TestTableFromItsTopic(t *testing.T) {
 	for name, configs := range map[string]map[string]string{"compacted": compacted, "kept": kept} {
 		bubble(t, name, func(t *testing.T) {
@@ -250,8 +252,9 @@ func TestTableFromItsTopic(t *testing.T) {
 	}
 }
 
-// TestOlderTable: a directory that is behind the commit takes the records between them and no others; once some of these are gone it begins
-// again from the start of the topic. Deletions are among those.
+// TestOlderTable: a directory that is behind the commit takes the records between them and no
+// others; once some of these are gone it begins again from the start of the topic. Deletions are
+// among those.
 func TestOlderTable(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		p := newPrices(t, compacted)
@@ -284,8 +287,9 @@ func TestOlderTable(t *testing.T) {
 	})
 }
 
-// TestHiddenValue: a record that cannot be decoded is the last of its key. Compaction takes it for the newest value, and the table has the one
-// before: an empty disk is refused, until the key is written again.
+// TestHiddenValue: a record that cannot be decoded is the last of its key. Compaction takes it for
+// the newest value, and the table has the one before: an empty disk is refused, until the key is
+// written again.
 func TestHiddenValue(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		p := newPrices(t, compacted)
@@ -310,8 +314,9 @@ func TestHiddenValue(t *testing.T) {
 	})
 }
 
-// TestKeyInOtherForm: a key was deleted in another byte form than the value before has it. Compaction takes out the deletion and leaves the
-// value, which the table has not: an empty disk is refused, although nothing follows the commit.
+// TestKeyInOtherForm: a key was deleted in another byte form than the value before has it.
+// Compaction takes out the deletion and leaves the value, which the table has not: an empty disk is
+// refused, although nothing follows the commit.
 func TestKeyInOtherForm(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := topology.NewBuilder("pricing", topology.DeadLetters("dead"))
@@ -351,7 +356,8 @@ func TestKeyInOtherForm(t *testing.T) {
 	})
 }
 
-// TestSettingsOfNow: what a topic keeps is asked for when it has been read. What the session has found at its beginning is old.
+// TestSettingsOfNow: what a topic keeps is asked for when it has been read. What the session has
+// found at its beginning is old.
 func TestSettingsOfNow(t *testing.T) {
 	day := maps.Clone(compacted)
 	day["min.compaction.lag.ms"] = "86400000"
@@ -396,8 +402,8 @@ func TestSettingsOfNow(t *testing.T) {
 	}
 }
 
-// TestOpenBehindCommit: what follows the commit is old and belongs to a transaction that is still open. Compaction ends before it, so that it
-// has not taken anything out.
+// TestOpenBehindCommit: what follows the commit is old and belongs to a transaction that is still
+// open. Compaction ends before it, so that it has not taken anything out.
 func TestOpenBehindCommit(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		p := newPrices(t, compacted)
@@ -449,9 +455,10 @@ func (p *prices) stopsWith(top *topology.Topology, words ...string) {
 	}
 }
 
-// TestTableThatIsGone: newer values, old enough for Kafka to compact them, have taken values out of the topic that the table had at the
-// commit. An empty disk is not filled with what is left, whose wrong values are shown first; the task stops, offsets cannot be moved, and a
-// rebuild from input goes on.
+// TestTableThatIsGone: newer values, old enough for Kafka to compact them, have taken values out of
+// the topic that the table had at the commit. An empty disk is not filled with what is left, whose
+// wrong values are shown first; the task stops, offsets cannot be moved, and a rebuild from input
+// goes on.
 func TestTableThatIsGone(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		p := newPrices(t, compacted)
@@ -478,7 +485,8 @@ func TestTableThatIsGone(t *testing.T) {
 	})
 }
 
-// compactBehindCommit lets compaction take values out of the topic that the table had at the commit, and returns the commit.
+// compactBehindCommit lets compaction take values out of the topic that the table had at the
+// commit, and returns the commit.
 func (p *prices) compactBehindCommit() (at int64) {
 	p.t.Helper()
 	p.feed(200, 20, 2*time.Hour)
@@ -520,8 +528,8 @@ func newChain(p *prices) *prices {
 	return p
 }
 
-// TestOptionOfUsedStore: a store that had a changelog is not taken for one that is restored from its topic, nor the other way round, until
-// its input is read again.
+// TestOptionOfUsedStore: a store that had a changelog is not taken for one that is restored from
+// its topic, nor the other way round, until its input is read again.
 func TestOptionOfUsedStore(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		p := newPrices(t, kept)
@@ -546,7 +554,8 @@ func TestOptionOfUsedStore(t *testing.T) {
 	})
 }
 
-// TestCutTopic: a topic that somebody has cut gives back no table, and a directory needs none of what is gone.
+// TestCutTopic: a topic that somebody has cut gives back no table, and a directory needs none of
+// what is gone.
 func TestCutTopic(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		p := newPrices(t, kept)

@@ -14,7 +14,8 @@ import (
 	"github.com/onceward/onceward/txn/admin"
 )
 
-// refusesVerify expects that the state of an instance cannot be verified, because its store is restored from its topic.
+// refusesVerify expects that the state of an instance cannot be verified, because its store is
+// restored from its topic.
 func (p *prices) refusesVerify() {
 	p.t.Helper()
 	opened, err := admin.OpenState(p.t.Context(), p.cfg.StateDir)
@@ -30,8 +31,9 @@ func (p *prices) refusesVerify() {
 	}
 }
 
-// TestVerifyOfRestoredTableThatRuns: the state of a running instance cannot be verified if its store is restored from its topic. The instance is
-// asked over its control socket, which is a real one.
+// TestVerifyOfRestoredTableThatRuns: the state of a running instance cannot be verified if its
+// store is restored from its topic. The instance is asked over its control socket, which is a real
+// one.
 func TestVerifyOfRestoredTableThatRuns(t *testing.T) {
 	p := newPricesOn(t, newRealBroker(t, 1, "changes", "dead"), kept)
 	app, _ := start(t, restorable(t), p.cfg)
@@ -39,8 +41,9 @@ func TestVerifyOfRestoredTableThatRuns(t *testing.T) {
 	p.refusesVerify()
 }
 
-// TestToolsAndRestoredTable: what operators' tools say of a store that is restored from its topic. Verifying it is refused;
-// offsets that were moved from outside are not accepted, and set back they are right again; the plan tells that the option was added.
+// TestToolsAndRestoredTable: what operators' tools say of a store that is restored from its topic.
+// Verifying it is refused; offsets that were moved from outside are not accepted, and set back they
+// are right again; the plan tells that the option was added.
 func TestToolsAndRestoredTable(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		p := newPrices(t, kept)
@@ -86,8 +89,9 @@ func TestToolsAndRestoredTable(t *testing.T) {
 	})
 }
 
-// TestRebuildWhileTopicIsWritten: others go on writing the topic of a table while its input is about to be read again. That is between the
-// two looks of the action, of which the second is to find what the first has found.
+// TestRebuildWhileTopicIsWritten: others go on writing the topic of a table while its input is
+// about to be read again. That is between the two looks of the action, of which the second is to
+// find what the first has found.
 func TestRebuildWhileTopicIsWritten(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		p := newPrices(t, compacted)
@@ -119,8 +123,9 @@ func TestRebuildWhileTopicIsWritten(t *testing.T) {
 	})
 }
 
-// TestLostOffsetsOfRestoredTable: the group has lost its offsets, and the instance its disk. There is no changelog that would say that there
-// was state, but what the clean stop has kept: it is not taken for a new application, which would write all changes again.
+// TestLostOffsetsOfRestoredTable: the group has lost its offsets, and the instance its disk. There
+// is no changelog that would say that there was state, but what the clean stop has kept: it is not
+// taken for a new application, which would write all changes again.
 func TestLostOffsetsOfRestoredTable(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		p := newPrices(t, kept)

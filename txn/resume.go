@@ -14,12 +14,14 @@ import (
 // ErrNotStopped says that a task cannot be resumed because it is not stopped in this process.
 var ErrNotStopped = errors.New("is not stopped here")
 
-// Resume opens a stopped task again, once whatever stopped it has been put right. It fails with ErrNotStopped for any other task, and
-// changes nothing where a topic is not as it has to be: the membership could not be begun again.
+// Resume opens a stopped task again, once whatever stopped it has been put right. It fails with
+// ErrNotStopped for any other task, and changes nothing where a topic is not as it has to be: the
+// membership could not be begun again.
 //
-// The membership is begun anew, with the same identity: what was fetched and not processed would be missing otherwise. Nothing moves to
-// another instance by that, and the other tasks pause for a moment. If the instance has more than its share once the task works again,
-// tasks move half a minute later. Resume does not wait for the task; see [App.Status].
+// The membership is begun anew, with the same identity: what was fetched and not processed would be
+// missing otherwise. Nothing moves to another instance by that, and the other tasks pause for a
+// moment. If the instance has more than its share once the task works again, tasks move half a
+// minute later. Resume does not wait for the task; see [App.Status].
 func (a *App) Resume(id graph.TaskID) error {
 	s, in := a.membership()
 	if s == nil || !s.Stopped(id) {
@@ -61,8 +63,8 @@ func (a *App) resume(task string) error {
 	return fmt.Errorf("task %q is not one of this instance", task)
 }
 
-// ResumeTask asks the instance that runs on a state directory of this machine to open a stopped task again, as [App.Resume] does. The task
-// is named as in [graph.TaskID.String].
+// ResumeTask asks the instance that runs on a state directory of this machine to open a stopped
+// task again, as [App.Resume] does. The task is named as in [graph.TaskID.String].
 func ResumeTask(ctx context.Context, stateDir, task string) error {
 	return control.Resume(ctx, stateDir, task)
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// TestResume: a task that stopped because its topic took nothing goes on where it stopped, over the control socket, which is a real one, and
-// nothing that was fetched meanwhile is missing.
+// TestResume: a task that stopped because its topic took nothing goes on where it stopped, over the
+// control socket, which is a real one, and nothing that was fetched meanwhile is missing.
 func TestResume(t *testing.T) {
 	b := newRealBroker(t, 2, "in", "out")
 	var closed bool // the control function runs on the broker's goroutine only
@@ -67,8 +67,9 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestResumeAfterARecreatedOutput: an output topic is deleted while a task is stopped. Resume says why it cannot be, and the other tasks go on;
-// once the topic is there again, another one of that name, the task goes on too.
+// TestResumeAfterARecreatedOutput: an output topic is deleted while a task is stopped. Resume says
+// why it cannot be, and the other tasks go on; once the topic is there again, another one of that
+// name, the task goes on too.
 func TestResumeAfterARecreatedOutput(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 2, "in", "out", "dead")

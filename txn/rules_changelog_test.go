@@ -13,8 +13,9 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// TestRefusedChangelogRecord: a changelog record that the cluster refuses ends as a dead letter of the one input record that wrote it;
-// every other record of the same round is counted once (rule 9.3).
+// TestRefusedChangelogRecord: a changelog record that the cluster refuses ends as a dead letter of
+// the one input record that wrote it; every other record of the same round is counted once (rule
+// 9.3).
 func TestRefusedChangelogRecord(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const n = 300

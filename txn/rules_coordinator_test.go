@@ -16,9 +16,10 @@ import (
 
 const keyFindCoordinator = 10
 
-// TestCoordinatorForgottenByAnotherWorker: rule 2.3. While one worker has a transaction open, another one is told that the group's
-// coordinator has moved, and both share what is known of it. The first one neither sends its offsets nor looks the coordinator up inside
-// its transaction: the round is aborted, and runs again once the coordinator is known.
+// TestCoordinatorForgottenByAnotherWorker: rule 2.3. While one worker has a transaction open,
+// another one is told that the group's coordinator has moved, and both share what is known of it.
+// The first one neither sends its offsets nor looks the coordinator up inside its transaction: the
+// round is aborted, and runs again once the coordinator is known.
 func TestCoordinatorForgottenByAnotherWorker(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const ahead = 4

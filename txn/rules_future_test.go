@@ -9,8 +9,8 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// TestMaxFutureTimestamp: how far ahead of the clock a record may be is a setting; one that is further ends as a dead letter, alone
-// (rule 9.2).
+// TestMaxFutureTimestamp: how far ahead of the clock a record may be is a setting; one that is
+// further ends as a dead letter, alone (rule 9.2).
 func TestMaxFutureTimestamp(t *testing.T) {
 	for name, tc := range map[string]struct {
 		limit time.Duration

@@ -37,7 +37,8 @@ func newCommits() *commits {
 	return &commits{of: map[identity][]int32{}, ended: map[identity]bool{}, refusedGen: -1}
 }
 
-// watch notes every request; refuse says of an offset commit whether it gets ILLEGAL_GENERATION. The lock is held meanwhile.
+// watch notes every request; refuse says of an offset commit whether it gets ILLEGAL_GENERATION.
+// The lock is held meanwhile.
 func (c *commits) watch(b *testBroker, refuseIf func(*kmsg.TxnOffsetCommitRequest) bool) {
 	b.ControlKey(keyTxnOffsetCommit, func(req kmsg.Request) (kmsg.Response, error, bool) {
 		b.KeepControl()
@@ -67,13 +68,15 @@ func (c *commits) watch(b *testBroker, refuseIf func(*kmsg.TxnOffsetCommitReques
 	})
 }
 
-// TestNewerGenerationWithinTransaction: offsets that are refused because a rebalance has begun a new generation are sent a second time
-// in the same transaction, under the newer one, and it commits: nothing is aborted and nothing is computed twice (rule 6.3).
+// TestNewerGenerationWithinTransaction: offsets that are refused because a rebalance has begun a
+// new generation are sent a second time in the same transaction, under the newer one, and it
+// commits: nothing is aborted and nothing is computed twice (rule 6.3).
 func TestNewerGenerationWithinTransaction(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 2, "in", "out")
 		c := newCommits()
-		// The leader is made to join again, which begins a generation, and its request is held until offsets came under the old one.
+		// The leader is made to join again, which begins a generation, and its request is held
+		// until offsets came under the old one.
 		var rebalance, joining, armed bool // under c.mu
 		refused := make(chan struct{})
 		c.watch(b, func(*kmsg.TxnOffsetCommitRequest) bool {
@@ -146,8 +149,8 @@ func TestNewerGenerationWithinTransaction(t *testing.T) {
 	})
 }
 
-// TestLeaderEpochIsCommitted: offsets are committed with the leader epoch of the record before them, so that a consumer of the group can
-// tell a log that was truncated (rule 11.4).
+// TestLeaderEpochIsCommitted: offsets are committed with the leader epoch of the record before
+// them, so that a consumer of the group can tell a log that was truncated (rule 11.4).
 func TestLeaderEpochIsCommitted(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 1, "in", "out")

@@ -14,9 +14,9 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// TestPausedPartitionComesBack: rule 10.4. A partition is paused, revoked, and assigned again to the same client, whose own pause
-// survives all that (TestClientPauseSurvivesRevoke). The reasons went with the task, so the next one is given its records: also those
-// that came in between.
+// TestPausedPartitionComesBack: rule 10.4. A partition is paused, revoked, and assigned again to
+// the same client, whose own pause survives all that (TestClientPauseSurvivesRevoke). The reasons
+// went with the task, so the next one is given its records: also those that came in between.
 func TestPausedPartitionComesBack(t *testing.T) {
 	for reason, then := range map[string]topology.Policy{
 		"retrying": {Action: topology.Retry, Attempts: 5, Backoff: time.Hour, BackoffMax: time.Hour, Then: topology.Stop},
@@ -60,8 +60,9 @@ func TestPausedPartitionComesBack(t *testing.T) {
 	}
 }
 
-// TestClientPauseSurvivesRevoke: rule 10.4, what it is made for. The client keeps a partition paused that was revoked and is assigned to
-// it again, until it is resumed. When this fails the client has changed, and what package txn does about it can go.
+// TestClientPauseSurvivesRevoke: rule 10.4, what it is made for. The client keeps a partition
+// paused that was revoked and is assigned to it again, until it is resumed. When this fails the
+// client has changed, and what package txn does about it can go.
 func TestClientPauseSurvivesRevoke(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 2, "in")

@@ -11,8 +11,8 @@ import (
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
-// TestCleanStopKeepsPositions: a clean stop writes the blob of each task's last commit to the rounds topic, as the group has it in its
-// offsets (rule 7.6).
+// TestCleanStopKeepsPositions: a clean stop writes the blob of each task's last commit to the
+// rounds topic, as the group has it in its offsets (rule 7.6).
 func TestCleanStopKeepsPositions(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 2, "in", "out")

@@ -17,7 +17,8 @@ import (
 
 const repartitioned = "counting-again-repartition"
 
-// repartitionTopology counts behind a repartition topic; see is told the key of every record that comes out of it.
+// repartitionTopology counts behind a repartition topic; see is told the key of every record that
+// comes out of it.
 func repartitionTopology(t *testing.T, see func(key string)) *topology.Topology {
 	t.Helper()
 	b := topology.NewBuilder("counting")
@@ -33,7 +34,8 @@ func repartitionTopology(t *testing.T, see func(key string)) *topology.Topology 
 	return top
 }
 
-// deletions are what DeleteRecords was asked for of the repartition topic, one map of offsets per request.
+// deletions are what DeleteRecords was asked for of the repartition topic, one map of offsets per
+// request.
 type deletions struct {
 	mu  sync.Mutex
 	all []map[int32]int64
@@ -67,8 +69,8 @@ func (d *deletions) want(t *testing.T, what string, want ...map[int32]int64) {
 	}
 }
 
-// turns are the turns of a purge. The first one comes an interval after the beginning of the session, which is less than a second after
-// that of the application.
+// turns are the turns of a purge. The first one comes an interval after the beginning of the
+// session, which is less than a second after that of the application.
 type turns struct{ began time.Time }
 
 // before waits until shortly before a turn, the first of which is 1.
@@ -81,15 +83,16 @@ func (p turns) until(n int, and time.Duration) {
 	time.Sleep(time.Until(p.began.Add(time.Duration(n)*txn.PurgeInterval + and)))
 }
 
-// TestPurgeLagsByOneTurn: rule 11.3. A turn deletes what was applied at the turn before it, and not what was applied since; nothing is
-// asked for twice.
+// TestPurgeLagsByOneTurn: rule 11.3. A turn deletes what was applied at the turn before it, and not
+// what was applied since; nothing is asked for twice.
 func TestPurgeLagsByOneTurn(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 2, "in", "out")
 		d := b.deletions()
 		turn := turns{time.Now()}
 		app, _ := start(t, repartitionTopology(t, func(string) {}), b.config(txn.Config{StateDir: t.TempDir(), Workers: 1}))
-		// applied feeds, and returns what is committed at a turn: until then the markers behind the records are committed as well.
+		// applied feeds, and returns what is committed at a turn: until then the markers behind the
+		// records are committed as well.
 		applied := func(n int) map[int32]int64 {
 			t.Helper()
 			feed(t, b, 200)
@@ -115,8 +118,9 @@ func TestPurgeLagsByOneTurn(t *testing.T) {
 	})
 }
 
-// TestPurgeByOwnerOnly: rule 11.3. A task moves to another process between two turns, while its former worker is still busy with a
-// record and has not let go of it. The former owner deletes what it has read for the tasks that it keeps, and nothing for that one.
+// TestPurgeByOwnerOnly: rule 11.3. A task moves to another process between two turns, while its
+// former worker is still busy with a record and has not let go of it. The former owner deletes what
+// it has read for the tasks that it keeps, and nothing for that one.
 func TestPurgeByOwnerOnly(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 4, "in", "out")

@@ -32,8 +32,9 @@ func count(t *testing.T, app *txn.App, options ...txn.ReadOption) (n int64, view
 	return n, view, nil
 }
 
-// TestReadInDoubt: while a commit is in doubt for more than 5 s a query is refused, unless it asks for stale data (rule 8.3). Once the commit
-// is resolved, and the round has run again, the same owner serves the next round.
+// TestReadInDoubt: while a commit is in doubt for more than 5 s a query is refused, unless it asks
+// for stale data (rule 8.3). Once the commit is resolved, and the round has run again, the same
+// owner serves the next round.
 func TestReadInDoubt(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 2, "in", "out")
@@ -105,8 +106,9 @@ func TestReadInDoubt(t *testing.T) {
 	})
 }
 
-// TestReadWhileRestoring: a task that is being restored is not served, unless stale data are asked for; the next owner says that it is
-// another one, and serves the round that the last one has committed (rule 8.3).
+// TestReadWhileRestoring: a task that is being restored is not served, unless stale data are asked
+// for; the next owner says that it is another one, and serves the round that the last one has
+// committed (rule 8.3).
 func TestReadWhileRestoring(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 2, "in", "out")

@@ -27,8 +27,9 @@ const (
 	rarely = time.Hour
 )
 
-// forgotten is a member that the group forgets: it is made to join again, its request is held, and it is removed meanwhile. When the
-// request is let go the client joins as a new member, without any callback.
+// forgotten is a member that the group forgets: it is made to join again, its request is held, and
+// it is removed meanwhile. When the request is let go the client joins as a new member, without any
+// callback.
 type forgotten struct {
 	b                *testBroker
 	instance         string
@@ -187,9 +188,10 @@ func hooked(t *testing.T, see func(value string)) *topology.Topology {
 	return top
 }
 
-// TestSilentRejoinWithRound: rule 6.2. While a process computes a round the group forgets it, another one owns its tasks, processes the
-// same records and commits them, and the process is back as a new member without having been told. The broker would accept its round
-// under the new membership. It must be aborted, and every task begins anew where the other owner has left it.
+// TestSilentRejoinWithRound: rule 6.2. While a process computes a round the group forgets it,
+// another one owns its tasks, processes the same records and commits them, and the process is back
+// as a new member without having been told. The broker would accept its round under the new
+// membership. It must be aborted, and every task begins anew where the other owner has left it.
 func TestSilentRejoinWithRound(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 2, "in", "out")
@@ -226,9 +228,10 @@ func TestSilentRejoinWithRound(t *testing.T) {
 	})
 }
 
-// TestSilentRejoinOfQuietMember: rule 6.2, of a process that has nothing to commit: the member id is watched. It begins its membership
-// anew before it is given a record, and goes on where the other owner has left its tasks. It is the same when the id changes before the
-// watch has looked for the first time.
+// TestSilentRejoinOfQuietMember: rule 6.2, of a process that has nothing to commit: the member id
+// is watched. It begins its membership anew before it is given a record, and goes on where the
+// other owner has left its tasks. It is the same when the id changes before the watch has looked
+// for the first time.
 func TestSilentRejoinOfQuietMember(t *testing.T) {
 	for name, age := range map[string]time.Duration{"after a minute": time.Minute, "at once": 0} {
 		bubble(t, name, func(t *testing.T) { testSilentRejoinOfQuietMember(t, age) })
@@ -266,9 +269,10 @@ func testSilentRejoinOfQuietMember(t *testing.T, age time.Duration) {
 	}
 }
 
-// TestSilentRejoinWhileRestoring: rule 7.1. The member id changes between the reading of the offsets and the end of the restore, and
-// another process has moved the tasks on in between. The second comparison finds it: no task is opened at the old positions, although
-// there is nothing to commit and nobody watches.
+// TestSilentRejoinWhileRestoring: rule 7.1. The member id changes between the reading of the
+// offsets and the end of the restore, and another process has moved the tasks on in between. The
+// second comparison finds it: no task is opened at the old positions, although there is nothing to
+// commit and nobody watches.
 func TestSilentRejoinWhileRestoring(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 2, "in", "out")
@@ -280,7 +284,8 @@ func TestSilentRejoinWhileRestoring(t *testing.T) {
 			t.Fatal(err)
 		}
 		f := b.forget(t, "one")
-		// The fetches of the restore are held. Those of the other process, which come later, are not.
+		// The fetches of the restore are held. Those of the other process, which come later, are
+		// not.
 		var alone atomic.Bool
 		alone.Store(true)
 		fetches := b.network.Add(proxy.Match{
@@ -318,9 +323,10 @@ func TestSilentRejoinWhileRestoring(t *testing.T) {
 	})
 }
 
-// TestOwnRejoinIsNoFence: rule 6.8. The answer FENCED_INSTANCE_ID to offsets says that the group has a newer member with this instance id.
-// If that is this process, which has joined again while the offsets were on their way, its tasks are lost (rule 6.2), but nobody else has
-// its identity: it begins its membership anew, and does not end with the advice to look for a second process.
+// TestOwnRejoinIsNoFence: rule 6.8. The answer FENCED_INSTANCE_ID to offsets says that the group
+// has a newer member with this instance id. If that is this process, which has joined again while
+// the offsets were on their way, its tasks are lost (rule 6.2), but nobody else has its identity:
+// it begins its membership anew, and does not end with the advice to look for a second process.
 func TestOwnRejoinIsNoFence(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 2, "in", "out")

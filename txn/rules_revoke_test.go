@@ -17,8 +17,8 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// taker is a leader of the group that gives every partition of "in" to the application, except that the first goes to itself while take
-// is set. Its join data mean nothing to the application.
+// taker is a leader of the group that gives every partition of "in" to the application, except that
+// the first goes to itself while take is set. Its join data mean nothing to the application.
 type taker struct {
 	kgo.GroupBalancer
 	take atomic.Bool
@@ -85,9 +85,10 @@ func (k *taker) Balance(b *kgo.ConsumerBalancer, topics map[string]int32) kgo.In
 	return plan
 }
 
-// TestRevokeWithRoundInFlight: a revoke whose round does not come to an end returns when its limit is over, and the partition goes to
-// the next member (rule 6.4). The round can only abort, also when the partition has come back to the same member before it was
-// answered (rule 6.1), and every record is counted once.
+// TestRevokeWithRoundInFlight: a revoke whose round does not come to an end returns when its limit
+// is over, and the partition goes to the next member (rule 6.4). The round can only abort, also
+// when the partition has come back to the same member before it was answered (rule 6.1), and every
+// record is counted once.
 func TestRevokeWithRoundInFlight(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 2, "in", "out")
@@ -152,8 +153,8 @@ func TestRevokeWithRoundInFlight(t *testing.T) {
 	})
 }
 
-// TestFailureOfGivenUpTask: a task that is given up while its worker is in user code, and fails there after it has come back, does not
-// stop its successor (rule 6.1).
+// TestFailureOfGivenUpTask: a task that is given up while its worker is in user code, and fails
+// there after it has come back, does not stop its successor (rule 6.1).
 func TestFailureOfGivenUpTask(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 2, "in", "out")

@@ -87,8 +87,9 @@ func never(t *testing.T, within time.Duration, what string, cond func() bool) {
 	}
 }
 
-// TestIncarnation: rule 1.4. Two lives of one instance, with the same state directory, name their rounds differently whatever the
-// broker's producer ids and epochs are; within one life every task has the same incarnation.
+// TestIncarnation: rule 1.4. Two lives of one instance, with the same state directory, name their
+// rounds differently whatever the broker's producer ids and epochs are; within one life every task
+// has the same incarnation.
 func TestIncarnation(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 2, "in", "out")
@@ -120,7 +121,8 @@ func TestIncarnation(t *testing.T) {
 	})
 }
 
-// gatedTopology counts records per key and passes their values on. The last of n records waits inside user code until the gate opens.
+// gatedTopology counts records per key and passes their values on. The last of n records waits
+// inside user code until the gate opens.
 func gatedTopology(t *testing.T, n int64, inside chan<- struct{}, gate <-chan struct{}) *topology.Topology {
 	t.Helper()
 	var seen atomic.Int64
@@ -150,8 +152,9 @@ func gatedTopology(t *testing.T, n int64, inside chan<- struct{}, gate <-chan st
 	return top
 }
 
-// TestSmallRoundSendsNothingBeforeItsSeal: rule 2.1. While a small round is computed nothing is produced and no transaction is open, and
-// its writes to one key become one changelog record, while every output is written. A large round sends ahead.
+// TestSmallRoundSendsNothingBeforeItsSeal: rule 2.1. While a small round is computed nothing is
+// produced and no transaction is open, and its writes to one key become one changelog record, while
+// every output is written. A large round sends ahead.
 func TestSmallRoundSendsNothingBeforeItsSeal(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
@@ -212,8 +215,9 @@ func TestSmallRoundSendsNothingBeforeItsSeal(t *testing.T) {
 	}
 }
 
-// TestEmptyRoundIsCommitted: rule 2.5. Input that leads to no record is committed after a bounded time by a round with one filler, with
-// the application running, and not before. Nothing is ever committed outside of a transaction.
+// TestEmptyRoundIsCommitted: rule 2.5. Input that leads to no record is committed after a bounded
+// time by a round with one filler, with the application running, and not before. Nothing is ever
+// committed outside of a transaction.
 func TestEmptyRoundIsCommitted(t *testing.T) {
 	for _, bounded := range []bool{true, false} {
 		bubble(t, fmt.Sprintf("bounded=%t", bounded), func(t *testing.T) {

@@ -12,9 +12,11 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// TestStuckRestoreIsReported: rule 7.4. A foreign producer's open transaction holds the last stable offset of a changelog below what has
-// to be read of it: the tail that is missing, or the whole of it in a first life. The restore waits. It names the producer when the
-// transaction timeout and 15 s are over, and not before, names it again after as long again, and goes on when the transaction ends.
+// TestStuckRestoreIsReported: rule 7.4. A foreign producer's open transaction holds the last stable
+// offset of a changelog below what has to be read of it: the tail that is missing, or the whole of
+// it in a first life. The restore waits. It names the producer when the transaction timeout and 15
+// s are over, and not before, names it again after as long again, and goes on when the transaction
+// ends.
 func TestStuckRestoreIsReported(t *testing.T) {
 	const limit = 10*time.Second + 15*time.Second
 	for _, lives := range []bool{true, false} {
@@ -67,7 +69,8 @@ func TestStuckRestoreIsReported(t *testing.T) {
 	}
 }
 
-// openTransaction writes a record of a transaction that stays open until end is called, and says how a report names it.
+// openTransaction writes a record of a transaction that stays open until end is called, and says
+// how a report names it.
 func (b *testBroker) openTransaction(t *testing.T, topic string) (holder string, end func()) {
 	t.Helper()
 	cl := b.client(t, kgo.TransactionalID("foreign"), kgo.TransactionTimeout(10*time.Minute))

@@ -17,8 +17,9 @@ import (
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
-// TestProducersComeFirst: rule 1.3. Every transactional id that was ever used is initialised before the group is joined: also those of
-// workers that are no more, and also when the coordinator of one of them takes its time.
+// TestProducersComeFirst: rule 1.3. Every transactional id that was ever used is initialised before
+// the group is joined: also those of workers that are no more, and also when the coordinator of one
+// of them takes its time.
 func TestProducersComeFirst(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 2, "in", "out")
@@ -83,8 +84,9 @@ func TestProducersComeFirst(t *testing.T) {
 	})
 }
 
-// TestProducerThatNeverComes: rule 1.3. A transactional id whose initialisation is never answered ends the start, within ConnectTimeout,
-// with an error that names it and no other one; the group is not joined.
+// TestProducerThatNeverComes: rule 1.3. A transactional id whose initialisation is never answered
+// ends the start, within ConnectTimeout, with an error that names it and no other one; the group is
+// not joined.
 func TestProducerThatNeverComes(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 1, "in", "out")
@@ -118,8 +120,9 @@ func TestProducerThatNeverComes(t *testing.T) {
 	})
 }
 
-// TestLargeMetadataIsReadWhereItIs: rule 4.2. A blob that became a record is read at exactly the offset that the commit names, uncommitted,
-// although newer records with its key are behind it; when it is gone the task stops and says where it was.
+// TestLargeMetadataIsReadWhereItIs: rule 4.2. A blob that became a record is read at exactly the
+// offset that the commit names, uncommitted, although newer records with its key are behind it;
+// when it is gone the task stops and says where it was.
 func TestLargeMetadataIsReadWhereItIs(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 1, "in", "out")
@@ -136,7 +139,8 @@ func TestLargeMetadataIsReadWhereItIs(t *testing.T) {
 			t.Fatalf("the metadata %q is no reference", o.Metadata)
 		}
 		const rounds = "counting-rounds"
-		// A later record with the same key, as a round that was aborted leaves it behind, is not the one that the commit names.
+		// A later record with the same key, as a round that was aborted leaves it behind, is not
+		// the one that the commit names.
 		b.produce(t, &kgo.Record{Topic: rounds, Partition: ref.Partition, Key: task.RecordKey("in_0"), Value: []byte("not this one")})
 
 		details, err := b.adm.ListTopics(t.Context(), rounds)

@@ -11,8 +11,8 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// TestLastWorkingTaskMovesAway: a process that is left with stopped tasks only, because the one that worked has moved to another member, ends
-// as if that one had stopped as well (rule 10.5).
+// TestLastWorkingTaskMovesAway: a process that is left with stopped tasks only, because the one
+// that worked has moved to another member, ends as if that one had stopped as well (rule 10.5).
 func TestLastWorkingTaskMovesAway(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 2, "in", "out")
@@ -52,7 +52,8 @@ func TestLastWorkingTaskMovesAway(t *testing.T) {
 	})
 }
 
-// TestSpareInstance: a process that has no task at all stays, and takes over when the other one goes (rule 10.5).
+// TestSpareInstance: a process that has no task at all stays, and takes over when the other one
+// goes (rule 10.5).
 func TestSpareInstance(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 1, "in", "out")

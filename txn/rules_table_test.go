@@ -20,7 +20,8 @@ var (
 	testFunc  = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)[A-Z]\w*)\(`)
 )
 
-// TestRulesTable: RULES.md has a line for every rule, and every test and file that it names is there.
+// TestRulesTable: RULES.md has a line for every rule, and every test and file that it names is
+// there.
 func TestRulesTable(t *testing.T) {
 	data, err := os.ReadFile("RULES.md")
 	if err != nil {

@@ -49,8 +49,9 @@ func (b *testBroker) offsetsOf(t *testing.T, topic string) (offsets kadm.OffsetR
 	return offsets
 }
 
-// TestLargeMetadata: metadata that does not fit into an offset commit becomes a record (4.2), and everything that relies on the
-// metadata works with the reference: restart, restore from nothing, and resolving an unanswered commit.
+// TestLargeMetadata: metadata that does not fit into an offset commit becomes a record (4.2), and
+// everything that relies on the metadata works with the reference: restart, restore from nothing,
+// and resolving an unanswered commit.
 func TestLargeMetadata(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 2, "in", "out")
@@ -93,7 +94,8 @@ func TestLargeMetadata(t *testing.T) {
 	})
 }
 
-// TestRoundWithoutRecords: input that leads to no record at all is still committed at the end, by a round with a filler record (2.5).
+// TestRoundWithoutRecords: input that leads to no record at all is still committed at the end, by a
+// round with a filler record (2.5).
 func TestRoundWithoutRecords(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 2, "in", "out")
@@ -121,8 +123,8 @@ func TestRoundWithoutRecords(t *testing.T) {
 	})
 }
 
-// TestTrailingMarker: the position moves past a transaction marker at the end of an input (2.7), so that retention cannot turn it into
-// an out-of-range error.
+// TestTrailingMarker: the position moves past a transaction marker at the end of an input (2.7), so
+// that retention cannot turn it into an out-of-range error.
 func TestTrailingMarker(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 1, "in", "out")
@@ -150,8 +152,8 @@ func TestTrailingMarker(t *testing.T) {
 	})
 }
 
-// TestProducersOfEarlierLives: a restart with fewer workers initialises the producers of all workers that there ever were (1.3), so
-// that nothing of an earlier life stays open.
+// TestProducersOfEarlierLives: a restart with fewer workers initialises the producers of all
+// workers that there ever were (1.3), so that nothing of an earlier life stays open.
 func TestProducersOfEarlierLives(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 2, "in", "out")
@@ -192,8 +194,8 @@ func TestProducersOfEarlierLives(t *testing.T) {
 	})
 }
 
-// TestRetry: a record that fails for a while is tried again with growing attempts, in its place; nothing of the failed attempts is
-// visible, and its neighbours in other partitions go on.
+// TestRetry: a record that fails for a while is tried again with growing attempts, in its place;
+// nothing of the failed attempts is visible, and its neighbours in other partitions go on.
 func TestRetry(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 2, "in", "out")
@@ -231,8 +233,8 @@ func TestRetry(t *testing.T) {
 	})
 }
 
-// TestStop: a task whose record fails for good stops alone and says why, its neighbour goes on, and what it had accepted before is
-// committed. When all tasks are stopped, Run returns the reason.
+// TestStop: a task whose record fails for good stops alone and says why, its neighbour goes on, and
+// what it had accepted before is committed. When all tasks are stopped, Run returns the reason.
 func TestStop(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 2, "in", "out")
@@ -341,7 +343,8 @@ func TestRead(t *testing.T) {
 	})
 }
 
-// TestNamesWithOneHash: two inputs of one task that a commit could not tell apart are refused (4.1 names them by a hash).
+// TestNamesWithOneHash: two inputs of one task that a commit could not tell apart are refused (4.1
+// names them by a hash).
 func TestNamesWithOneHash(t *testing.T) {
 	b := topology.NewBuilder("counting")
 	x := topology.From(b, topology.Topic("costarring", schemas.String(), schemas.String()))

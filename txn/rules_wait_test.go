@@ -20,12 +20,13 @@ import (
 // slowCadence lets no round commit because of its age while a test looks.
 const slowCadence = 2 * time.Minute
 
-// large is so much output that a round sends it ahead, and its transaction is open before the round is sealed.
+// large is so much output that a round sends it ahead, and its transaction is open before the round
+// is sealed.
 const large = 100 << 10
 
-// TestNoOpenTransactionWhileRetrying: rule 2.6. A record fails for a while when the round's transaction is open already. The round so far
-// is committed, and while the next attempt is waited for no transaction is open.
-// Row of the failure matrix: failing dependency.
+// TestNoOpenTransactionWhileRetrying: rule 2.6. A record fails for a while when the round's
+// transaction is open already. The round so far is committed, and while the next attempt is waited
+// for no transaction is open. Row of the failure matrix: failing dependency.
 func TestNoOpenTransactionWhileRetrying(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const before = 8
@@ -71,8 +72,8 @@ func TestNoOpenTransactionWhileRetrying(t *testing.T) {
 	})
 }
 
-// TestAbortWhileRetrying: what comes before a record that waits for its next attempt is run again at once after an abort, and the record
-// itself not before its time (rules 3.4, 9.4).
+// TestAbortWhileRetrying: what comes before a record that waits for its next attempt is run again
+// at once after an abort, and the record itself not before its time (rules 3.4, 9.4).
 func TestAbortWhileRetrying(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const before = 8
@@ -117,8 +118,9 @@ func TestAbortWhileRetrying(t *testing.T) {
 	})
 }
 
-// TestNoOpenTransactionWhileAnInputLags: rule 2.6. The input "b" has shown its first records, is known to have more, and its broker falls
-// silent. What was processed is committed, and while the records of "a" wait for those of "b" no transaction is open.
+// TestNoOpenTransactionWhileAnInputLags: rule 2.6. The input "b" has shown its first records, is
+// known to have more, and its broker falls silent. What was processed is committed, and while the
+// records of "a" wait for those of "b" no transaction is open.
 func TestNoOpenTransactionWhileAnInputLags(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBrokers(t, 2, kfake.SeedTopics(1, "a", "b", "out"))
@@ -188,8 +190,9 @@ func TestNoOpenTransactionWhileAnInputLags(t *testing.T) {
 	})
 }
 
-// TestRetryBesideBusyTask: rule 2.6. A record fails for a while in a worker whose other task never runs out of records. What came before
-// it is committed before the next attempt, although the worker has no reason to end a round of the other task; and the attempts are made.
+// TestRetryBesideBusyTask: rule 2.6. A record fails for a while in a worker whose other task never
+// runs out of records. What came before it is committed before the next attempt, although the
+// worker has no reason to end a round of the other task; and the attempts are made.
 func TestRetryBesideBusyTask(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const before, attemptsNeeded, busy = 4, 3, 60_000

@@ -23,9 +23,10 @@ import (
 	"github.com/onceward/onceward/txn/security"
 )
 
-// TestEveryClientIsSecured runs an application at a broker that only speaks TLS with client certificates and SCRAM: a client of the
-// process that was made without them would hang. Nothing that the process leaves behind shows the password. It runs on real sockets,
-// because a virtual network carries frames that it can read.
+// TestEveryClientIsSecured runs an application at a broker that only speaks TLS with client
+// certificates and SCRAM: a client of the process that was made without them would hang. Nothing
+// that the process leaves behind shows the password. It runs on real sockets, because a virtual
+// network carries frames that it can read.
 func TestEveryClientIsSecured(t *testing.T) {
 	const password = "canary-k2Jq"
 	ca := pkitest.NewAuthority(t, "ca")
@@ -88,7 +89,8 @@ func TestEveryClientIsSecured(t *testing.T) {
 	}
 }
 
-// TestSecurityMistakes: what is wrong with the settings is a ConfigError, and neither the disk nor the cluster is touched.
+// TestSecurityMistakes: what is wrong with the settings is a ConfigError, and neither the disk nor
+// the cluster is touched.
 func TestSecurityMistakes(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 1, "in", "out")

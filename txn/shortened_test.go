@@ -21,8 +21,8 @@ const keyEpochEnd = 23 // OffsetForLeaderEpoch
 // fetchesAnew are the log lines of a session that ends because a log only looked shortened.
 const fetchesAnew = "a log looked shortened after a change of leaders and is not: it has all that was read"
 
-// fenceOnce makes the broker refuse one fetch of "in" at an offset that is asked for, as after a change of leaders: the client asks where
-// its leader epoch ends, and goes on from there.
+// fenceOnce makes the broker refuse one fetch of "in" at an offset that is asked for, as after a
+// change of leaders: the client asks where its leader epoch ends, and goes on from there.
 func (b *testBroker) fenceOnce(at func(offset int64) bool) (fenced func() bool) {
 	var done atomic.Bool
 	in := b.TopicInfo("in").TopicID
@@ -55,9 +55,10 @@ func fencedFetch(req *kmsg.FetchRequest, t kmsg.FetchRequestTopic, p kmsg.FetchR
 	return resp
 }
 
-// TestLogLooksShortened: a client whose position is past a part of an aborted transaction, of a newer leader epoch than the last record
-// before it, takes the log for shortened when it has to look. The log has everything that was read: nothing stops, nothing is processed twice
-// and nothing is left out.
+// TestLogLooksShortened: a client whose position is past a part of an aborted transaction, of a
+// newer leader epoch than the last record before it, takes the log for shortened when it has to
+// look. The log has everything that was read: nothing stops, nothing is processed twice and nothing
+// is left out.
 func TestLogLooksShortened(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 1, "in", "out")
@@ -68,8 +69,9 @@ func TestLogLooksShortened(t *testing.T) {
 		feedOne(t, b, 100)
 		b.read(t, "out", 100)
 
-		// More is aborted, in leader epoch 1, than one fetch takes: the first one moves the client past records that it gives to nobody. At its
-		// end the client is between them and the marker.
+		// More is aborted, in leader epoch 1, than one fetch takes: the first one moves the client
+		// past records that it gives to nobody. At its end the client is between them and the
+		// marker.
 		fenced := b.fenceOnce(func(offset int64) bool { return offset > 100 })
 		if err := b.MoveTopicPartition("in", 0, b.PartitionInfo("in", 0).Leader); err != nil {
 			t.Fatal(err)
@@ -118,8 +120,9 @@ func abortLarge(t *testing.T, b *testBroker) {
 	}
 }
 
-// TestShortenedLog: where the leader leaves an epoch before the last record of it that was read, records are lost. The task stops, and what
-// it says is about stored data; so does a task that has read nothing yet, by the position that it has committed.
+// TestShortenedLog: where the leader leaves an epoch before the last record of it that was read,
+// records are lost. The task stops, and what it says is about stored data; so does a task that has
+// read nothing yet, by the position that it has committed.
 func TestShortenedLog(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 1, "in", "out")

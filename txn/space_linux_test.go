@@ -19,8 +19,9 @@ import (
 // tmpfsEnv tells the test process that it has mounts of its own.
 const tmpfsEnv = "ONCEWARD_TEST_OWN_MOUNTS"
 
-// TestFullFileSystem is TestFullDisk on a real file system of 4 MiB. It runs in another process, which has its own mounts, so that nothing is
-// left mounted. Where no process may mount anything, TestFullDisk alone has to do, and this test says so.
+// TestFullFileSystem is TestFullDisk on a real file system of 4 MiB. It runs in another process,
+// which has its own mounts, so that nothing is left mounted. Where no process may mount anything,
+// TestFullDisk alone has to do, and this test says so.
 func TestFullFileSystem(t *testing.T) {
 	if os.Getenv(tmpfsEnv) != "" {
 		virtual.Test(t, func(t *testing.T) { testFullDisk(t, tmpfsDisk(t)) })
@@ -29,7 +30,8 @@ func TestFullFileSystem(t *testing.T) {
 	again(t, "TestFullDisk is what there is")
 }
 
-// again runs the test once more in a process that may mount file systems. Where there can be none, it says what there is instead.
+// again runs the test once more in a process that may mount file systems. Where there can be none,
+// it says what there is instead.
 func again(t *testing.T, instead string) {
 	t.Helper()
 	if !mayMount(t) {
@@ -49,7 +51,8 @@ func again(t *testing.T, instead string) {
 	}
 }
 
-// TestRemoveOnFullFileSystem: a database is removed, and its space is there again, on a file system that takes no byte and no name more.
+// TestRemoveOnFullFileSystem: a database is removed, and its space is there again, on a file system
+// that takes no byte and no name more.
 func TestRemoveOnFullFileSystem(t *testing.T) {
 	if os.Getenv(tmpfsEnv) == "" {
 		again(t, "nothing tests the removal on a full disk")

@@ -38,7 +38,8 @@ func budgetDisk(t *testing.T) smallDisk {
 	return smallDisk{filepath.Join(t.TempDir(), "state"), func() { d.SetFree(0) }, func() { d.SetFree(1 << 30) }, d.Use}
 }
 
-// besideTopology counts the records of "in", and copies those of "plain" with tasks that have no store.
+// besideTopology counts the records of "in", and copies those of "plain" with tasks that have no
+// store.
 func besideTopology(t *testing.T) *topology.Topology {
 	t.Helper()
 	b := topology.NewBuilder("counting")
@@ -79,9 +80,8 @@ func stoppedFor(app *txn.App, n int, words ...string) bool {
 	return stopped == n
 }
 
-// TestFullDisk: a full disk stops the tasks that write to it, and no other; they keep their offsets, lose nothing, and go on by themselves
-// (rule 10.5).
-// Row of the failure matrix: disk full.
+// TestFullDisk: a full disk stops the tasks that write to it, and no other; they keep their
+// offsets, lose nothing, and go on by themselves (rule 10.5). Row of the failure matrix: disk full.
 func TestFullDisk(t *testing.T) {
 	inBubble(t, func(t *testing.T) { testFullDisk(t, budgetDisk(t)) })
 }
@@ -136,9 +136,9 @@ func testFullDisk(t *testing.T, d smallDisk) {
 	check(t, b.read(t, "out", fed+100), int64(fed/20)+5)
 }
 
-// TestFullDiskMeetsCommittedRounds: where nothing is read, a full disk is met by rounds that are committed already, with the next ones open
-// upon them. Their tasks stop, and what the stores did not take is replayed.
-// Row of the failure matrix: disk full.
+// TestFullDiskMeetsCommittedRounds: where nothing is read, a full disk is met by rounds that are
+// committed already, with the next ones open upon them. Their tasks stop, and what the stores did
+// not take is replayed. Row of the failure matrix: disk full.
 func TestFullDiskMeetsCommittedRounds(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 2, "in", "out")
@@ -159,8 +159,8 @@ func TestFullDiskMeetsCommittedRounds(t *testing.T) {
 	})
 }
 
-// TestFullDiskWhileRestoring: a disk that is full when a task is opened, and one that fills up while it is restored, stop it until there
-// is space.
+// TestFullDiskWhileRestoring: a disk that is full when a task is opened, and one that fills up
+// while it is restored, stop it until there is space.
 func TestFullDiskWhileRestoring(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 1, "in", "out")
@@ -194,7 +194,8 @@ func TestFullDiskWhileRestoring(t *testing.T) {
 	})
 }
 
-// TestFullDiskAndFailFast: an instance that is to end with the first task that stops ends with this one too.
+// TestFullDiskAndFailFast: an instance that is to end with the first task that stops ends with this
+// one too.
 func TestFullDiskAndFailFast(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 2, "in", "out", "plain", "copied")

@@ -44,9 +44,9 @@ func startsAtEnd(t *testing.T, seen *sync.Map) *topology.Topology {
 	return top
 }
 
-// startQuestions hands every request for the end of "in" that is about the start to question, with its number from 1 on. Those that the
-// lag is made of come at the beginning of a membership, in a pair, and the join is held until they are over; the next pair comes 5 s
-// later.
+// startQuestions hands every request for the end of "in" that is about the start to question, with
+// its number from 1 on. Those that the lag is made of come at the beginning of a membership, in a
+// pair, and the join is held until they are over; the next pair comes 5 s later.
 func (b *testBroker) startQuestions(question func(n int64, req *kmsg.ListOffsetsRequest) kmsg.Response) {
 	var lag, asked atomic.Int64
 	b.ControlKey(keyListOffsets, func(kreq kmsg.Request) (kmsg.Response, error, bool) {
@@ -69,8 +69,9 @@ func (b *testBroker) startQuestions(question func(n int64, req *kmsg.ListOffsets
 	})
 }
 
-// TestStartIsResolvedOnce: the start of an input means one number, for its task and for the consumer. With a number each, a record that
-// arrives between the two questions would be skipped by the one or dropped by the other (rule 7.3).
+// TestStartIsResolvedOnce: the start of an input means one number, for its task and for the
+// consumer. With a number each, a record that arrives between the two questions would be skipped by
+// the one or dropped by the other (rule 7.3).
 func TestStartIsResolvedOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 1, "in", "out")
@@ -97,7 +98,8 @@ func TestStartIsResolvedOnce(t *testing.T) {
 	})
 }
 
-// TestStartOutlivesTheMembership: what arrives between two memberships of a process, before its first commit, is not skipped (rule 7.3).
+// TestStartOutlivesTheMembership: what arrives between two memberships of a process, before its
+// first commit, is not skipped (rule 7.3).
 func TestStartOutlivesTheMembership(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 1, "in", "out")
@@ -125,7 +127,8 @@ func TestStartOutlivesTheMembership(t *testing.T) {
 	})
 }
 
-// TestStartNotKnown: an input whose start cannot be told is not fetched, and the others are. When it can be told, its task runs.
+// TestStartNotKnown: an input whose start cannot be told is not fetched, and the others are. When
+// it can be told, its task runs.
 func TestStartNotKnown(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 2, "in", "out")

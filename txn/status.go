@@ -19,15 +19,17 @@ import (
 	"github.com/onceward/onceward/txn/internal/worker"
 )
 
-// ErrIntegrity says that state, offsets and log contradict each other, or that records were deleted before they were processed. Nothing was
-// applied that contradicts the log.
+// ErrIntegrity says that state, offsets and log contradict each other, or that records were deleted
+// before they were processed. Nothing was applied that contradicts the log.
 var ErrIntegrity = session.ErrIntegrity
 
-// ErrStopped says that some tasks of the instance had stopped before its end. The reason of one is wrapped with it.
+// ErrStopped says that some tasks of the instance had stopped before its end. The reason of one is
+// wrapped with it.
 var ErrStopped = session.ErrStopped
 
-// ErrAllStopped says that the instance has tasks and none of them can work any more, be it that the last one stopped or that the last one
-// that worked has moved to another instance. The reason of one is wrapped with it.
+// ErrAllStopped says that the instance has tasks and none of them can work any more, be it that the
+// last one stopped or that the last one that worked has moved to another instance. The reason of
+// one is wrapped with it.
 var ErrAllStopped = session.ErrAllStopped
 
 // State is what an App is doing.
@@ -36,13 +38,15 @@ type State string
 // The states of an App.
 const (
 	Created State = "created"
-	// Starting: reaching the cluster, verifying topics, ending what a previous life left open, reading global tables to their ends.
+	// Starting: reaching the cluster, verifying topics, ending what a previous life left open,
+	// reading global tables to their ends.
 	Starting State = "starting"
 	// Joining: waiting for the group to take the instance in. Reason says what the group waits for.
 	Joining State = "joining"
 	// Running: a member of the group, with the tasks that the group gives it.
 	Running State = "running"
-	// Reconnecting: a membership has ended and the next one is begun, as when brokers were away or a task is resumed. Reason says why.
+	// Reconnecting: a membership has ended and the next one is begun, as when brokers were away or
+	// a task is resumed. Reason says why.
 	Reconnecting State = "reconnecting"
 	// Stopping: committing what is open.
 	Stopping State = "stopping"
@@ -68,7 +72,8 @@ type Status struct {
 	State       State  `json:"state"`
 	// Reason is set while the state is Joining or Reconnecting.
 	Reason string `json:"reason,omitempty"`
-	// HTTP is where the endpoint of Config.HTTP listens, with the port that was taken; empty without one.
+	// HTTP is where the endpoint of Config.HTTP listens, with the port that was taken; empty
+	// without one.
 	HTTP  string       `json:"http,omitempty"`
 	Tasks []TaskStatus `json:"tasks"`
 	// GlobalTables are the tables that every process has as a whole.
@@ -76,10 +81,11 @@ type Status struct {
 	Totals       Totals              `json:"totals"`
 	// Alerts are what is wrong with topics of the application, within a minute after it has begun.
 	Alerts []Alert `json:"alerts,omitempty"`
-	// Hanging are transactions of the application that nothing ends, as they were when they were last looked at.
+	// Hanging are transactions of the application that nothing ends, as they were when they were
+	// last looked at.
 	Hanging []HangingStatus `json:"hanging,omitempty"`
-	// NotLookedAt says which topics or partitions may hold hanging transactions that are not found: they have not answered yet, or may not be
-	// read. It is empty if all were looked at.
+	// NotLookedAt says which topics or partitions may hold hanging transactions that are not found:
+	// they have not answered yet, or may not be read. It is empty if all were looked at.
 	NotLookedAt string `json:"not_looked_at,omitempty"`
 	// PeersAddress is where other instances dial this one ([Config].Peers); empty without peers.
 	PeersAddress string `json:"peers_address,omitempty"`
@@ -95,13 +101,15 @@ type TaskStatus struct {
 	Reason string `json:"reason,omitempty"`
 	// Inputs are the committed positions.
 	Inputs []InputStatus `json:"inputs,omitempty"`
-	// Restored and RestoredBytes are changelog records that a restore has read, and the bytes of their keys and values. Remaining is how
-	// many offsets are left: compaction and aborted transactions may have emptied some.
+	// Restored and RestoredBytes are changelog records that a restore has read, and the bytes of
+	// their keys and values. Remaining is how many offsets are left: compaction and aborted
+	// transactions may have emptied some.
 	Restored      int64 `json:"restored,omitempty"`
 	RestoredBytes int64 `json:"restored_bytes,omitempty"`
 	Remaining     int64 `json:"remaining,omitempty"`
-	// RestoreRate is how many offsets a second the restore has put behind lately, RestoreLeft how long the rest takes at that rate. Both
-	// are zero for a task that does not restore, and as long as nobody can tell: it waits for memory or for an open transaction.
+	// RestoreRate is how many offsets a second the restore has put behind lately, RestoreLeft how
+	// long the rest takes at that rate. Both are zero for a task that does not restore, and as long
+	// as nobody can tell: it waits for memory or for an open transaction.
 	RestoreRate float64       `json:"restore_rate,omitempty"`
 	RestoreLeft time.Duration `json:"restore_left_ns,omitempty"`
 	// Waits are the open transactions that the task waits for.
@@ -120,13 +128,15 @@ type TaskStatus struct {
 // ParkedStatus says how much of a source is parked, see [topology.ParkKeys].
 type ParkedStatus struct {
 	Topic string `json:"topic"`
-	// Keys is how many keys are parked, Records how many records wait, those that have failed included.
+	// Keys is how many keys are parked, Records how many records wait, those that have failed
+	// included.
 	Keys    int64 `json:"keys"`
 	Records int64 `json:"records"`
 }
 
-// HangingStatus is a transaction of the application that partitions hold open and its coordinator does not know as ongoing. Readers of
-// committed records stop in front of it. The instance does not produce under its id.
+// HangingStatus is a transaction of the application that partitions hold open and its coordinator
+// does not know as ongoing. Readers of committed records stop in front of it. The instance does not
+// produce under its id.
 type HangingStatus struct {
 	ProducerID int64 `json:"producer_id"`
 	Epoch      int16 `json:"epoch"`
@@ -134,26 +144,29 @@ type HangingStatus struct {
 	TransactionalID string `json:"transactional_id,omitempty"`
 	// Partitions hold it open, each as topic[partition].
 	Partitions []string `json:"partitions"`
-	// Verdict is how it ended, commit or abort, or unknown. It is empty if coordinators have not said it and logs were not read for it:
-	// `onceward transactions show` does that. No other process knows what a coordinator said before this one initialised the
-	// transactional id.
+	// Verdict is how it ended, commit or abort, or unknown. It is empty if coordinators have not
+	// said it and logs were not read for it: `onceward transactions show` does that. No other
+	// process knows what a coordinator said before this one initialised the transactional id.
 	Verdict string `json:"verdict,omitempty"`
 	// Reasons are the evidence, a sentence each.
 	Reasons []string `json:"reasons,omitempty"`
 }
 
-// WaitStatus is a partition that a task cannot read, or whose offsets it cannot read, before a transaction has ended.
+// WaitStatus is a partition that a task cannot read, or whose offsets it cannot read, before a
+// transaction has ended.
 type WaitStatus struct {
-	// For is what waits: the committed "offsets" of the task, a "changelog" that is restored, or an "input".
+	// For is what waits: the committed "offsets" of the task, a "changelog" that is restored, or an
+	// "input".
 	For string `json:"for"`
 	// Topic and Partition hold the transaction. The partition of offsets is -1 until it is known.
 	Topic     string    `json:"topic"`
 	Partition int32     `json:"partition"`
 	Since     time.Time `json:"since"`
-	// HeldBy names the producers whose transactions are open, and what their coordinators say of them. It is empty before the wait has
-	// become long enough to ask.
+	// HeldBy names the producers whose transactions are open, and what their coordinators say of
+	// them. It is empty before the wait has become long enough to ask.
 	HeldBy string `json:"held_by,omitempty"`
-	// Hanging says that one of them is known not to be ongoing: nothing ends it by itself. `onceward transactions list` shows it.
+	// Hanging says that one of them is known not to be ongoing: nothing ends it by itself.
+	// `onceward transactions list` shows it.
 	Hanging bool `json:"hanging,omitempty"`
 }
 
@@ -169,11 +182,13 @@ func (w WaitStatus) String() string {
 	return text
 }
 
-// RetryStatus is a record that has failed and that is tried again, as its policy says. What is behind it waits.
+// RetryStatus is a record that has failed and that is tried again, as its policy says. What is
+// behind it waits.
 type RetryStatus struct {
 	// Record names the record, or the schedule, as the log does.
 	Record string `json:"record"`
-	// Attempts is how often it was tried, Since when it failed first, and Next when it is tried again.
+	// Attempts is how often it was tried, Since when it failed first, and Next when it is tried
+	// again.
 	Attempts int       `json:"attempts"`
 	Since    time.Time `json:"since"`
 	Next     time.Time `json:"next"`
@@ -186,14 +201,16 @@ type InputStatus struct {
 	Topic     string `json:"topic"`
 	Partition int32  `json:"partition"`
 	Offset    int64  `json:"offset"`
-	// Lag is how many offsets there are from the committed position to the high watermark, as of a few seconds ago; nil if that is not
-	// known. Control records count: behind a transactional producer an idle input can show 1.
+	// Lag is how many offsets there are from the committed position to the high watermark, as of a
+	// few seconds ago; nil if that is not known. Control records count: behind a transactional
+	// producer an idle input can show 1.
 	Lag *int64 `json:"lag,omitempty"`
 	// StreamTime is zero when no record has moved it.
 	StreamTime time.Time `json:"stream_time,omitzero"`
 }
 
-// Totals count since the process started. Records, Punctuations, Outputs and DeadLetters are committed ones; dead letters are outputs too.
+// Totals count since the process started. Records, Punctuations, Outputs and DeadLetters are
+// committed ones; dead letters are outputs too.
 type Totals struct {
 	Records int64 `json:"records"`
 	// Punctuations are those by the wall clock that left something.
@@ -242,7 +259,8 @@ func (a *App) Status() Status {
 	return s
 }
 
-// taskStatuses tells what the tasks of a session are doing, with the lag of their inputs as far as the ends of those are known.
+// taskStatuses tells what the tasks of a session are doing, with the lag of their inputs as far as
+// the ends of those are known.
 func taskStatuses(tasks []dispatch.Status, listed ends.PartitionEnds) []TaskStatus {
 	out := make([]TaskStatus, len(tasks))
 	for i, t := range tasks {
@@ -259,7 +277,8 @@ func taskStatuses(tasks []dispatch.Status, listed ends.PartitionEnds) []TaskStat
 	return out
 }
 
-// restore takes what a restore has done and has to do. Of one that is over only what it has done is of interest.
+// restore takes what a restore has done and has to do. Of one that is over only what it has done is
+// of interest.
 func (s *TaskStatus) restore(p restore.Snapshot) {
 	s.Restored, s.RestoredBytes, s.Remaining = p.Records, p.Bytes, p.Remaining
 	s.RestoreRate, s.RestoreLeft = p.Rate, p.Left
@@ -318,7 +337,8 @@ func addWaits(tasks []TaskStatus, held []waits.Held) {
 	}
 }
 
-// InstanceStatus asks the instance that runs on a state directory of this machine, through its control socket.
+// InstanceStatus asks the instance that runs on a state directory of this machine, through its
+// control socket.
 func InstanceStatus(ctx context.Context, stateDir string) (Status, error) {
 	var s Status
 	err := control.Status(ctx, stateDir, &s)

@@ -16,8 +16,8 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// TestStatusTellsLagAndRetry: the status has the lag of each input and the record that a task tries again, and the log says once which
-// tasks run.
+// TestStatusTellsLagAndRetry: the status has the lag of each input and the record that a task tries
+// again, and the log says once which tasks run.
 func TestStatusTellsLagAndRetry(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newShop(t, topology.Policy{Action: topology.Retry, Attempts: 100, Backoff: time.Minute, BackoffMax: time.Minute, Then: topology.Stop})
@@ -56,8 +56,8 @@ func TestStatusTellsLagAndRetry(t *testing.T) {
 	})
 }
 
-// TestRecordsAreLoggedByReason: of dead letters and of records that are too late for a window, the log has a line for the first, and how
-// many more there were.
+// TestRecordsAreLoggedByReason: of dead letters and of records that are too late for a window, the
+// log has a line for the first, and how many more there were.
 func TestRecordsAreLoggedByReason(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const n = 300

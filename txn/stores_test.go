@@ -26,7 +26,8 @@ var (
 	kindsSeen   = topology.DedupeStore("seen", schemas.String(), schemas.String(), kindsRetention)
 )
 
-// kindsTopology keeps what comes in in a store of each kind; a value that begins with "delete" deletes.
+// kindsTopology keeps what comes in in a store of each kind; a value that begins with "delete"
+// deletes.
 func kindsTopology(t *testing.T) *topology.Topology {
 	t.Helper()
 	b := topology.NewBuilder("kinds")
@@ -110,8 +111,9 @@ func lines[T any](t *testing.T, seq iter.Seq2[T, error]) string {
 
 const kindsKeys = 40
 
-// TestStoresAreRestored: what a store of each kind has is in its changelog, also once that was compacted to the last record of each key,
-// and a store of ids does not need what it has forgotten. A history is kept from compaction by its lag, which kfake does not know.
+// TestStoresAreRestored: what a store of each kind has is in its changelog, also once that was
+// compacted to the last record of each key, and a store of ids does not need what it has forgotten.
+// A history is kept from compaction by its lag, which kfake does not know.
 func TestStoresAreRestored(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -160,8 +162,9 @@ func TestStoresAreRestored(t *testing.T) {
 
 const kindsRecords = 600
 
-// feedKinds produces records whose times go on for some times of the retention and lag behind by up to more than it. They come in parts,
-// each of which is committed before the next: within a round the rows are in the order of their times anyway.
+// feedKinds produces records whose times go on for some times of the retention and lag behind by up
+// to more than it. They come in parts, each of which is committed before the next: within a round
+// the rows are in the order of their times anyway.
 func feedKinds(t *testing.T, b *testBroker, app *txn.App, began time.Time) {
 	t.Helper()
 	const part = 50
@@ -210,7 +213,8 @@ func (b *testBroker) logged(t *testing.T, topic string) []*kgo.Record {
 	return out
 }
 
-// deleteForgotten deletes the records of ids in front of the first value that is not forgotten. A delete has nothing to delete then.
+// deleteForgotten deletes the records of ids in front of the first value that is not forgotten. A
+// delete has nothing to delete then.
 func deleteForgotten(t *testing.T, b *testBroker) {
 	t.Helper()
 	records := b.logged(t, "kinds-seen-changelog")

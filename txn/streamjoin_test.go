@@ -30,8 +30,9 @@ func streamJoin(t *testing.T) *topology.Topology {
 	return top
 }
 
-// TestStreamJoinIsRestored: both streams of a join, with several records of one key and time, and what waits come back
-// from the changelogs, whole or compacted, and from the state directory. No result is missing, and none is there twice.
+// TestStreamJoinIsRestored: both streams of a join, with several records of one key and time, and
+// what waits come back from the changelogs, whole or compacted, and from the state directory. No
+// result is missing, and none is there twice.
 func TestStreamJoinIsRestored(t *testing.T) {
 	for name, test := range map[string]struct{ sameDirectory, compacted bool }{
 		"same directory": {sameDirectory: true}, "whole changelog": {}, "compacted changelog": {compacted: true},

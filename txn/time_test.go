@@ -18,7 +18,8 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// ticking counts its firings in a store and emits every count. every decides the schedule; with stream set it goes by stream time.
+// ticking counts its firings in a store and emits every count. every decides the schedule; with
+// stream set it goes by stream time.
 func ticking(t *testing.T, every time.Duration, stream bool) *topology.Topology {
 	t.Helper()
 	b := topology.NewBuilder("counting")
@@ -71,8 +72,9 @@ func consecutive(t *testing.T, records []*kgo.Record) map[string]int64 {
 	return seen
 }
 
-// TestWallClockWithoutRecords: a task without a single record fires, its rounds carry an offset commit under its membership (or nothing
-// would fence them), an abort loses and repeats no firing, and a restart goes on counting (rules 2.3, 9.4).
+// TestWallClockWithoutRecords: a task without a single record fires, its rounds carry an offset
+// commit under its membership (or nothing would fence them), an abort loses and repeats no firing,
+// and a restart goes on counting (rules 2.3, 9.4).
 func TestWallClockWithoutRecords(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 2, "in", "out")
@@ -138,7 +140,8 @@ func emitting(t *testing.T, every time.Duration) *topology.Topology {
 	return top
 }
 
-// TestWallClockThatOnlyEmits: a firing that emits and writes no store is committed as any other (rule 2.3).
+// TestWallClockThatOnlyEmits: a firing that emits and writes no store is committed as any other
+// (rule 2.3).
 func TestWallClockThatOnlyEmits(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 1, "in", "out")
@@ -165,7 +168,8 @@ func TestWallClockThatOnlyEmits(t *testing.T) {
 	})
 }
 
-// TestStreamTimeAcrossAborts: a boundary of stream time that is passed fires once, whatever is aborted and restarted in between.
+// TestStreamTimeAcrossAborts: a boundary of stream time that is passed fires once, whatever is
+// aborted and restarted in between.
 func TestStreamTimeAcrossAborts(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 1, "in", "out")
@@ -206,8 +210,9 @@ func TestStreamTimeAcrossAborts(t *testing.T) {
 	})
 }
 
-// TestOrderOfInputs: the records of two inputs are processed in the order of their timestamps although one of them comes from a broker
-// that answers late; without the wait, when it answers after all records of the other one, they are not.
+// TestOrderOfInputs: the records of two inputs are processed in the order of their timestamps
+// although one of them comes from a broker that answers late; without the wait, when it answers
+// after all records of the other one, they are not.
 func TestOrderOfInputs(t *testing.T) {
 	for _, tc := range []struct {
 		name    string

@@ -24,8 +24,8 @@ var (
 // visitGap is what two records of one session have between them at most.
 const visitGap = 5 * time.Minute
 
-// timesTopology counts records by minute and by session. It passes each record on: a round without any output could wait for ten
-// seconds.
+// timesTopology counts records by minute and by session. It passes each record on: a round without
+// any output could wait for ten seconds.
 func timesTopology(t *testing.T) *topology.Topology {
 	t.Helper()
 	build := topology.NewBuilder("times")
@@ -109,8 +109,8 @@ func timesOf(t *testing.T, app *txn.App, base time.Time) string {
 	return strings.Join(all, " ")
 }
 
-// TestTimeStores: windows and sessions go to their changelogs in the records of Kafka Streams, byte by byte, and come back from them
-// as they were, with the time by which they expire.
+// TestTimeStores: windows and sessions go to their changelogs in the records of Kafka Streams, byte
+// by byte, and come back from them as they were, with the time by which they expire.
 func TestTimeStores(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 1, "in", "out")

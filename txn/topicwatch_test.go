@@ -22,7 +22,8 @@ import (
 // alertMax is how long an alert may take, on virtual time.
 const alertMax = time.Minute
 
-// countAndCopy counts "in" with state, and copies "plain" and, through a repartition topic, "moved" without.
+// countAndCopy counts "in" with state, and copies "plain" and, through a repartition topic, "moved"
+// without.
 func countAndCopy(t *testing.T) *topology.Topology {
 	t.Helper()
 	builder := topology.NewBuilder("counting")
@@ -65,7 +66,8 @@ func newTopicScene(t *testing.T) topicScene {
 	return w
 }
 
-// alerts waits for as many alerts, within alertMax, and returns them with the topic and the problem of each before its text.
+// alerts waits for as many alerts, within alertMax, and returns them with the topic and the problem
+// of each before its text.
 func (w topicScene) alerts(t *testing.T, n int) (out []string) {
 	t.Helper()
 	began := time.Now()
@@ -118,8 +120,9 @@ func (w topicScene) states(t *testing.T, stopped ...string) {
 	})
 }
 
-// TestPartitionsAddedWhileRunning: of an input with state, an alert says how many partitions there are and how many are read. Inputs
-// without state, also before a repartition topic, are read from the start of their new partitions (rule 11.2).
+// TestPartitionsAddedWhileRunning: of an input with state, an alert says how many partitions there
+// are and how many are read. Inputs without state, also before a repartition topic, are read from
+// the start of their new partitions (rule 11.2).
 func TestPartitionsAddedWhileRunning(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newTopicScene(t)
@@ -145,8 +148,9 @@ func TestPartitionsAddedWhileRunning(t *testing.T) {
 	})
 }
 
-// TestTopicDeletedWhileRunning: a topic that is deleted, or deleted and created anew, is an alert. The tasks that read it or keep their state
-// in it stop, and only those; tasks that write to it go on until they do.
+// TestTopicDeletedWhileRunning: a topic that is deleted, or deleted and created anew, is an alert.
+// The tasks that read it or keep their state in it stop, and only those; tasks that write to it go
+// on until they do.
 func TestTopicDeletedWhileRunning(t *testing.T) {
 	for _, test := range []struct {
 		topic   string
@@ -185,7 +189,8 @@ func TestTopicDeletedWhileRunning(t *testing.T) {
 	}
 }
 
-// TestTopicNotPermittedWhileRunning: a permission that is withdrawn is an alert that names it, also while fetches go on.
+// TestTopicNotPermittedWhileRunning: a permission that is withdrawn is an alert that names it, also
+// while fetches go on.
 func TestTopicNotPermittedWhileRunning(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newTopicScene(t)

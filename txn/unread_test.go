@@ -17,8 +17,8 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// refuseOffsets makes the coordinator refuse the offsets of a topic, and accept those of others in the same request. An empty topic means
-// all of them. It returns how many requests were refused.
+// refuseOffsets makes the coordinator refuse the offsets of a topic, and accept those of others in
+// the same request. An empty topic means all of them. It returns how many requests were refused.
 func (b *testBroker) refuseOffsets(topic string, code *kerr.Error) *atomic.Int64 {
 	var refused atomic.Int64
 	b.ControlKey(keyTxnOffsetCommit, func(kreq kmsg.Request) (kmsg.Response, error, bool) {
@@ -63,8 +63,9 @@ func twoInputs(t *testing.T) *topology.Topology {
 	return top
 }
 
-// TestUnreadableInput: the permission to read an input is taken away while fetches still bring records, and shows when its offset is
-// committed. The tasks that read it stop, and only those (rules 9.3 and 10.5).
+// TestUnreadableInput: the permission to read an input is taken away while fetches still bring
+// records, and shows when its offset is committed. The tasks that read it stop, and only those
+// (rules 9.3 and 10.5).
 func TestUnreadableInput(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 1, "in", "open", "out")
@@ -94,8 +95,8 @@ func TestUnreadableInput(t *testing.T) {
 	})
 }
 
-// TestRefusedOffsetsEndRun: with FailFast the task that cannot commit ends Run; a permission on the group that is missing ends it always,
-// as no task can go on.
+// TestRefusedOffsetsEndRun: with FailFast the task that cannot commit ends Run; a permission on the
+// group that is missing ends it always, as no task can go on.
 func TestRefusedOffsetsEndRun(t *testing.T) {
 	for _, tc := range []struct {
 		name     string

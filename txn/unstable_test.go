@@ -12,9 +12,9 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// unstable has the broker answer that the offset of in[partition] is not stable, to every request for stable offsets that names it, until
-// the function that it returns is called. A pending commit hides nothing from other requests. The other partitions of "in" have the offsets
-// committed.
+// unstable has the broker answer that the offset of in[partition] is not stable, to every request
+// for stable offsets that names it, until the function that it returns is called. A pending commit
+// hides nothing from other requests. The other partitions of "in" have the offsets committed.
 func (b *testBroker) unstable(partition int32, committed map[int32]int64) (end func()) {
 	var over atomic.Bool
 	b.ControlKey(keyOffsetFetch, func(kreq kmsg.Request) (kmsg.Response, error, bool) {
@@ -62,8 +62,9 @@ func namesPartition(topics []kmsg.OffsetFetchRequestGroupTopic, partition int32)
 	return false
 }
 
-// TestUnstableOffsetHoldsUpNoNeighbour: rule 7.1. A task whose committed offset is not stable waits, and its neighbour processes its records: the one
-// that is assigned together with it, and the one that runs already. When the offset is stable the task goes on there, from wherever the
+// TestUnstableOffsetHoldsUpNoNeighbour: rule 7.1. A task whose committed offset is not stable
+// waits, and its neighbour processes its records: the one that is assigned together with it, and
+// the one that runs already. When the offset is stable the task goes on there, from wherever the
 // group has committed it or its input begins.
 func TestUnstableOffsetHoldsUpNoNeighbour(t *testing.T) {
 	put := func(t *testing.T, b *testBroker, partition int32, n int) {

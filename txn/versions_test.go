@@ -12,8 +12,9 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// TestNewerDatabase: a task whose database is that of a newer build, although the directory is not, stops alone and says why. Its files
-// stay as they are, and its neighbour goes on. Package e2e/operations has the other formats, with two builds.
+// TestNewerDatabase: a task whose database is that of a newer build, although the directory is not,
+// stops alone and says why. Its files stay as they are, and its neighbour goes on. Package
+// e2e/operations has the other formats, with two builds.
 func TestNewerDatabase(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 2, "in", "out")

@@ -19,8 +19,8 @@ import (
 
 const keyDescribeTransactions = 65
 
-// losesMarkers has the coordinator of a transactional id say that nothing is under way, as after a restart in which the markers of its last
-// transaction were lost.
+// losesMarkers has the coordinator of a transactional id say that nothing is under way, as after a
+// restart in which the markers of its last transaction were lost.
 func (b *testBroker) losesMarkers(t *testing.T, id string) {
 	t.Helper()
 	described, err := b.adm.DescribeTransactions(t.Context(), id)
@@ -42,7 +42,8 @@ func (b *testBroker) losesMarkers(t *testing.T, id string) {
 	})
 }
 
-// hides has coordinators list no transaction, as for a principal that may not describe the transactional ids.
+// hides has coordinators list no transaction, as for a principal that may not describe the
+// transactional ids.
 func (b *testBroker) hides() {
 	b.ControlKey(int16(kmsg.ListTransactions), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
 		b.KeepControl()
@@ -60,8 +61,9 @@ func waitOf(app *txn.App) (w txn.WaitStatus, is bool) {
 	return txn.WaitStatus{}, false
 }
 
-// TestWaitsAreReported: a task that waits for the end of a transaction says within a minute which producer it is, and whether it is ongoing,
-// if that may be known. The log, the status, the metrics and /readyz say it, until the transaction has ended.
+// TestWaitsAreReported: a task that waits for the end of a transaction says within a minute which
+// producer it is, and whether it is ongoing, if that may be known. The log, the status, the metrics
+// and /readyz say it, until the transaction has ended.
 func TestWaitsAreReported(t *testing.T) {
 	const offsets = "__consumer_offsets"
 	tests := []struct {
@@ -133,7 +135,8 @@ func TestWaitsAreReported(t *testing.T) {
 	}
 }
 
-// TestListingDoesNotWaitForLooks: brokers that do not say what holds an input do not keep the lag from being listed.
+// TestListingDoesNotWaitForLooks: brokers that do not say what holds an input do not keep the lag
+// from being listed.
 func TestListingDoesNotWaitForLooks(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 1, "in", "out")

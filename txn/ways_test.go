@@ -19,8 +19,8 @@ import (
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
-// TestLostRecords: a commit names more of a changelog than there is. The input is not read again into a state that databases may be ahead
-// of, and adopting goes on with what there is.
+// TestLostRecords: a commit names more of a changelog than there is. The input is not read again
+// into a state that databases may be ahead of, and adopting goes on with what there is.
 func TestLostRecords(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 2, "in", "out")
@@ -96,8 +96,8 @@ func stops(t *testing.T, cfg txn.Config, words ...string) {
 	}
 }
 
-// TestInterruptedRebuild: a rebuild from input that was interrupted while it emptied a changelog leaves a task that does not open, because
-// nothing names its state any more, and is done again.
+// TestInterruptedRebuild: a rebuild from input that was interrupted while it emptied a changelog
+// leaves a task that does not open, because nothing names its state any more, and is done again.
 func TestInterruptedRebuild(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 2, "in", "out")

@@ -15,7 +15,8 @@ type Share struct {
 	Nanos int64
 }
 
-// Divide divides a CPU profile among [Steps], whose order it keeps. The error says what is wrong with the profile.
+// Divide divides a CPU profile among [Steps], whose order it keeps. The error says what is wrong
+// with the profile.
 func Divide(r io.Reader) ([]Share, error) {
 	p, err := profile.Parse(r)
 	if err != nil {

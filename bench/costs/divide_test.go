@@ -18,7 +18,8 @@ import (
 // runs links the code that is profiled into the test, for TestFunctions.
 var runs = throughput.Run
 
-// TestDivide: a sample is the innermost step's, a read is its processor's, garbage collection is so wherever it strikes, and nothing is lost.
+// TestDivide: a sample is the innermost step's, a read is its processor's, garbage collection is so
+// wherever it strikes, and nothing is lost.
 func TestDivide(t *testing.T) {
 	const own = "github.com/onceward/onceward/"
 	worker := []string{

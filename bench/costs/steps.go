@@ -7,12 +7,14 @@ type Step struct {
 	Name string
 	// Where says who does it, and Goroutine on whose time.
 	Where, Goroutine string
-	// within are functions that are this step's with all that they call, as the beginnings of their names: without type parameters, and
-	// without the path of the module for its own.
+	// within are functions that are this step's with all that they call, as the beginnings of their
+	// names: without type parameters, and without the path of the module for its own.
 	within []string
-	// otherwise are functions of libraries that are this step's where no step has the functions around them.
+	// otherwise are functions of libraries that are this step's where no step has the functions
+	// around them.
 	otherwise []string
-	// reader makes reads of state a step of their own where a function with this beginning is the next one outside of them.
+	// reader makes reads of state a step of their own where a function with this beginning is the
+	// next one outside of them.
 	reader string
 }
 

@@ -10,15 +10,17 @@ import (
 )
 
 const (
-	// histogramMax is the largest latency that a histogram holds, and histogramDigits how exact its buckets are. The Summary is exact.
+	// histogramMax is the largest latency that a histogram holds, and histogramDigits how exact its
+	// buckets are. The Summary is exact.
 	histogramMax    = time.Hour
 	histogramDigits = 3
-	// ticksPerHalf is how many lines there are for each halving of the distance to 100 %, as HdrHistogram's own tools write them.
+	// ticksPerHalf is how many lines there are for each halving of the distance to 100 %, as
+	// HdrHistogram's own tools write them.
 	ticksPerHalf = 5
 )
 
-// writeHistogram writes the distribution of latencies as HdrHistogram's percentile text, in milliseconds: what its plotter draws, and
-// what other tools' results can be laid over.
+// writeHistogram writes the distribution of latencies as HdrHistogram's percentile text, in
+// milliseconds: what its plotter draws, and what other tools' results can be laid over.
 func writeHistogram(path string, latencies []time.Duration) (err error) {
 	h := hdrhistogram.New(1, histogramMax.Microseconds(), histogramDigits)
 	for _, d := range latencies {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// LoadAverage returns what Linux says about the last minute, 5 and 15 minutes, and nothing elsewhere. A latency that was measured on
-// a busy machine says little without it.
+// LoadAverage returns what Linux says about the last minute, 5 and 15 minutes, and nothing
+// elsewhere. A latency that was measured on a busy machine says little without it.
 func LoadAverage() string {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

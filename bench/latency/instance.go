@@ -29,7 +29,8 @@ type Settings struct {
 	SessionTimeout     time.Duration
 	TransactionTimeout time.Duration
 	CommitIntervalMax  time.Duration
-	// Peers is where the instance listens for its peers, as Peers.Listen of package txn. PeersSecret is the file with their secret.
+	// Peers is where the instance listens for its peers, as Peers.Listen of package txn.
+	// PeersSecret is the file with their secret.
 	Peers, PeersSecret string
 	// Log is the file that the instance appends its log to.
 	Log string
@@ -38,8 +39,8 @@ type Settings struct {
 	ProfileAfter, ProfileFor time.Duration
 }
 
-// RunInstance makes this program an instance, and exits, if another one has started it as such. A program that starts instances calls
-// it first: they are the same executable.
+// RunInstance makes this program an instance, and exits, if another one has started it as such. A
+// program that starts instances calls it first: they are the same executable.
 func RunInstance() { measure.Run(envInstance, Settings.run) }
 
 // run is the life of an instance.
@@ -89,13 +90,15 @@ func profile(ctx context.Context, s Settings) error {
 	return f.Close()
 }
 
-// Instance is one process of the application. It can be started again and again, with the same identity and state.
+// Instance is one process of the application. It can be started again and again, with the same
+// identity and state.
 type Instance struct {
 	Settings Settings
 	measure.Instance
 }
 
-// NewInstance returns an instance that is not started yet. The arguments are for a program that has to be told to call [RunInstance].
+// NewInstance returns an instance that is not started yet. The arguments are for a program that has
+// to be told to call [RunInstance].
 func NewInstance(s Settings, args ...string) *Instance {
 	return &Instance{s, measure.Instance{
 		Name: "instance " + s.Instance, Variable: envInstance, Told: s, Args: args, LogPath: s.Log,

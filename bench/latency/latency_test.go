@@ -175,7 +175,8 @@ func TestReaderFindsWrongSums(t *testing.T) {
 	}
 }
 
-// TestMeasureOnEmbeddedBroker runs a whole measurement, with the application as a process of its own.
+// TestMeasureOnEmbeddedBroker runs a whole measurement, with the application as a process of its
+// own.
 func TestMeasureOnEmbeddedBroker(t *testing.T) {
 	broker, err := kfake.NewCluster(kfake.NumBrokers(1))
 	if err != nil {

@@ -21,12 +21,14 @@ type Load struct {
 	sentErr, readErr error
 }
 
-// StartLoad begins to send and to read. The load goes on until Stop, or until the producer or the reader fails, which Await tells.
+// StartLoad begins to send and to read. The load goes on until Stop, or until the producer or the
+// reader fails, which Await tells.
 func StartLoad(ctx context.Context, brokers []string, topics Topics, rate int) (*Load, error) {
 	return StartLoadAt(ctx, brokers, topics, Schedule{Start: time.Now(), Rate: rate})
 }
 
-// StartLoadAt is [StartLoad] with a schedule. If it began in the past, all events that were due since are sent at once: they become state.
+// StartLoadAt is [StartLoad] with a schedule. If it began in the past, all events that were due
+// since are sent at once: they become state.
 func StartLoadAt(ctx context.Context, brokers []string, topics Topics, s Schedule) (*Load, error) {
 	l := &Load{Schedule: s, producer: make(chan error, 1), reader: make(chan error, 1)}
 	var err error

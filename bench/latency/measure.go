@@ -9,20 +9,24 @@ import (
 	"time"
 )
 
-// Config is one measurement of steady load. Topics are created as far as they are not there, and left behind.
+// Config is one measurement of steady load. Topics are created as far as they are not there, and
+// left behind.
 type Config struct {
 	Brokers []string
 	// Name is the application.
 	Name string
-	// In and Out are topics without records. Empty is the application's name with -in or -out behind it.
+	// In and Out are topics without records. Empty is the application's name with -in or -out
+	// behind it.
 	In, Out    string
 	Partitions int32
 	// Workload is a name of package workload; empty is [WorkloadDefault].
 	Workload string
-	// External says that the application is somebody else's and runs already: no instance is started, and nothing is known of it but
-	// its output. CommitIntervalMax, Dir and StateDir say nothing then.
+	// External says that the application is somebody else's and runs already: no instance is
+	// started, and nothing is known of it but its output. CommitIntervalMax, Dir and StateDir say
+	// nothing then.
 	External bool
-	// Rate is events per second. What is sent in the first Warmup does not count. Both times are whole seconds.
+	// Rate is events per second. What is sent in the first Warmup does not count. Both times are
+	// whole seconds.
 	Rate             int
 	Warmup, Duration time.Duration
 	// CommitIntervalMax is the application's, 0 for its default.
@@ -60,12 +64,15 @@ func (cfg Config) validate() error {
 type Result struct {
 	Workload string `json:"workload"`
 	Rate     int    `json:"rate"`
-	// Latency is from the due time to the read_committed reader, Produce from the due time to the producer's acknowledgement.
+	// Latency is from the due time to the read_committed reader, Produce from the due time to the
+	// producer's acknowledgement.
 	Latency Summary `json:"latency"`
 	Produce Summary `json:"produce"`
-	// LateMax is how much later than due the producer has sent at worst: a large one says that the machine could not keep up.
+	// LateMax is how much later than due the producer has sent at worst: a large one says that the
+	// machine could not keep up.
 	LateMax time.Duration `json:"late_max_ns"`
-	// Commits and Aborts are the application's rounds per second and in all. Like Cores they are zero for an external one.
+	// Commits and Aborts are the application's rounds per second and in all. Like Cores they are
+	// zero for an external one.
 	Commits float64 `json:"commits_per_second,omitempty"`
 	Aborts  int64   `json:"aborts,omitempty"`
 	// Cores is the processor time of the application per second.
@@ -77,7 +84,8 @@ type Result struct {
 // drainTimeout bounds the waits for the application to begin and to come to the end.
 const drainTimeout = time.Minute
 
-// Measure starts one instance, unless the application is external, loads it, and returns the distribution of latencies.
+// Measure starts one instance, unless the application is external, loads it, and returns the
+// distribution of latencies.
 func Measure(ctx context.Context, cfg Config) (result Result, err error) {
 	if err := cfg.validate(); err != nil {
 		return Result{}, err

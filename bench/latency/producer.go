@@ -9,8 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// producerTick is how often the producer sends what has become due. Sending each event alone would be 10,000 requests a second on a
-// machine that the application shares.
+// producerTick is how often the producer sends what has become due. Sending each event alone would
+// be 10,000 requests a second on a machine that the application shares.
 const producerTick = time.Millisecond
 
 // Producer sends the events of a schedule, open loop.
@@ -38,11 +38,13 @@ func NewProducer(brokers []string, topics Topics, s Schedule) (*Producer, error)
 // Close ends the client.
 func (p *Producer) Close() { p.cl.Close() }
 
-// Sent returns how many events were handed to the client so far; it may be called from any goroutine.
+// Sent returns how many events were handed to the client so far; it may be called from any
+// goroutine.
 func (p *Producer) Sent() uint64 { return p.sent.Load() }
 
-// Run sends events as they become due, until the number `until` or the end of ctx, and returns when all that were sent are
-// acknowledged. The first failed event ends it: a measurement with events missing is none.
+// Run sends events as they become due, until the number `until` or the end of ctx, and returns when
+// all that were sent are acknowledged. The first failed event ends it: a measurement with events
+// missing is none.
 func (p *Producer) Run(ctx context.Context, until uint64) error {
 	produce, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)

@@ -14,7 +14,8 @@ import (
 	"github.com/onceward/onceward/bench/workload"
 )
 
-// Reader follows the output as a consumer with read_committed would, and notes when each event came.
+// Reader follows the output as a consumer with read_committed would, and notes when each event
+// came.
 type Reader struct {
 	cl       *kgo.Client
 	topics   Topics
@@ -33,13 +34,15 @@ type Reader struct {
 		doubled uint64
 		// offsets are by partition of the output: what is below them has been read.
 		offsets map[int32]int64
-		// sums are the last count and balance of each account, and wrong counts outputs that do not follow from the one before.
+		// sums are the last count and balance of each account, and wrong counts outputs that do not
+		// follow from the one before.
 		sums  map[uint64]workload.Sum
 		wrong uint64
 	}
 }
 
-// readerPause is how long the reader waits before it asks a broker, or for the leaders of partitions, again.
+// readerPause is how long the reader waits before it asks a broker, or for the leaders of
+// partitions, again.
 const readerPause = 100 * time.Millisecond
 
 // NewReader returns a reader of the output from its start; Run reads. The caller closes it.
@@ -52,7 +55,8 @@ func NewReader(brokers []string, topics Topics, s Schedule) (*Reader, error) {
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topics.Out: partitions}),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(),
 		kgo.FetchMinBytes(1), kgo.FetchMaxWait(500*time.Millisecond),
-		// The client's own pauses of up to seconds would be measured as silences of the application when a broker dies.
+		// The client's own pauses of up to seconds would be measured as silences of the application
+		// when a broker dies.
 		kgo.MetadataMinAge(readerPause), kgo.RetryBackoffFn(func(int) time.Duration { return readerPause }))
 	if err != nil {
 		return nil, fmt.Errorf("the measurement's reader: %w", err)
@@ -118,7 +122,8 @@ func (r *Reader) note(fetches kgo.Fetches, now time.Duration) error {
 	return nil
 }
 
-// add judges the count and the balance of an output, if the workload has them: they are those of the account's output before, and the event.
+// add judges the count and the balance of an output, if the workload has them: they are those of
+// the account's output before, and the event.
 func (r *Reader) add(event uint64, output []byte) {
 	sum, ok := workload.SumIn(output)
 	if !ok {
@@ -136,12 +141,13 @@ type Anomalies struct {
 	// Lost events have not come, and Doubled ones came more than once.
 	Lost    uint64 `json:"lost"`
 	Doubled uint64 `json:"doubled"`
-	// Wrong counts outputs whose count or balance does not follow from the account's output before. They come from a state that has lost
-	// an event or has it twice.
+	// Wrong counts outputs whose count or balance does not follow from the account's output before.
+	// They come from a state that has lost an event or has it twice.
 	Wrong uint64 `json:"wrong_sums"`
 }
 
-// Anomalies returns what is wrong with the outputs of the first n events. All of them have had the time to come.
+// Anomalies returns what is wrong with the outputs of the first n events. All of them have had the
+// time to come.
 func (r *Reader) Anomalies(n uint64) (a Anomalies) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -167,9 +173,9 @@ func (r *Reader) AwaitAll(ctx context.Context, n uint64) error {
 	})
 }
 
-// AwaitLanes waits until each lane (an input partition, and so a task) has shown an event that was due at or after the time, and
-// returns per lane when the first of them came. Such an event was not even sent at that time, so a process that was killed before
-// cannot have had a part in it.
+// AwaitLanes waits until each lane (an input partition, and so a task) has shown an event that was
+// due at or after the time, and returns per lane when the first of them came. Such an event was not
+// even sent at that time, so a process that was killed before cannot have had a part in it.
 func (r *Reader) AwaitLanes(ctx context.Context, lanes []int32, after time.Time) (map[int32]time.Time, error) {
 	return r.awaitEach(ctx, lanes, after, r.topics.lane)
 }
@@ -238,7 +244,8 @@ func (r *Reader) await(ctx context.Context, done func() (state string, ok bool))
 	}
 }
 
-// Latencies returns the latencies of the events from <= number < to, sorted. It fails if one of them has not come or has come twice.
+// Latencies returns the latencies of the events from <= number < to, sorted. It fails if one of
+// them has not come or has come twice.
 func (r *Reader) Latencies(from, to uint64) ([]time.Duration, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -259,13 +266,14 @@ func (r *Reader) Latencies(from, to uint64) ([]time.Duration, error) {
 	return out, nil
 }
 
-// Pauses returns per lane the longest time without any output between two moments. Both ends count as output, so a lane that was
-// silent all the time paused for all of it.
+// Pauses returns per lane the longest time without any output between two moments. Both ends count
+// as output, so a lane that was silent all the time paused for all of it.
 func (r *Reader) Pauses(from, to time.Time) map[int32]time.Duration {
 	return r.pauses(from, to, r.topics.lane)
 }
 
-// Silences returns the same per partition of the output. Each of them has events of every lane if the output is partitioned by key.
+// Silences returns the same per partition of the output. Each of them has events of every lane if
+// the output is partitioned by key.
 func (r *Reader) Silences(from, to time.Time) map[int32]time.Duration {
 	return r.pauses(from, to, r.output)
 }
@@ -290,7 +298,8 @@ func (r *Reader) pauses(from, to time.Time, of func(event uint64) int32) map[int
 	return longest
 }
 
-// cameAfter returns where the events that came after a moment begin in the order. The caller holds the lock.
+// cameAfter returns where the events that came after a moment begin in the order. The caller holds
+// the lock.
 func (r *Reader) cameAfter(moment time.Duration) int {
 	return sort.Search(len(r.mu.order), func(i int) bool { return r.mu.at[r.mu.order[i]] > moment })
 }

@@ -28,7 +28,8 @@ func (s Schedule) DueAt(at time.Time) uint64 {
 	return uint64(seconds)*uint64(s.Rate) + uint64(rest*time.Duration(s.Rate)/time.Second) + 1
 }
 
-// Event returns the event that is due at that time, in nanoseconds since the epoch. There is none for most times.
+// Event returns the event that is due at that time, in nanoseconds since the epoch. There is none
+// for most times.
 func (s Schedule) Event(clock int64) (event uint64, ok bool) {
 	since := time.Duration(clock - s.Start.UnixNano())
 	if since < 0 {

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Summary is a distribution. Percentiles are those of the nearest rank: values that were measured, not interpolated ones.
+// Summary is a distribution. Percentiles are those of the nearest rank: values that were measured,
+// not interpolated ones.
 type Summary struct {
 	Count int           `json:"count"`
 	Min   time.Duration `json:"min_ns"`

@@ -8,10 +8,12 @@ import (
 	"github.com/onceward/onceward/bench/topics"
 )
 
-// Topics are the user topics of one measurement. All of them exist with equal partition counts before an instance starts.
+// Topics are the user topics of one measurement. All of them exist with equal partition counts
+// before an instance starts.
 type Topics struct {
 	In, Out string
-	// Dead takes dead letters, of which there are none; empty for an application that is not started here.
+	// Dead takes dead letters, of which there are none; empty for an application that is not
+	// started here.
 	Dead       string
 	Partitions int32
 }
@@ -24,8 +26,9 @@ func TopicsOf(application string, partitions int32) Topics {
 // lane returns the input partition of an event, and so the task that processes it.
 func (t Topics) lane(event uint64) int32 { return int32(event % accounts % uint64(t.Partitions)) }
 
-// Create makes those of the topics that are not there, and waits until every partition has a leader. Input and output have to be without
-// records: each would be taken for an event of the measurement.
+// Create makes those of the topics that are not there, and waits until every partition has a
+// leader. Input and output have to be without records: each would be taken for an event of the
+// measurement.
 func (t Topics) Create(ctx context.Context, brokers []string) error {
 	names := []string{t.In, t.Out}
 	if t.Dead != "" {

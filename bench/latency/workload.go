@@ -7,13 +7,16 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// accounts is the number of keys; events go round through them, so that every partition has one as often.
+// accounts is the number of keys; events go round through them, so that every partition has one as
+// often.
 const accounts = 10_000
 
-// WorkloadDefault is the workload that is measured if none is named: dedupe by event id, then a posting per account.
+// WorkloadDefault is the workload that is measured if none is named: dedupe by event id, then a
+// posting per account.
 const WorkloadDefault = "ledger"
 
-// encode returns key and value of an event. Its clock is when it is due, and names the event in the output.
+// encode returns key and value of an event. Its clock is when it is due, and names the event in the
+// output.
 func encode(s Schedule, event uint64) (key, value []byte) {
 	account := workload.AccountOf(event % accounts)
 	e := workload.Event{

@@ -17,8 +17,9 @@ type Record struct {
 	Timestamp  time.Time
 }
 
-// Write produces the records to a topic with an idempotent producer, in their order per partition, and returns when all of them are
-// acknowledged. It stops at the first failure; what was acknowledged until then stays.
+// Write produces the records to a topic with an idempotent producer, in their order per partition,
+// and returns when all of them are acknowledged. It stops at the first failure; what was
+// acknowledged until then stays.
 func Write(ctx context.Context, brokers []string, topic string, records iter.Seq[Record]) (n int, err error) {
 	w, err := NewWriter(brokers, topic)
 	if err != nil {
@@ -45,8 +46,9 @@ func NewWriter(brokers []string, topic string) (*Writer, error) {
 	return &Writer{topic: topic, cl: cl}, nil
 }
 
-// Write produces the records in their order per partition, behind what was written before, and returns when all of them are
-// acknowledged. It stops at the first failure; what was acknowledged until then stays.
+// Write produces the records in their order per partition, behind what was written before, and
+// returns when all of them are acknowledged. It stops at the first failure; what was acknowledged
+// until then stays.
 func (w *Writer) Write(ctx context.Context, records iter.Seq[Record]) (n int, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -21,8 +21,9 @@ func Command(ctx context.Context, program, name string, settings any) (*exec.Cmd
 	return cmd, nil
 }
 
-// Run makes this program a child and exits, if [Self] or [Command] has started it as such, with settings in the variable name; what
-// ends it is told in one line on the standard error. Else it returns. A program that starts itself calls it first.
+// Run makes this program a child and exits, if [Self] or [Command] has started it as such, with
+// settings in the variable name; what ends it is told in one line on the standard error. Else it
+// returns. A program that starts itself calls it first.
 func Run[S any](name string, run func(S) error) {
 	var s S
 	child, err := Settings(name, &s)
@@ -39,8 +40,8 @@ func Run[S any](name string, run func(S) error) {
 	os.Exit(0)
 }
 
-// UntilTold returns the context of a child that works until it is told to end, which SIGTERM does. When its standard input ends the
-// process exits at once: whoever has started it is gone.
+// UntilTold returns the context of a child that works until it is told to end, which SIGTERM does.
+// When its standard input ends the process exits at once: whoever has started it is gone.
 func UntilTold() (ctx context.Context, stop context.CancelFunc) {
 	go func() {
 		AwaitEnd()

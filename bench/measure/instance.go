@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// Instance is a child that works until it is told to end (see [UntilTold]), and can be started again and again.
+// Instance is a child that works until it is told to end (see [UntilTold]), and can be started
+// again and again.
 type Instance struct {
 	// Name is what errors call it.
 	Name string
@@ -21,7 +22,8 @@ type Instance struct {
 	Told     any
 	// Args are the arguments of the process, for a program that has to be told to call [Run].
 	Args []string
-	// Under is a program with its arguments that becomes the instance, such as one that enters a network namespace; none by default.
+	// Under is a program with its arguments that becomes the instance, such as one that enters a
+	// network namespace; none by default.
 	Under []string
 	// LogPath is the file that the logs of all lives are appended to.
 	LogPath string
@@ -66,8 +68,8 @@ func (i *Instance) Start() error {
 
 var errUnasked = errors.New("nobody asked it to")
 
-// Kill ends the process with SIGKILL and returns once it is gone. It fails if the process had ended by itself, and does nothing to one
-// that is down.
+// Kill ends the process with SIGKILL and returns once it is gone. It fails if the process had ended
+// by itself, and does nothing to one that is down.
 func (i *Instance) Kill() error {
 	if i.cmd == nil {
 		return nil
@@ -88,7 +90,8 @@ func (i *Instance) Tell(s os.Signal) error {
 	return nil
 }
 
-// Stop asks the process to end in order and returns once it is gone. It does nothing to one that is down.
+// Stop asks the process to end in order and returns once it is gone. It does nothing to one that is
+// down.
 func (i *Instance) Stop(ctx context.Context) error {
 	if i.cmd == nil {
 		return nil

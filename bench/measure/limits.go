@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// Limits are the variables of the environment that bound what Go's runtime takes, as far as they are set. Children inherit them.
+// Limits are the variables of the environment that bound what Go's runtime takes, as far as they
+// are set. Children inherit them.
 type Limits map[string]string
 
 // LimitsNow returns the limits of this process.

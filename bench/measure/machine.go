@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Machine describes what a measurement runs on: operating system, processors and memory, as far as Linux tells, and Go's
-// version. It names no host.
+// Machine describes what a measurement runs on: operating system, processors and memory, as far as
+// Linux tells, and Go's version. It names no host.
 func Machine() string {
 	out := fmt.Sprintf("%s/%s, %d CPUs", runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
 	if model := field("/proc/cpuinfo", "model name"); model != "" {
@@ -22,7 +22,8 @@ func Machine() string {
 	return out + ", " + runtime.Version()
 }
 
-// field returns the first value of a name in a file of lines like "name : value", and nothing where there is none.
+// field returns the first value of a name in a file of lines like "name : value", and nothing where
+// there is none.
 func field(file, name string) string {
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -23,7 +23,8 @@ const (
 	killWait = time.Second
 )
 
-// Self returns this program as a child, with settings in the environment variable name, for [Settings].
+// Self returns this program as a child, with settings in the environment variable name, for
+// [Settings].
 func Self(ctx context.Context, name string, settings any) (*exec.Cmd, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -32,7 +33,8 @@ func Self(ctx context.Context, name string, settings any) (*exec.Cmd, error) {
 	return Command(ctx, self, name, settings)
 }
 
-// Settings decodes what [Self] has put into the variable. It returns false in a program that was not started so.
+// Settings decodes what [Self] has put into the variable. It returns false in a program that was
+// not started so.
 func Settings(name string, into any) (child bool, err error) {
 	encoded := os.Getenv(name)
 	if encoded == "" {
@@ -44,7 +46,8 @@ func Settings(name string, into any) (child bool, err error) {
 // Report writes a line for [Process.Report]. A child calls it.
 func Report(v any) error { return json.NewEncoder(os.Stdout).Encode(v) }
 
-// AwaitEnd returns when whoever started this process has ended its input, or is gone. A child calls it.
+// AwaitEnd returns when whoever started this process has ended its input, or is gone. A child calls
+// it.
 func AwaitEnd() { _, _ = io.Copy(io.Discard, os.Stdin) } // whatever ends it
 
 // AwaitLine returns when [Process.Continue] is called. A child calls it.
@@ -65,8 +68,8 @@ type Process struct {
 	log   string
 }
 
-// Start starts the command, which ends with its context. What it writes to its error output goes to the file log. End or Kill has
-// to be called.
+// Start starts the command, which ends with its context. What it writes to its error output goes to
+// the file log. End or Kill has to be called.
 func Start(cmd *exec.Cmd, log string) (*Process, error) {
 	file, err := os.Create(log)
 	if err != nil {
@@ -101,7 +104,8 @@ func (p *Process) Continue() error {
 	return err
 }
 
-// End ends the process's input and waits for its end, and for that of its output. An error has the end of its log.
+// End ends the process's input and waits for its end, and for that of its output. An error has the
+// end of its log.
 func (p *Process) End() error {
 	_ = p.stdin.Close() // Wait says whether the process is gone
 	if err := p.cmd.Wait(); err != nil {
@@ -110,7 +114,8 @@ func (p *Process) End() error {
 	return nil
 }
 
-// Kill ends the process with SIGKILL and returns once it is gone. It fails if the process had ended by itself.
+// Kill ends the process with SIGKILL and returns once it is gone. It fails if the process had ended
+// by itself.
 func (p *Process) Kill() error {
 	if err := p.cmd.Process.Kill(); err != nil {
 		return errors.Join(err, p.End())
@@ -130,8 +135,8 @@ func (p *Process) CPU() time.Duration {
 // PID is the number of the process, for [CPUTime].
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// PeakRSS is the largest resident memory of the process so far, in bytes: VmHWM of Linux, and 0 elsewhere. The process has to
-// live.
+// PeakRSS is the largest resident memory of the process so far, in bytes: VmHWM of Linux, and 0
+// elsewhere. The process has to live.
 func (p *Process) PeakRSS() (int64, error) { return peakRSS(strconv.Itoa(p.cmd.Process.Pid)) }
 
 // SelfPeakRSS is the largest resident memory of this process so far, as [Process.PeakRSS].

@@ -10,10 +10,12 @@ import (
 	"time"
 )
 
-// tick is the unit in which Linux tells the processor time of processes: USER_HZ is 100 on every architecture that Go runs on.
+// tick is the unit in which Linux tells the processor time of processes: USER_HZ is 100 on every
+// architecture that Go runs on.
 const tick = 10 * time.Millisecond
 
-// CPUTime is the processor time, of user and system, of a process that lives: exact to 10 ms on Linux, and 0 elsewhere.
+// CPUTime is the processor time, of user and system, of a process that lives: exact to 10 ms on
+// Linux, and 0 elsewhere.
 func CPUTime(pid int) (time.Duration, error) {
 	if runtime.GOOS != "linux" {
 		return 0, nil
@@ -22,8 +24,8 @@ func CPUTime(pid int) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	// The second field is the program's name in parentheses, which may have spaces and parentheses of its own. utime and stime
-	// are the fields 14 and 15, proc(5).
+	// The second field is the program's name in parentheses, which may have spaces and parentheses
+	// of its own. utime and stime are the fields 14 and 15, proc(5).
 	_, rest, _ := bytes.Cut(stat[max(0, bytes.LastIndexByte(stat, ')')):], []byte(" "))
 	fields := bytes.Fields(rest)
 	if len(fields) < 13 {

@@ -6,7 +6,8 @@ import (
 	"path/filepath"
 )
 
-// Write leaves a result in the directory, as name.md for people and as name.json for programs. It makes the directory.
+// Write leaves a result in the directory, as name.md for people and as name.json for programs. It
+// makes the directory.
 func Write(dir, name, markdown string, result any) error {
 	text, err := json.MarshalIndent(result, "", "  ")
 	if err != nil {

@@ -22,8 +22,8 @@ var colours = map[string]string{
 	Onceward: "#1a7f5a", Streams: "#a0aab4", StreamsTuned: "#c77d1e", StreamsSmall: "#e0b06a", Loop: "#5b7fc7",
 }
 
-// Chart is a picture, in SVG, of the rates in the steady state: a bar for the median of each candidate in each workload, and a
-// line from the least to the greatest.
+// Chart is a picture, in SVG, of the rates in the steady state: a bar for the median of each
+// candidate in each workload, and a line from the least to the greatest.
 func (r Result) Chart() string {
 	most, bars := 0.0, 0
 	for _, c := range r.Comparisons {

@@ -57,7 +57,8 @@ func (g *gang) start(cmd *exec.Cmd, log string, fail context.CancelCauseFunc) er
 	return nil
 }
 
-// usage is the processor time until now, that of the application before it has a process being none.
+// usage is the processor time until now, that of the application before it has a process being
+// none.
 func (g *gang) usage() (u throughput.Usage, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -114,7 +115,8 @@ func (m *member) next(wanted func(report) bool) (report, error) {
 	return report{}, errEnded
 }
 
-// end ends the processes: in order, or at once after an error, which it returns with what the processes have to say.
+// end ends the processes: in order, or at once after an error, which it returns with what the
+// processes have to say.
 func (g *gang) end(err error) error {
 	for _, m := range g.members {
 		if err == nil {

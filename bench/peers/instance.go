@@ -27,8 +27,8 @@ type settings struct {
 	CacheBytes           int64
 }
 
-// report is the line that a candidate writes when it is asked. It says what only the candidate knows; Kafka Streams writes
-// another one when it is running, which says nothing.
+// report is the line that a candidate writes when it is asked. It says what only the candidate
+// knows; Kafka Streams writes another one when it is running, which says nothing.
 type report struct {
 	// Contents are those of the stores of Kafka Streams.
 	Contents []storeReport `json:"contents,omitempty"`
@@ -50,8 +50,9 @@ type totals struct {
 	DeadLetters int64 `json:"dead_letters"`
 }
 
-// RunInstance makes this program a candidate, here or of package restore, and exits, if a measurement has started it as such.
-// A program that measures calls it first: they are the same executable.
+// RunInstance makes this program a candidate, here or of package restore, and exits, if a
+// measurement has started it as such. A program that measures calls it first: they are the same
+// executable.
 func RunInstance() {
 	restore.RunInstance()
 	measure.Run(envInstance, settings.run)

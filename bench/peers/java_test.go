@@ -21,8 +21,8 @@ const (
 	heapClaims  = "3m"
 )
 
-// runJava makes the test binary a double of Java, if it was started like that. It compiles nothing, and copies records with the
-// loop: the workload pass has no state.
+// runJava makes the test binary a double of Java, if it was started like that. It compiles nothing,
+// and copies records with the loop: the workload pass has no state.
 func runJava() {
 	if len(os.Args) < 2 {
 		return

@@ -67,7 +67,8 @@ func (m *measurement) latency(ctx context.Context, c candidate) (l Latency, err 
 		return l, err
 	}
 	defer func() { err = f.close(ctx, err) }()
-	// The warm-up begins when everything flows: a JVM that has just started is not what is measured.
+	// The warm-up begins when everything flows: a JVM that has just started is not what is
+	// measured.
 	from := f.load.Schedule.DueAt(time.Now().Add(cfg.Warmup))
 	to := from + uint64(cfg.Rate)*uint64(cfg.Duration/time.Second)
 	if err := f.load.Await(ctx, to); err != nil {

@@ -10,17 +10,20 @@ import (
 )
 
 const (
-	// loopCommit is how long a transaction of the loop takes input: what Onceward and Kafka Streams wait at most.
+	// loopCommit is how long a transaction of the loop takes input: what Onceward and Kafka Streams
+	// wait at most.
 	loopCommit = 100 * time.Millisecond
 	// loopPoll is how many records the loop takes at once.
 	loopPoll = 10_000
-	// loopTransaction is when a broker ends what a loop left open that is gone, as the others have it.
+	// loopTransaction is when a broker ends what a loop left open that is gone, as the others have
+	// it.
 	loopTransaction = 10 * time.Second
 )
 
-// loop copies records in transactions with franz-go's GroupTransactSession, as its documentation shows: poll, produce, and end
-// every 100 ms. Its client has the defaults but for what exactly once and a fair comparison need: reading committed records,
-// the same partitioner, no compression, and room for a transaction's records.
+// loop copies records in transactions with franz-go's GroupTransactSession, as its documentation
+// shows: poll, produce, and end every 100 ms. Its client has the defaults but for what exactly once
+// and a fair comparison need: reading committed records, the same partitioner, no compression, and
+// room for a transaction's records.
 func (s settings) loop(ctx context.Context) (err error) {
 	session, err := kgo.NewGroupTransactSession(
 		kgo.SeedBrokers(s.Brokers...), kgo.TransactionalID(s.Application), kgo.TransactionTimeout(loopTransaction),

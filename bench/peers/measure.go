@@ -21,15 +21,17 @@ import (
 // Config is one measurement. Topics and groups whose names start with Name are made, and deleted.
 type Config struct {
 	Brokers []string
-	// BrokerPID is the process of the one broker there is, on this machine. At 0 its processor time is not measured.
+	// BrokerPID is the process of the one broker there is, on this machine. At 0 its processor time
+	// is not measured.
 	BrokerPID int
-	// Broker says for people what is measured on, such as the version and the settings of the brokers. Command is what made the
-	// measurement, and Revision says which Onceward it is of.
+	// Broker says for people what is measured on, such as the version and the settings of the
+	// brokers. Command is what made the measurement, and Revision says which Onceward it is of.
 	Broker, Command, Revision string
 	Name                      string
 	// Dir takes state and logs, and the classes of the Kafka Streams programs.
 	Dir string
-	// Workloads are compared in this order. Nil is all that every candidate has, the flights only if Input has them.
+	// Workloads are compared in this order. Nil is all that every candidate has, the flights only
+	// if Input has them.
 	Workloads []string
 	// Records and Partitions are those of the inputs, Input says what is in them.
 	Records    int64
@@ -41,7 +43,8 @@ type Config struct {
 	Only []string
 	// Streams is nil for a measurement without Kafka Streams.
 	Streams *streams.Installation
-	// Choices are the settings of Kafka Streams when tuned, by workload. Nil are those of sweep.json.
+	// Choices are the settings of Kafka Streams when tuned, by workload. Nil are those of
+	// sweep.json.
 	Choices Choices
 	// Tunings are what a sweep tries; nil is a choice of this package's.
 	Tunings []streams.Tuning
@@ -52,8 +55,8 @@ type Config struct {
 	Scaling  *ScalingConfig
 	// Progress is told what is done; nil discards it.
 	Progress io.Writer
-	// Done gets what there is after each part, so that it is not lost if a later one fails. Its error ends the measurement. Nil is for
-	// nobody who wants it.
+	// Done gets what there is after each part, so that it is not lost if a later one fails. Its
+	// error ends the measurement. Nil is for nobody who wants it.
 	Done func(Result) error
 }
 
@@ -63,7 +66,8 @@ type Choices map[string]streams.Choice
 // Result is what a measurement has found.
 type Result struct {
 	Time time.Time `json:"time"`
-	// Measured says of each part when and how it was: parts of an earlier result may have been kept (With).
+	// Measured says of each part when and how it was: parts of an earlier result may have been kept
+	// (With).
 	Measured map[string]Occasion `json:"measured"`
 	// Command is how it was found, Revision which Onceward it is of, Machine on what.
 	Command  string `json:"command"`
@@ -89,7 +93,8 @@ type Comparison struct {
 	Workload string            `json:"workload"`
 	About    string            `json:"about"`
 	Input    throughput.Filled `json:"input"`
-	// Tuned is what Kafka Streams ran with when tuned, nil if it took no part, and in results of older builds.
+	// Tuned is what Kafka Streams ran with when tuned, nil if it took no part, and in results of
+	// older builds.
 	Tuned  *Tuned  `json:"tuned,omitempty"`
 	Rounds []Round `json:"rounds"`
 }
@@ -203,7 +208,8 @@ func (m *measurement) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(m.cfg.Progress, format+"\n", args...) // who cannot be told misses nothing that is not in the result
 }
 
-// compared are the workloads that Kafka Streams has too, but for the flights, which have their own data.
+// compared are the workloads that Kafka Streams has too, but for the flights, which have their own
+// data.
 var compared = []string{"pass", "count", "ledger", "repartition"}
 
 // flights is that workload.

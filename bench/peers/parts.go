@@ -24,7 +24,8 @@ const (
 	partScaling  = "scaling"
 )
 
-// Occasion is when, on what and by which command a part was measured. What is compared with each other is of one.
+// Occasion is when, on what and by which command a part was measured. What is compared with each
+// other is of one.
 type Occasion struct {
 	// Time is when the part began, and Run when that did which it is a part of.
 	Time    time.Time `json:"time"`
@@ -33,8 +34,8 @@ type Occasion struct {
 	Command string    `json:"command"`
 	// Revision says which Onceward was measured, if that is known.
 	Revision string `json:"revision,omitempty"`
-	// Broker, Streams, Java and Limits are those of the result that the part was measured for. Results of older builds have them once, for
-	// all parts.
+	// Broker, Streams, Java and Limits are those of the result that the part was measured for.
+	// Results of older builds have them once, for all parts.
 	Broker  string `json:"broker,omitempty"`
 	Streams string `json:"streams_version,omitempty"`
 	Java    string `json:"java_version,omitempty"`
@@ -84,7 +85,8 @@ func (o Occasion) details() (out string) {
 	return out
 }
 
-// Select leaves of a measurement the parts with these names: workloads, latency, recovery, restore and scaling. No names leave it as it is.
+// Select leaves of a measurement the parts with these names: workloads, latency, recovery, restore
+// and scaling. No names leave it as it is.
 func (c *Config) Select(parts []string) error {
 	if len(parts) == 0 {
 		return nil
@@ -120,7 +122,8 @@ type part struct {
 	name string
 	// workload is the one that a broker is warmed up with for it.
 	workload string
-	// candidates is how many take part. Of a part without any nothing is measured, and what an earlier result has of it stays.
+	// candidates is how many take part. Of a part without any nothing is measured, and what an
+	// earlier result has of it stays.
 	candidates int
 	measure    func(context.Context) error
 }
@@ -157,8 +160,8 @@ func (m *measurement) parts() ([]part, error) {
 	return all, nil
 }
 
-// warmUp lets Onceward work through the input of a workload: a broker that has just started compiles its code on the cores that everybody
-// shares. It is no figure, whoever is compared.
+// warmUp lets Onceward work through the input of a workload: a broker that has just started
+// compiles its code on the cores that everybody shares. It is no figure, whoever is compared.
 func (m *measurement) warmUp(ctx context.Context, name string) error {
 	w, err := workload.Find(name)
 	if err != nil {
@@ -189,7 +192,8 @@ func (m *measurement) do(ctx context.Context, p part) error {
 	return m.cfg.Done(m.result)
 }
 
-// With returns the result with the parts of an earlier one that it does not have itself, and with what these were measured with.
+// With returns the result with the parts of an earlier one that it does not have itself, and with
+// what these were measured with.
 func (r Result) With(earlier Result) Result {
 	out := r
 	out.Measured, out.Choices, out.Comparisons = map[string]Occasion{}, Choices{}, nil

@@ -38,8 +38,8 @@ func TestSelect(t *testing.T) {
 	}
 }
 
-// TestPartsOfAnEarlierResult: what is measured anew takes the place of what was there, and the rest stays, with the day and the settings that
-// it was measured with.
+// TestPartsOfAnEarlierResult: what is measured anew takes the place of what was there, and the rest
+// stays, with the day and the settings that it was measured with.
 func TestPartsOfAnEarlierResult(t *testing.T) {
 	compared := func(workload string, rate float64) Comparison {
 		var run Run
@@ -102,7 +102,8 @@ func TestPartsOfAnEarlierResult(t *testing.T) {
 	}
 }
 
-// TestOccasions: parts of one run are of one, however long it takes; other runs, and other builds of Onceward, are told apart on one day too.
+// TestOccasions: parts of one run are of one, however long it takes; other runs, and other builds
+// of Onceward, are told apart on one day too.
 func TestOccasions(t *testing.T) {
 	evening := Result{Time: time.Date(2030, 1, 2, 23, 0, 0, 0, time.UTC), Command: "make it", Revision: "v1"}
 	measured := func(r Result, names ...string) Result {
@@ -127,7 +128,8 @@ func TestOccasions(t *testing.T) {
 	}
 }
 
-// TestEarlierWithoutParts: a result of a build that measured everything at once keeps its day and its machine when parts of it are kept.
+// TestEarlierWithoutParts: a result of a build that measured everything at once keeps its day and
+// its machine when parts of it are kept.
 func TestEarlierWithoutParts(t *testing.T) {
 	dir := t.TempDir()
 	old := Result{
@@ -150,7 +152,8 @@ func TestEarlierWithoutParts(t *testing.T) {
 	}
 }
 
-// TestTuned: a comparison says what Kafka Streams ran with, and whether a sweep of that workload has found it.
+// TestTuned: a comparison says what Kafka Streams ran with, and whether a sweep of that workload
+// has found it.
 func TestTuned(t *testing.T) {
 	choices := Choices{"ledger": {Tuning: streams.Tuning{Name: "fast", Threads: 3}, Heap: "1g", SmallHeap: "512m"}}
 	for name, want := range map[string]string{
@@ -169,7 +172,8 @@ func TestTuned(t *testing.T) {
 	}
 }
 
-// TestPartsKeepTheirSettings: what a kept part was measured with is neither lost nor replaced by what another part was measured with.
+// TestPartsKeepTheirSettings: what a kept part was measured with is neither lost nor replaced by
+// what another part was measured with.
 func TestPartsKeepTheirSettings(t *testing.T) {
 	choices := func(name string) Choices {
 		return Choices{"pass": {Tuning: streams.Tuning{Name: name}}, "ledger": {Tuning: streams.Tuning{Name: name}}}
@@ -228,7 +232,8 @@ func TestPartsWithoutCandidates(t *testing.T) {
 	}
 }
 
-// TestForSweep: a sweep is of workloads, and keeps the choices that it does not make anew, each with its day.
+// TestForSweep: a sweep is of workloads, and keeps the choices that it does not make anew, each
+// with its day.
 func TestForSweep(t *testing.T) {
 	cfg, err := Thorough().ForSweep([]string{"pass", "flights"})
 	if err != nil || !slices.Equal(cfg.Workloads, []string{"pass", "flights"}) || cfg.Rounds != 1 || cfg.Records != Thorough().Records/4 {

@@ -103,8 +103,8 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-// TestMeasureWithJava compares with the double of Java, and finds what is wrong with it. What Kafka Streams really does is seen
-// in e2e/figures.
+// TestMeasureWithJava compares with the double of Java, and finds what is wrong with it. What Kafka
+// Streams really does is seen in e2e/figures.
 func TestMeasureWithJava(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -202,7 +202,8 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// TestSweepTriesEnough: the settings differ, and what was found last fits the version that is compared.
+// TestSweepTriesEnough: the settings differ, and what was found last fits the version that is
+// compared.
 func TestSweepTriesEnough(t *testing.T) {
 	seen := map[string]bool{}
 	for _, tuning := range tunings() {

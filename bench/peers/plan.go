@@ -11,8 +11,8 @@ import (
 	"github.com/onceward/onceward/bench/workload"
 )
 
-// Thorough returns the settings of the whole measurement, which takes about two hours. The caller says where it is made, and
-// with whom.
+// Thorough returns the settings of the whole measurement, which takes about two hours. The caller
+// says where it is made, and with whom.
 func Thorough() Config {
 	return Config{
 		Records: 8_000_000, Partitions: 4, Rounds: 5,
@@ -26,9 +26,10 @@ func Thorough() Config {
 	}
 }
 
-// ForSweep returns settings of a [Sweep] of these workloads, of all if there are no names, beside those of a measurement: a quarter of the
-// records, each setting once. Which one is chosen of two that are close to each other is of no consequence; heaps are tried more often
-// (heapRuns). The other parts of a measurement have nothing that could be swept, and are refused.
+// ForSweep returns settings of a [Sweep] of these workloads, of all if there are no names, beside
+// those of a measurement: a quarter of the records, each setting once. Which one is chosen of two
+// that are close to each other is of no consequence; heaps are tried more often (heapRuns). The
+// other parts of a measurement have nothing that could be swept, and are refused.
 func (c Config) ForSweep(workloads []string) (Config, error) {
 	all := append(slices.Clone(compared), flights)
 	for _, name := range workloads {
@@ -40,8 +41,8 @@ func (c Config) ForSweep(workloads []string) (Config, error) {
 	return c, nil
 }
 
-// Brief returns settings that show within minutes that everything works and that every answer is right. Its figures say
-// nothing: no JVM is warm before it is through.
+// Brief returns settings that show within minutes that everything works and that every answer is
+// right. Its figures say nothing: no JVM is warm before it is through.
 func Brief() Config {
 	tuned := streams.Choice{Tuning: unswept, Heap: "512m", SmallHeap: "512m"}
 	cached := streams.Choice{Tuning: tunings()[len(tunings())-1], Heap: "512m", SmallHeap: "512m"}

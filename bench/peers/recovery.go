@@ -14,12 +14,13 @@ import (
 	"github.com/onceward/onceward/bench/peers/streams"
 )
 
-// RecoveryConfig is how recoveries are measured: on the workload ledger, under a steady load that never waits.
+// RecoveryConfig is how recoveries are measured: on the workload ledger, under a steady load that
+// never waits.
 type RecoveryConfig struct {
 	// Rate is events per second.
 	Rate int
-	// Restarts and Takeovers are how often each candidate is killed: its only process, which is started again at once, and one
-	// of two, which stays away.
+	// Restarts and Takeovers are how often each candidate is killed: its only process, which is
+	// started again at once, and one of two, which stays away.
 	Restarts, Takeovers int
 	// Between is how long the load runs before each kill: it is state to restore.
 	Between time.Duration
@@ -36,8 +37,8 @@ type Recovery struct {
 	Candidate string `json:"candidate"`
 	// What is restart or takeover.
 	What string `json:"what"`
-	// First and All are from the kill until a read_committed reader has an event that was due after the kill: from any
-	// partition, and from every one.
+	// First and All are from the kill until a read_committed reader has an event that was due after
+	// the kill: from any partition, and from every one.
 	First time.Duration `json:"first_ns"`
 	All   time.Duration `json:"all_ns"`
 	// Events is how many had been sent before: all of them are in the state.
@@ -45,7 +46,8 @@ type Recovery struct {
 	Load   string `json:"load"`
 }
 
-// streamsStatic is Kafka Streams with static membership, the one setting that makes a restart not wait for a session to end.
+// streamsStatic is Kafka Streams with static membership, the one setting that makes a restart not
+// wait for a session to end.
 const streamsStatic = "streams static"
 
 // staticMember is the setting. Each instance has its own value.
@@ -58,7 +60,8 @@ const (
 	loadWorkload = "ledger"
 )
 
-// fleet is some processes of one application under load. Each has its directory, which stays over its lives.
+// fleet is some processes of one application under load. Each has its directory, which stays over
+// its lives.
 type fleet struct {
 	m       *measurement
 	who     candidate
@@ -94,8 +97,8 @@ func (m *measurement) recoveries(ctx context.Context) error {
 			continue // who stays away is missed for as long as before
 		}
 		for range cfg.Takeovers {
-			// Each with processes of its own: one that comes back gets tasks of Kafka Streams only after a restore and a probing
-			// rebalance, which is every ten minutes.
+			// Each with processes of its own: one that comes back gets tasks of Kafka Streams only
+			// after a restore and a probing rebalance, which is every ten minutes.
 			if err := m.recoverFrom(ctx, c, takeover, 2, 1); err != nil {
 				return fmt.Errorf("%s, %s: %w", c.name, takeover, err)
 			}
@@ -104,7 +107,8 @@ func (m *measurement) recoveries(ctx context.Context) error {
 	return nil
 }
 
-// recoverFrom kills the last process of a candidate so often, and makes sure at the end that every event came once.
+// recoverFrom kills the last process of a candidate so often, and makes sure at the end that every
+// event came once.
 func (m *measurement) recoverFrom(ctx context.Context, c candidate, what string, processes, times int) (err error) {
 	if times == 0 {
 		return nil

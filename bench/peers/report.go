@@ -19,7 +19,8 @@ import (
 // reportName is the name of the files of a report, but for their endings.
 const reportName = "RESULTS"
 
-// Write leaves the result in RESULTS.md, RESULTS.json and RESULTS.svg in the directory, which it makes.
+// Write leaves the result in RESULTS.md, RESULTS.json and RESULTS.svg in the directory, which it
+// makes.
 func (r Result) Write(dir string) error {
 	err := measure.Write(dir, reportName, r.Markdown(), struct {
 		Targets []Target `json:"targets"`
@@ -77,7 +78,8 @@ func (r Result) Markdown() string {
 	return p.String()
 }
 
-// occasions lists when and with what the parts were measured, if they were not all at once, and reports whether that is so.
+// occasions lists when and with what the parts were measured, if they were not all at once, and
+// reports whether that is so.
 func (p *page) occasions(measured map[string]Occasion) bool {
 	by := map[Occasion][]string{}
 	for name, o := range measured {
@@ -102,7 +104,8 @@ func (p *page) occasions(measured map[string]Occasion) bool {
 	return true
 }
 
-// brief lists whose runs were too short for their rates to say anything, with the shortest: of a workload, and of what was scaled.
+// brief lists whose runs were too short for their rates to say anything, with the shortest: of a
+// workload, and of what was scaled.
 func (r Result) brief() (all []string) {
 	shortest := map[string]float64{}
 	note := func(who string, runs []Run) {
@@ -166,7 +169,8 @@ func (p *page) comparison(c Comparison) {
 	p.line("")
 }
 
-// tuned says what Kafka Streams ran with when tuned, and whether that was looked for with this workload.
+// tuned says what Kafka Streams ran with when tuned, and whether that was looked for with this
+// workload.
 func tuned(c Comparison) string {
 	if c.Tuned == nil {
 		return ""

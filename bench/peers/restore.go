@@ -10,7 +10,8 @@ import (
 // RestoreConfig is how the full restore is measured, by package restore.
 type RestoreConfig struct {
 	Data restore.Data
-	// Rounds is how often the candidates take turns, SearchRuns how often each setting of Kafka Streams is tried before.
+	// Rounds is how often the candidates take turns, SearchRuns how often each setting of Kafka
+	// Streams is tried before.
 	Rounds, SearchRuns int
 }
 

@@ -17,16 +17,19 @@ import (
 	"github.com/onceward/onceward/bench/workload"
 )
 
-// runTimeout is far beyond a good run, and ends one that a heap which is too small keeps from ending.
+// runTimeout is far beyond a good run, and ends one that a heap which is too small keeps from
+// ending.
 const runTimeout = 15 * time.Minute
 
 var errRunTimeout = fmt.Errorf("not through within %s", runTimeout)
 
-// Run is one candidate's way through one input. Records, times and processor time are those that were seen from outside.
+// Run is one candidate's way through one input. Records, times and processor time are those that
+// were seen from outside.
 type Run struct {
 	Candidate string `json:"candidate"`
 	throughput.Progress
-	// PeakRSS is in bytes, at the end; 0 where there is no VmHWM. That of several processes is their sum.
+	// PeakRSS is in bytes, at the end; 0 where there is no VmHWM. That of several processes is
+	// their sum.
 	PeakRSS int64 `json:"peak_rss_bytes"`
 	// Outputs is how many records it has written. All of them were compared.
 	Outputs int64 `json:"outputs"`
@@ -37,7 +40,8 @@ type Run struct {
 	deadLetters int64
 }
 
-// Rate is records per second of the steady state, and of the whole run if it was over before one was seen.
+// Rate is records per second of the steady state, and of the whole run if it was over before one
+// was seen.
 func (r Run) Rate() float64 {
 	if r.Steady.RecordsPerSecond > 0 {
 		return r.Steady.RecordsPerSecond
@@ -45,7 +49,8 @@ func (r Run) Rate() float64 {
 	return r.RecordsPerSecond
 }
 
-// AppCPU is the processor time of the application for a million records in the steady state, in seconds.
+// AppCPU is the processor time of the application for a million records in the steady state, in
+// seconds.
 func (r Run) AppCPU() float64 { return perMillion(r.Steady.CPUSeconds, r.Steady.Records) }
 
 // BrokerCPU is that of the broker; 0 if nobody knows.
@@ -117,8 +122,8 @@ func (m *measurement) run(ctx context.Context, c candidate, in input, v variant)
 	return a.result, nil
 }
 
-// check compares the outputs, and the state, with what the input leads to. Of two processes each has a part of the state, so
-// that only the outputs are compared.
+// check compares the outputs, and the state, with what the input leads to. Of two processes each
+// has a part of the state, so that only the outputs are compared.
 func (a *attempt) check(ctx context.Context) error {
 	cfg := throughput.CheckConfig{
 		Brokers: a.cfg.Brokers, Workload: a.job.workload, In: a.job.in, Out: a.job.out, Until: a.input.Records,
@@ -199,7 +204,8 @@ func (a *attempt) start(ctx context.Context, fail context.CancelCauseFunc) error
 	return nil
 }
 
-// forget deletes what an application leaves on the cluster. After a failure it does not wait for the group.
+// forget deletes what an application leaves on the cluster. After a failure it does not wait for
+// the group.
 func (m *measurement) forget(ctx context.Context, application string, err error) error {
 	ctx = context.WithoutCancel(ctx)
 	failed := m.cluster.DeletePrefix(ctx, application+"-")

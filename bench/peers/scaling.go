@@ -8,10 +8,12 @@ import (
 	"github.com/onceward/onceward/bench/workload"
 )
 
-// ScalingConfig is how it is measured what more of something costs Onceward, on the workload ledger.
+// ScalingConfig is how it is measured what more of something costs Onceward, on the workload
+// ledger.
 type ScalingConfig struct {
-	// Records is how many a variant reads, but for that of the large state, which reads a quarter of them: it is bound by reads of tables that
-	// are not in memory, and its cache is by as much smaller.
+	// Records is how many a variant reads, but for that of the large state, which reads a quarter
+	// of them: it is bound by reads of tables that are not in memory, and its cache is by as much
+	// smaller.
 	Records int64
 	// Rounds is how often the variants take turns.
 	Rounds int
@@ -31,7 +33,8 @@ const (
 const (
 	manyPartitions = 64
 	manyKeys       = 10
-	// rowBytes is about what a row of the inbox takes: the id, its hash and the timestamp. Nearly all of the state is such rows.
+	// rowBytes is about what a row of the inbox takes: the id, its hash and the timestamp. Nearly
+	// all of the state is such rows.
 	rowBytes   = 64
 	overMemory = 4
 	fewer      = 4
@@ -46,7 +49,8 @@ type Scaling struct {
 	// Records is 0 in results of older builds.
 	Records int64          `json:"records,omitempty"`
 	Input   workload.Input `json:"input"`
-	// Processes and Cores are 0 for one process at the default of GOMAXPROCS, CacheBytes for the default of the cache.
+	// Processes and Cores are 0 for one process at the default of GOMAXPROCS, CacheBytes for the
+	// default of the cache.
 	Processes  int   `json:"processes,omitempty"`
 	Cores      int   `json:"cores,omitempty"`
 	CacheBytes int64 `json:"cache_bytes,omitempty"`

@@ -15,19 +15,21 @@ import (
 	"github.com/onceward/onceward/bench/workload"
 )
 
-// Settings of Kafka Streams that a sweep puts together. Each has a reason: what an expert would turn first.
+// Settings of Kafka Streams that a sweep puts together. Each has a reason: what an expert would
+// turn first.
 var (
 	// Larger batches, sent sooner than the 100 ms that Streams lets its producer linger.
 	batches = []string{"producer.linger.ms=5", "producer.batch.size=262144", "producer.buffer.memory=134217728"}
-	// More records at a time from the broker to the task: 1,000 a poll, 1 MiB a partition and 1,000 in the task's queue by default.
+	// More records at a time from the broker to the task: 1,000 a poll, 1 MiB a partition and 1,000
+	// in the task's queue by default.
 	polls = []string{
 		"consumer.max.poll.records=20000", "consumer.max.partition.fetch.bytes=8388608", "consumer.fetch.max.bytes=104857600",
 		"consumer.receive.buffer.bytes=1048576", "buffered.records.per.partition=20000",
 	}
 	// Fetches that wait for more: fewer and larger ones.
 	fetches = []string{"consumer.fetch.min.bytes=1048576", "consumer.fetch.max.wait.ms=50"}
-	// A cache in front of the store that is updated again and again: fewer gets and puts, and one changelog record per key and
-	// commit.
+	// A cache in front of the store that is updated again and again: fewer gets and puts, and one
+	// changelog record per key and commit.
 	cached = []string{"bench.stores=cached", "statestore.cache.max.bytes=268435456"}
 	// The same with a small cache.
 	cachedSmall = []string{"bench.stores=cached", "statestore.cache.max.bytes=33554432"}
@@ -79,8 +81,8 @@ var heaps = []string{"2g", "1g", "768m", "512m", "384m", "320m", "256m", "192m",
 //go:embed sweep.json
 var sweepFile []byte
 
-// Swept is what a sweep has found. Its choices say for themselves when they were found, and over how many records: some may be those of an
-// earlier sweep (With).
+// Swept is what a sweep has found. Its choices say for themselves when they were found, and over
+// how many records: some may be those of an earlier sweep (With).
 type Swept struct {
 	Time    time.Time `json:"time"`
 	Machine string    `json:"machine"`
@@ -105,8 +107,9 @@ func swept() (Choices, error) {
 	return s.Choices, err
 }
 
-// choice returns how Kafka Streams is tuned for a workload, and for which one that was found. One that was not swept, such as that of the
-// flights, is run as the one that is most like it, or with what is best for most, which was found for none.
+// choice returns how Kafka Streams is tuned for a workload, and for which one that was found. One
+// that was not swept, such as that of the flights, is run as the one that is most like it, or with
+// what is best for most, which was found for none.
 func (c Choices) choice(w workload.Workload) (of streams.Choice, sweptFor string) {
 	like := "ledger"
 	if w.Shuffles {
@@ -120,15 +123,17 @@ func (c Choices) choice(w workload.Workload) (of streams.Choice, sweptFor string
 	return streams.Choice{Tuning: unswept, Heap: heaps[0], SmallHeap: heaps[0]}, ""
 }
 
-// heapFor is the workload for which the smallest heap is looked for: the one whose memory is compared. heapRuns is how often each heap is
-// tried at least: runs of one setting are further apart than the five percent that are looked for.
+// heapFor is the workload for which the smallest heap is looked for: the one whose memory is
+// compared. heapRuns is how often each heap is tried at least: runs of one setting are further
+// apart than the five percent that are looked for.
 const (
 	heapFor  = "ledger"
 	heapRuns = 3
 )
 
-// Sweep finds the settings of Kafka Streams for each of the workloads of cfg, from all that is tried here. Rounds is how often
-// each is tried, and the median counts. Every run is checked as those of Measure are.
+// Sweep finds the settings of Kafka Streams for each of the workloads of cfg, from all that is
+// tried here. Rounds is how often each is tried, and the median counts. Every run is checked as
+// those of Measure are.
 func Sweep(ctx context.Context, cfg Config) (_ Swept, err error) {
 	if cfg.Streams == nil {
 		return Swept{}, errors.New("a sweep needs Kafka Streams")
@@ -192,7 +197,8 @@ func (c Config) tunings() []streams.Tuning {
 	return tunings()
 }
 
-// With returns the sweep with the choices of an earlier one for the workloads that it does not have; a sweep that has nothing is that one.
+// With returns the sweep with the choices of an earlier one for the workloads that it does not
+// have; a sweep that has nothing is that one.
 func (s Swept) With(earlier Swept) Swept {
 	if s.Time.IsZero() {
 		s = Swept{Time: earlier.Time, Machine: earlier.Machine, Streams: earlier.Streams, Java: earlier.Java, Records: earlier.Records}

@@ -12,11 +12,13 @@ type Target struct {
 	// What is compared, and Against whom.
 	What    string `json:"what"`
 	Against string `json:"against,omitempty"`
-	// Limit is what the ratio has to be at least, or, if Most is set, at most. Aim is what one would like; 0 if nothing else.
+	// Limit is what the ratio has to be at least, or, if Most is set, at most. Aim is what one
+	// would like; 0 if nothing else.
 	Limit float64 `json:"limit"`
 	Aim   float64 `json:"aim,omitempty"`
 	Most  bool    `json:"most,omitempty"`
-	// Ratio is Onceward by the other one, of the runs of one round each. Measured says that there is one.
+	// Ratio is Onceward by the other one, of the runs of one round each. Measured says that there
+	// is one.
 	Ratio    measure.Spread `json:"ratio"`
 	Measured bool           `json:"measured"`
 }
@@ -95,7 +97,8 @@ func (t Target) measured(ratios []float64) Target {
 	return t
 }
 
-// values returns a figure of a candidate in a workload, by round; nil if it has not run in every one.
+// values returns a figure of a candidate in a workload, by round; nil if it has not run in every
+// one.
 func (r Result) values(workload, candidate string, figure func(Run) float64) []float64 {
 	for _, c := range r.Comparisons {
 		if c.Workload == workload {
@@ -132,7 +135,8 @@ func (r Result) ratios(workload, against string, figure func(Run) float64) []flo
 	return quotients(r.values(workload, Onceward, figure), r.values(workload, against, figure))
 }
 
-// quotients divides the one by the other, pair by pair. There are none if a divisor is zero: it was not measured.
+// quotients divides the one by the other, pair by pair. There are none if a divisor is zero: it was
+// not measured.
 func quotients(ours, theirs []float64) (out []float64) {
 	for i := range min(len(ours), len(theirs)) {
 		if theirs[i] == 0 {
@@ -143,8 +147,9 @@ func quotients(ours, theirs []float64) (out []float64) {
 	return out
 }
 
-// recoveryRatios compares with the better one of Kafka Streams: at its defaults, or with static membership. The runs of the
-// candidates are not of one round, so they are put together in their order.
+// recoveryRatios compares with the better one of Kafka Streams: at its defaults, or with static
+// membership. The runs of the candidates are not of one round, so they are put together in their
+// order.
 func (r Result) recoveryRatios(what string) (against string, ratios []float64) {
 	against = Streams
 	static, defaults := r.recovered(streamsStatic, what), r.recovered(Streams, what)

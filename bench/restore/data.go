@@ -17,8 +17,9 @@ const (
 	keyBytes = 16
 	// Values have valueBytesMin to valueBytesMax bytes, so that key and value have 24 to 32.
 	valueBytesMin, valueBytesMax = 8, 16
-	// chunks is how often the fill waits for everything before to be committed. No key comes twice in a chunk: the runtime writes
-	// one changelog record per key and transaction, and their number would depend on where transactions end.
+	// chunks is how often the fill waits for everything before to be committed. No key comes twice
+	// in a chunk: the runtime writes one changelog record per key and transaction, and their number
+	// would depend on where transactions end.
 	chunks = 8
 )
 
@@ -69,8 +70,8 @@ type lane struct {
 	data      Data
 	partition int32
 	rng       *rand.Rand
-	// index is the number of records made, chunk that of the chunks begun, fresh that of the keys, older that of the keys before
-	// this chunk.
+	// index is the number of records made, chunk that of the chunks begun, fresh that of the keys,
+	// older that of the keys before this chunk.
 	index, chunk, fresh, older int64
 	// taken are the updates of this chunk.
 	taken map[int64]bool
@@ -100,7 +101,8 @@ func (l *lane) next() (key, value []byte) {
 	return key, value
 }
 
-// pick returns the number of a key: a new one, or one of an earlier chunk that this chunk has not had.
+// pick returns the number of a key: a new one, or one of an earlier chunk that this chunk has not
+// had.
 func (l *lane) pick() int64 {
 	// The first chunk has no updates; the others make up for it.
 	share := l.data.Updates * chunks / (chunks - 1)
@@ -116,7 +118,8 @@ func (l *lane) pick() int64 {
 	return l.fresh - 1
 }
 
-// records returns what the lanes make of chunk n, in turn. Chunks have to be asked for in their order.
+// records returns what the lanes make of chunk n, in turn. Chunks have to be asked for in their
+// order.
 func (d Data) records(lanes []*lane, n int64) iter.Seq[load.Record] {
 	end := (n + 1) * d.perPartition() / chunks
 	return func(yield func(load.Record) bool) {

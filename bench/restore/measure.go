@@ -16,7 +16,8 @@ import (
 	"github.com/onceward/onceward/bench/topics"
 )
 
-// Config is one measurement. Topics and a group named after Name are created, and deleted in the end.
+// Config is one measurement. Topics and a group named after Name are created, and deleted in the
+// end.
 type Config struct {
 	Brokers []string
 	// Name is the application, and the start of its topics' names.
@@ -24,13 +25,15 @@ type Config struct {
 	Data Data
 	// Dir takes state and logs.
 	Dir string
-	// Rounds is how often the candidates take turns, SearchRuns how often each setting of Kafka Streams is tried.
+	// Rounds is how often the candidates take turns, SearchRuns how often each setting of Kafka
+	// Streams is tried.
 	Rounds, SearchRuns int
 	// CacheBytes is Onceward's, 0 for its default.
 	CacheBytes int64
 	// Streams is nil for a measurement of Onceward alone.
 	Streams *streams.Installation
-	// Tunings and Heaps are tried; nil is a choice of this package's. The first heap is the one with which tunings are compared.
+	// Tunings and Heaps are tried; nil is a choice of this package's. The first heap is the one
+	// with which tunings are compared.
 	Tunings []streams.Tuning
 	Heaps   []string
 	// Progress is told what is done; nil discards it.
@@ -40,15 +43,18 @@ type Config struct {
 // heaps are tried in this order, until one costs too much of the rate.
 var heaps = []string{"2g", "1g", "512m", "384m", "256m", "192m", "128m", "96m", "64m", "48m"}
 
-// runTimeout is far beyond a good restore, and ends one that a heap which is too small keeps from ending.
+// runTimeout is far beyond a good restore, and ends one that a heap which is too small keeps from
+// ending.
 const runTimeout = 3 * time.Minute
 
 var errRunTimeout = fmt.Errorf("no report within %s", runTimeout)
 
-// Round is what the candidates did in one turn. The peers are nil in a measurement of Onceward alone.
+// Round is what the candidates did in one turn. The peers are nil in a measurement of Onceward
+// alone.
 type Round struct {
 	Onceward *Restore `json:"onceward"`
-	// Streams had the first heap, Small the smallest one that does not cost it much. They are one if no heap was smaller.
+	// Streams had the first heap, Small the smallest one that does not cost it much. They are one
+	// if no heap was smaller.
 	Streams *Restore `json:"streams,omitempty"`
 	Small   *Restore `json:"streams_small_heap,omitempty"`
 	Load    string   `json:"load"`
@@ -81,7 +87,8 @@ type measurement struct {
 	want Content
 }
 
-// Measure fills changelogs and compares the candidates. See the package comment for the order of things.
+// Measure fills changelogs and compares the candidates. See the package comment for the order of
+// things.
 func Measure(ctx context.Context, cfg Config) (_ Result, err error) {
 	if err := cfg.Data.validate(); err != nil {
 		return Result{}, err

@@ -43,8 +43,8 @@ type settings struct {
 	Read bool
 }
 
-// RunInstance makes this program an instance of the application, and exits, if [Measure] has started it as such. A program that
-// calls Measure calls it first: they are the same executable.
+// RunInstance makes this program an instance of the application, and exits, if [Measure] has
+// started it as such. A program that calls Measure calls it first: they are the same executable.
 func RunInstance() { measure.Run(envInstance, settings.run) }
 
 // run is the life of an instance.
@@ -101,7 +101,8 @@ func declare(b *topology.Builder, input string) []bytesStore {
 	return handles
 }
 
-// reportRestore watches the restore and reports it. There is none when the changelogs are to be filled.
+// reportRestore watches the restore and reports it. There is none when the changelogs are to be
+// filled.
 func reportRestore(app *txn.App, handles []bytesStore, s settings, ended chan error) error {
 	parts, err := watch(app, s.Partitions, ended)
 	if err != nil {
@@ -116,8 +117,8 @@ func reportRestore(app *txn.App, handles []bytesStore, s settings, ended chan er
 	return measure.Report(rep)
 }
 
-// watch follows the status until every task runs. A task's restore begins at the last look before it has something to do, and
-// ends at the look that finds it running.
+// watch follows the status until every task runs. A task's restore begins at the last look before
+// it has something to do, and ends at the look that finds it running.
 func watch(app *txn.App, partitions int32, ended chan error) ([]Part, error) {
 	begun, done := map[int32]time.Time{}, map[int32]time.Time{}
 	records := map[int32]int64{}

@@ -10,7 +10,8 @@ import (
 	"github.com/onceward/onceward/bench/peers/streams"
 )
 
-// wideFetch lets the restore consumer take more at a time than its defaults: 1,000 records and 1 MiB a partition.
+// wideFetch lets the restore consumer take more at a time than its defaults: 1,000 records and 1
+// MiB a partition.
 var wideFetch = []string{
 	"restore.consumer.max.poll.records=20000", "restore.consumer.max.partition.fetch.bytes=8388608",
 	"restore.consumer.receive.buffer.bytes=1048576",

@@ -26,8 +26,9 @@ const (
 	heapConfuses = "3m"
 )
 
-// runJava makes the test binary a double of Java, if it was started like that. It compiles nothing, and reads the changelogs
-// instead of restoring them. What Kafka Streams really does is seen in e2e/figures.
+// runJava makes the test binary a double of Java, if it was started like that. It compiles nothing,
+// and reads the changelogs instead of restoring them. What Kafka Streams really does is seen in
+// e2e/figures.
 func runJava() {
 	if len(os.Args) < 2 {
 		return

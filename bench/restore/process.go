@@ -10,7 +10,8 @@ import (
 	"github.com/onceward/onceward/bench/measure"
 )
 
-// Part is the restore of one changelog partition by Kafka Streams, and of one task by Onceward: its two changelog partitions.
+// Part is the restore of one changelog partition by Kafka Streams, and of one task by Onceward: its
+// two changelog partitions.
 type Part struct {
 	Store     string `json:"store,omitempty"`
 	Partition int32  `json:"partition"`
@@ -23,7 +24,8 @@ type Part struct {
 // Restore is what one process has done.
 type Restore struct {
 	Records int64 `json:"records"`
-	// Took is from the first begin of a restore to the last end of one, Wall from the start of the process until everything runs.
+	// Took is from the first begin of a restore to the last end of one, Wall from the start of the
+	// process until everything runs.
 	Took time.Duration `json:"took_ns"`
 	Wall time.Duration `json:"wall_ns"`
 	// Rate is records per second of Took.
@@ -48,8 +50,8 @@ type storeReport struct {
 	Digest  string `json:"digest"`
 }
 
-// runRestore starts the command, waits for its report, reads its memory, and ends it. Its log goes to the file log. The restore
-// has to be one of that many records.
+// runRestore starts the command, waits for its report, reads its memory, and ends it. Its log goes
+// to the file log. The restore has to be one of that many records.
 func runRestore(ctx context.Context, cmd *exec.Cmd, log string, records int64) (Restore, report, error) {
 	p, err := measure.Start(cmd, log)
 	if err != nil {

@@ -22,7 +22,8 @@ func TestMain(m *testing.M) {
 	leaktest.Main(m)
 }
 
-// TestData: sizes, share of updates, and no key twice in a chunk, on which the number of changelog records depends.
+// TestData: sizes, share of updates, and no key twice in a chunk, on which the number of changelog
+// records depends.
 func TestData(t *testing.T) {
 	for _, d := range []Data{
 		{Records: 160_000, Partitions: 4, Updates: 0.2, Seed: 1},
@@ -86,7 +87,8 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// TestMeasureOnEmbeddedBroker runs a whole measurement of Onceward alone, and the controls without which no figure would count.
+// TestMeasureOnEmbeddedBroker runs a whole measurement of Onceward alone, and the controls without
+// which no figure would count.
 func TestMeasureOnEmbeddedBroker(t *testing.T) {
 	broker, err := kfake.NewCluster(kfake.NumBrokers(1))
 	if err != nil {

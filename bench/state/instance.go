@@ -11,7 +11,8 @@ import (
 	"github.com/onceward/onceward/state/pebblestore"
 )
 
-// envInstance makes the program a process that works on a database, with the settings that it holds.
+// envInstance makes the program a process that works on a database, with the settings that it
+// holds.
 const envInstance = "ONCEWARD_STATE_INSTANCE"
 
 const (
@@ -21,7 +22,8 @@ const (
 	growBatch = 50_000
 	// quietMax is how long a grown database is waited for to be quiet.
 	quietMax = 5 * time.Minute
-	// probes is the number of contributions that are looked for on either side of the positions after a kill.
+	// probes is the number of contributions that are looked for on either side of the positions
+	// after a kill.
 	probes = 1000
 )
 
@@ -55,8 +57,8 @@ type opened struct {
 	Applied int64
 }
 
-// RunInstance makes this program a process that works on a database, and exits, if [Measure] has started it as such. A program
-// that calls Measure calls it first: they are the same executable.
+// RunInstance makes this program a process that works on a database, and exits, if [Measure] has
+// started it as such. A program that calls Measure calls it first: they are the same executable.
 func RunInstance() { measure.Run(envInstance, settings.run) }
 
 // run opens the database, reports that, and does the job.
@@ -146,8 +148,8 @@ func (s settings) grow(db state.Database) error {
 	return measure.Report(m)
 }
 
-// awaitQuiet waits until no compaction has ended for that long, but not for ever: a database that is never quiet can be measured
-// too.
+// awaitQuiet waits until no compaction has ended for that long, but not for ever: a database that
+// is never quiet can be measured too.
 func awaitQuiet(db state.Database, quiet time.Duration) {
 	tick := time.NewTicker(quiet / 20)
 	defer tick.Stop()
@@ -215,7 +217,8 @@ func (s settings) load(task *state.Task, shared *pebblestore.Shared) error {
 	return measure.Report(true)
 }
 
-// endure processes records until the process is killed, and reports after each round how many were applied.
+// endure processes records until the process is killed, and reports after each round how many were
+// applied.
 func (s settings) endure(task *state.Task) error {
 	src, b := newSource(s.Workload, s.Keys), newBook(task)
 	for n := int64(0); ; {
@@ -230,7 +233,8 @@ func (s settings) endure(task *state.Task) error {
 	}
 }
 
-// look compares the database with its positions: the contributions before them are there, those after them are not.
+// look compares the database with its positions: the contributions before them are there, those
+// after them are not.
 func (s settings) look(task *state.Task) error {
 	src, store := newSource(s.Workload, s.Keys), task.Store(contributions)
 	at := applied(task.Positions())

@@ -16,7 +16,8 @@ const (
 
 	keyBytes                     = 16
 	valueBytesMin, valueBytesMax = 32, 100
-	// posted is the number of the first contribution that a load posts. Smaller ones were there before.
+	// posted is the number of the first contribution that a load posts. Smaller ones were there
+	// before.
 	posted = 1 << 40
 )
 

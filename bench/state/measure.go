@@ -18,7 +18,8 @@ import (
 
 // Config is one measurement.
 type Config struct {
-	// Dir takes databases and logs. It has to have room for the largest database, and for what is added to it.
+	// Dir takes databases and logs. It has to have room for the largest database, and for what is
+	// added to it.
 	Dir string
 	// Sizes are the numbers of keys, ascending.
 	Sizes []Keys
@@ -89,8 +90,9 @@ type Reopen struct {
 	// Took is the time until the task is there, Wall that from the start of the process.
 	Took time.Duration `json:"took_ns"`
 	Wall time.Duration `json:"wall_ns"`
-	// Applied is the number of records that had been applied when the process was killed, as far as it had said so, Kept that of the
-	// records that are in the database: the difference is to be replayed.
+	// Applied is the number of records that had been applied when the process was killed, as far as
+	// it had said so, Kept that of the records that are in the database: the difference is to be
+	// replayed.
 	Applied int64 `json:"applied"`
 	Kept    int64 `json:"kept"`
 }

@@ -9,8 +9,9 @@ import (
 	"github.com/onceward/onceward/bench/measure"
 )
 
-// beyondMax is what resident memory may be above the configured memory, slowdownMax what the time per record may grow to from the
-// smallest size to the largest, reopenMax what an open after a kill may take.
+// beyondMax is what resident memory may be above the configured memory, slowdownMax what the time
+// per record may grow to from the smallest size to the largest, reopenMax what an open after a kill
+// may take.
 const (
 	beyondMax   = 200 << 20
 	slowdownMax = 2

@@ -17,11 +17,11 @@ type CheckConfig struct {
 	Brokers  []string
 	Workload string
 	In, Out  string
-	// Until is how many records of the input have been committed at least; 0 is all of them. A workload that shuffles is judged by all of
-	// the input.
+	// Until is how many records of the input have been committed at least; 0 is all of them. A
+	// workload that shuffles is judged by all of the input.
 	Until int64
-	// StateDir is the state directory of an application of ours that has stopped; empty if there is none, and the outputs are judged
-	// alone.
+	// StateDir is the state directory of an application of ours that has stopped; empty if there is
+	// none, and the outputs are judged alone.
 	StateDir string
 	// Application is whose state that is, and whose evidence; empty if that may be anybody's.
 	Application string
@@ -39,8 +39,8 @@ type Checked struct {
 	// Keys and Rows are the accounts and the rows of state that were compared.
 	Keys int64 `json:"keys"`
 	Rows int64 `json:"state_rows"`
-	// Sums is what the state has to be, and Events how many events there were, duplicates left out, for who has state of another form to
-	// compare. Both are empty for a workload without state.
+	// Sums is what the state has to be, and Events how many events there were, duplicates left out,
+	// for who has state of another form to compare. Both are empty for a workload without state.
 	Sums   map[workload.Account]workload.Sum `json:"-"`
 	Events int64                             `json:"-"`
 }
@@ -54,8 +54,8 @@ func (c Checked) String() string {
 	return fmt.Sprintf("%d outputs of %d inputs%s and %d rows of state are right", c.Outputs, c.Inputs, evidence, c.Rows)
 }
 
-// Check reads the input and the output of a workload, and the state if there is one, and compares the outputs with what they have to
-// be, whoever wrote them. Anything wrong is an [ErrWrong].
+// Check reads the input and the output of a workload, and the state if there is one, and compares
+// the outputs with what they have to be, whoever wrote them. Anything wrong is an [ErrWrong].
 func Check(ctx context.Context, cfg CheckConfig) (_ Checked, err error) {
 	w, err := workload.Find(cfg.Workload)
 	if err != nil {
@@ -150,8 +150,8 @@ func (k *checker) ordered(ctx context.Context) error {
 	return nil
 }
 
-// orderedPartition reads input and output side by side. The inputs that have led to an output are those before the first one whose
-// output is not there.
+// orderedPartition reads input and output side by side. The inputs that have led to an output are
+// those before the first one whose output is not there.
 func (k *checker) orderedPartition(ctx context.Context, p int32, judge workload.Ordered) error {
 	in, err := newReader(k.cfg.Brokers, k.cfg.In, p, 0, k.in[p])
 	if err != nil {

@@ -23,7 +23,8 @@ type cluster struct {
 	adm *kadm.Client
 }
 
-// offsetFetchMax is the last version of OffsetFetch that takes names of topics; its key is offsetFetchKey.
+// offsetFetchMax is the last version of OffsetFetch that takes names of topics; its key is
+// offsetFetchKey.
 const offsetFetchKey, offsetFetchMax = 9, 8
 
 func connect(brokers []string) (*cluster, error) {
@@ -59,9 +60,9 @@ func (c *cluster) ends(ctx context.Context, topic string) ([]int64, error) {
 	return offsets(ctx, topic, c.adm.ListCommittedOffsets)
 }
 
-// settledEnds returns the ends that the partitions of a topic have now, once no transaction is open below them. A broker tells of a commit
-// before its markers are written: the group's offsets can be there while the last stable offset is still below the records that were
-// committed with them.
+// settledEnds returns the ends that the partitions of a topic have now, once no transaction is open
+// below them. A broker tells of a commit before its markers are written: the group's offsets can be
+// there while the last stable offset is still below the records that were committed with them.
 func (c *cluster) settledEnds(ctx context.Context, topic string) ([]int64, error) {
 	ends, err := offsets(ctx, topic, c.adm.ListEndOffsets)
 	if err != nil {
@@ -113,8 +114,9 @@ func offsets(
 	return ends, nil
 }
 
-// committed returns the group's offsets in each partition of a topic, 0 where it has none. Offsets of transactions that are open are not
-// waited for: they are not committed. A coordinator that is not there yet, as in the first moments of a cluster, is waited for.
+// committed returns the group's offsets in each partition of a topic, 0 where it has none. Offsets
+// of transactions that are open are not waited for: they are not committed. A coordinator that is
+// not there yet, as in the first moments of a cluster, is waited for.
 func (c *cluster) committed(ctx context.Context, group, topic string, partitions int) ([]int64, error) {
 	tick := time.NewTicker(lookInterval)
 	defer tick.Stop()
@@ -175,7 +177,8 @@ func sum(offsets []int64) (all int64) {
 	return all
 }
 
-// repartitionTopics returns the names of the application's repartition topics. Kafka Streams names its own alike.
+// repartitionTopics returns the names of the application's repartition topics. Kafka Streams names
+// its own alike.
 func (c *cluster) repartitionTopics(ctx context.Context, application string) ([]string, error) {
 	listed, err := c.adm.ListTopics(ctx)
 	if err != nil {

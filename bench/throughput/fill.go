@@ -75,8 +75,8 @@ func Fill(ctx context.Context, cfg FillConfig) (Filled, error) {
 	}, err
 }
 
-// records are n records of a source, and adds up the bytes of their keys and values. Their clocks are the time at which they are made; no
-// two have the same.
+// records are n records of a source, and adds up the bytes of their keys and values. Their clocks
+// are the time at which they are made; no two have the same.
 func records(source workload.Source, n int64, partitions int32, bytes *int64) iter.Seq[load.Record] {
 	return func(yield func(load.Record) bool) {
 		clock := int64(0)

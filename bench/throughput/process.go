@@ -12,8 +12,8 @@ import (
 // envInstance makes the program one that runs a workload, with the configuration that it holds.
 const envInstance = "ONCEWARD_THROUGHPUT_INSTANCE"
 
-// RunInstance makes this program one that runs a workload, and exits, if [RunProcess] has started it as such. A program that calls
-// RunProcess calls it first: they are the same executable.
+// RunInstance makes this program one that runs a workload, and exits, if [RunProcess] has started
+// it as such. A program that calls RunProcess calls it first: they are the same executable.
 func RunInstance() { measure.Run(envInstance, runInstance) }
 
 // runInstance runs until the result is reported and taken, or whoever wants it is gone.
@@ -37,8 +37,9 @@ func runInstance(cfg RunConfig) error {
 	return nil
 }
 
-// RunProcess is [Run] in a process of its own, so that memory and processor time are the application's alone, and nothing is warm from
-// the run before. The file log takes what it says. An error of the run comes back as text.
+// RunProcess is [Run] in a process of its own, so that memory and processor time are the
+// application's alone, and nothing is warm from the run before. The file log takes what it says. An
+// error of the run comes back as text.
 func RunProcess(ctx context.Context, cfg RunConfig, log string) (r Result, err error) {
 	cmd, err := measure.Self(ctx, envInstance, cfg)
 	if err != nil {

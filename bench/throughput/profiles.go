@@ -9,13 +9,14 @@ import (
 	"time"
 )
 
-// traceFor is how much of the steady state an execution trace holds. A second of it has tens of megabytes.
+// traceFor is how much of the steady state an execution trace holds. A second of it has tens of
+// megabytes.
 const traceFor = time.Second
 
 // Profiles are files for profiles of the steady state; empty ones are left out.
 type Profiles struct {
-	// CPU has all of the steady state, Memory what was allocated from the start on and what is left at the end, Trace the first second
-	// of the steady state.
+	// CPU has all of the steady state, Memory what was allocated from the start on and what is left
+	// at the end, Trace the first second of the steady state.
 	CPU, Memory, Trace string
 }
 

@@ -24,7 +24,8 @@ func newReader(brokers []string, topic string, partition int32, from, end int64)
 	if from >= end {
 		return r, nil
 	}
-	// Markers are kept because the last offset of a partition is usually one's, and shows that nothing is to come.
+	// Markers are kept because the last offset of a partition is usually one's, and shows that
+	// nothing is to come.
 	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {partition: kgo.NewOffset().At(from)}}))
 	if err != nil {

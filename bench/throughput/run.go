@@ -76,8 +76,8 @@ func (r Result) String() string {
 
 func deadTopic(application string) string { return application + "-dead" }
 
-// Run runs a workload in this process until so many records are committed, stops it in order, and checks what has come out. What it has
-// found is also returned with an [ErrWrong].
+// Run runs a workload in this process until so many records are committed, stops it in order, and
+// checks what has come out. What it has found is also returned with an [ErrWrong].
 func Run(ctx context.Context, cfg RunConfig) (Result, error) {
 	w, err := workload.Find(cfg.Workload)
 	if err != nil {
@@ -163,8 +163,8 @@ func prepare(ctx context.Context, cfg RunConfig, w workload.Workload) (int, erro
 	return int(partitions), err
 }
 
-// ownOutput refuses an output that has records although the application has not committed anything yet: they are somebody else's, and would
-// be found wrong in the end.
+// ownOutput refuses an output that has records although the application has not committed anything
+// yet: they are somebody else's, and would be found wrong in the end.
 func (c *cluster) ownOutput(ctx context.Context, cfg RunConfig, partitions int) error {
 	committed, err := c.committed(ctx, cfg.Application, cfg.In, partitions)
 	if err != nil || sum(committed) > 0 {

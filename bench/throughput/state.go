@@ -110,7 +110,8 @@ func (s *stateReader) count(ctx context.Context, store string, p int32) (n int64
 	return n, nil
 }
 
-// scan begins to read a partition of a store. It returns nil for a partition that no task has opened: its input had no records.
+// scan begins to read a partition of a store. It returns nil for a partition that no task has
+// opened: its input had no records.
 func (s *stateReader) scan(ctx context.Context, store string, p int32) (*admin.Scan, error) {
 	scan, err := s.Scan(ctx, admin.ScanRequest{Store: store, Partition: p})
 	if errors.Is(err, txn.ErrNotServing) && !errors.Is(err, txn.ErrRestoring) || errors.Is(err, state.ErrUnknownStore) {

@@ -10,18 +10,19 @@ import (
 )
 
 const (
-	// tailOffsets is how far before the end of a partition its last record is looked for first. All other offsets are markers of
-	// transactions.
+	// tailOffsets is how far before the end of a partition its last record is looked for first. All
+	// other offsets are markers of transactions.
 	tailOffsets = 1000
-	// tailTimeout is how long the ends of partitions are read before it is asked anew where they start: what an application deletes
-	// meanwhile does not come.
+	// tailTimeout is how long the ends of partitions are read before it is asked anew where they
+	// start: what an application deletes meanwhile does not come.
 	tailTimeout = 2 * time.Second
 	// tailMax is beyond every partition.
 	tailMax = 1 << 50
 )
 
-// dataEnds returns for each partition of a topic the offset behind its last committed record, which is where a group comes to: whether it
-// goes past the markers behind is its own business. It is 0 where there is none.
+// dataEnds returns for each partition of a topic the offset behind its last committed record, which
+// is where a group comes to: whether it goes past the markers behind is its own business. It is 0
+// where there is none.
 func (c *cluster) dataEnds(ctx context.Context, brokers []string, topic string) ([]int64, error) {
 	ends, err := c.settledEnds(ctx, topic)
 	if err != nil {
@@ -59,8 +60,9 @@ func (c *cluster) dataEnds(ctx context.Context, brokers []string, topic string) 
 	}
 }
 
-// lastRecords reads partitions from some offsets to their ends, and notes the offset behind the last record of each. It returns the
-// partitions that it has read to their ends: some may be shorter by now.
+// lastRecords reads partitions from some offsets to their ends, and notes the offset behind the
+// last record of each. It returns the partitions that it has read to their ends: some may be
+// shorter by now.
 func lastRecords(
 	ctx context.Context, brokers []string, topic string, from map[int32]int64, ends, behind []int64,
 ) (read []int32, err error) {

@@ -89,7 +89,8 @@ func produce(t *testing.T, brokers []string, r *kgo.Record) {
 	}
 }
 
-// TestRun runs every workload with every profile, and sees that a record too many in its output is found.
+// TestRun runs every workload with every profile, and sees that a record too many in its output is
+// found.
 func TestRun(t *testing.T) {
 	for _, w := range workload.All() {
 		t.Run(w.Name, func(t *testing.T) {
@@ -126,7 +127,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestRunGoesOn: a second run goes on where the first one has stopped, and what is checked are the outputs and the state of both.
+// TestRunGoesOn: a second run goes on where the first one has stopped, and what is checked are the
+// outputs and the state of both.
 func TestRunGoesOn(t *testing.T) {
 	cfg := configOf(t, fill(t, newBroker(t), "ledger"))
 	cfg.Until = testRecords / 2
@@ -147,7 +149,8 @@ func TestRunGoesOn(t *testing.T) {
 	}
 }
 
-// TestCheckSeesWrongState: the outputs are right, and the state is that of another application, which has seen less.
+// TestCheckSeesWrongState: the outputs are right, and the state is that of another application,
+// which has seen less.
 func TestCheckSeesWrongState(t *testing.T) {
 	for _, name := range []string{"count", "ledger"} {
 		cfg := configOf(t, fill(t, newBroker(t), name))
@@ -264,8 +267,9 @@ func TestRunProcess(t *testing.T) {
 	}
 }
 
-// TestSettledEnds: the records of a transaction that is open are waited for. Between the answer to a commit and its markers, a committed one
-// looks like that, and whoever reads only what is stable would miss its records.
+// TestSettledEnds: the records of a transaction that is open are waited for. Between the answer to
+// a commit and its markers, a committed one looks like that, and whoever reads only what is stable
+// would miss its records.
 func TestSettledEnds(t *testing.T) {
 	brokers := newBroker(t)
 	if err := create(t.Context(), brokers, 1, "settled"); err != nil {
@@ -306,7 +310,8 @@ func TestSettledEnds(t *testing.T) {
 	}
 }
 
-// TestDataEnds: markers and what was deleted are no data, and a partition that ends with many markers is read further back.
+// TestDataEnds: markers and what was deleted are no data, and a partition that ends with many
+// markers is read further back.
 func TestDataEnds(t *testing.T) {
 	brokers := newBroker(t)
 	if err := create(t.Context(), brokers, 4, "ends"); err != nil {
@@ -318,7 +323,8 @@ func TestDataEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer cl.Close()
-	// transact writes a record into each of the partitions, in a transaction of its own. An offset later there is a marker.
+	// transact writes a record into each of the partitions, in a transaction of its own. An offset
+	// later there is a marker.
 	transact := func(end kgo.TransactionEndTry, partitions ...int32) {
 		if err := cl.BeginTransaction(); err != nil {
 			t.Fatal(err)

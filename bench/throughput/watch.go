@@ -10,8 +10,8 @@ import (
 const (
 	// lookInterval is how often the committed offsets are looked at.
 	lookInterval = 20 * time.Millisecond
-	// stallMax is how long nothing may be committed before the watching ends: what has stopped would else be waited for for ever.
-	// It is beyond a session timeout.
+	// stallMax is how long nothing may be committed before the watching ends: what has stopped
+	// would else be waited for for ever. It is beyond a session timeout.
 	stallMax = 2 * time.Minute
 	// steadyFrom is the share of the records that comes before the steady state.
 	steadyFrom = 0.25
@@ -34,9 +34,11 @@ type WatchConfig struct {
 	// Application is the consumer group, and what the names of its repartition topics begin with.
 	Application string
 	In          string
-	// Until is the number of committed records, of all partitions of In together, at which the watching ends.
+	// Until is the number of committed records, of all partitions of In together, at which the
+	// watching ends.
 	Until int64
-	// Usage is asked at the start, at the beginning of the steady state and at the end. It may be nil.
+	// Usage is asked at the start, at the beginning of the steady state and at the end. It may be
+	// nil.
 	Usage func() (Usage, error)
 	// Steady is called when the steady state begins. It may be nil, and has to return at once.
 	Steady func()
@@ -53,15 +55,16 @@ type Span struct {
 
 // Progress is what Watch has seen.
 type Progress struct {
-	// Span is from the call of Watch to the end. Records are those that were committed in it: an application that was there before
-	// has committed others.
+	// Span is from the call of Watch to the end. Records are those that were committed in it: an
+	// application that was there before has committed others.
 	Span
 	// ToFirstCommit is how many seconds it took until something was committed.
 	ToFirstCommit float64 `json:"to_first_commit_seconds"`
 	Steady        Span    `json:"steady"`
 }
 
-// shortest is how long a steady state has to be for its rate to say something: the commits at both its ends are up to 100 ms apart.
+// shortest is how long a steady state has to be for its rate to say something: the commits at both
+// its ends are up to 100 ms apart.
 const shortest = 5 * time.Second
 
 // Brief says that the steady state was too short for its rate to say anything.
@@ -85,8 +88,9 @@ func (m moment) to(o moment) Span {
 	return s
 }
 
-// Watch follows the group's committed offsets from now on until so many records are committed, and through the repartition topics.
-// Call it before the application is started. It fails with [ErrStalled] if nothing is committed for two minutes.
+// Watch follows the group's committed offsets from now on until so many records are committed, and
+// through the repartition topics. Call it before the application is started. It fails with
+// [ErrStalled] if nothing is committed for two minutes.
 func Watch(ctx context.Context, cfg WatchConfig) (Progress, error) {
 	c, err := connect(cfg.Brokers)
 	if err != nil {
@@ -177,7 +181,8 @@ func (w *watcher) await(ctx context.Context, records int64) (m moment, err error
 	return m, err
 }
 
-// awaitShuffled waits until what the repartition topics hold now is committed, too. It returns false if there are none.
+// awaitShuffled waits until what the repartition topics hold now is committed, too. It returns
+// false if there are none.
 func (w *watcher) awaitShuffled(ctx context.Context) (shuffled bool, err error) {
 	shuffles, err := w.cluster.repartitionTopics(ctx, w.cfg.Application)
 	if err != nil {
@@ -203,7 +208,8 @@ func (w *watcher) awaitShuffled(ctx context.Context) (shuffled bool, err error) 
 	return len(shuffles) > 0, nil
 }
 
-// poll looks until done. It gives up when the number that look returns does not change for too long.
+// poll looks until done. It gives up when the number that look returns does not change for too
+// long.
 func (w *watcher) poll(ctx context.Context, what string, look func() (progress int64, done bool, err error)) error {
 	tick := time.NewTicker(lookInterval)
 	defer tick.Stop()

@@ -18,14 +18,15 @@ import (
 const (
 	// pollInterval is how often something is looked at while it is waited for.
 	pollInterval = 20 * time.Millisecond
-	// groupWait is beyond the session timeout of a member that was killed, 45 s by default in Onceward and in Kafka Streams.
+	// groupWait is beyond the session timeout of a member that was killed, 45 s by default in
+	// Onceward and in Kafka Streams.
 	groupWait = 2 * time.Minute
 	// removeTimeout bounds the tidying up, which happens even after the measurement was stopped.
 	removeTimeout = time.Minute
 )
 
-// Cluster is a measurement's own access to a cluster, which the applications that it measures do not share. Its methods may be
-// called from any goroutine.
+// Cluster is a measurement's own access to a cluster, which the applications that it measures do
+// not share. Its methods may be called from any goroutine.
 type Cluster struct {
 	cl  *kgo.Client
 	adm *kadm.Client
@@ -43,8 +44,9 @@ func Connect(brokers []string) (*Cluster, error) {
 // Close ends the connection.
 func (c *Cluster) Close() { c.cl.Close() }
 
-// Create makes topics with so many partitions and these settings, which may be nil, and waits for their leaders as the function
-// Create does. None of them may be there. The replication is the cluster's default.
+// Create makes topics with so many partitions and these settings, which may be nil, and waits for
+// their leaders as the function Create does. None of them may be there. The replication is the
+// cluster's default.
 func (c *Cluster) Create(ctx context.Context, partitions int32, settings map[string]string, names ...string) error {
 	configs := make(map[string]*string, len(settings))
 	for name, value := range settings {
@@ -62,7 +64,8 @@ func (c *Cluster) Delete(ctx context.Context, names ...string) error {
 	return c.delete(ctx, func(name string) bool { return slices.Contains(names, name) })
 }
 
-// DeletePrefix deletes the topics whose names start like this: those that an application made, and are named after it.
+// DeletePrefix deletes the topics whose names start like this: those that an application made, and
+// are named after it.
 func (c *Cluster) DeletePrefix(ctx context.Context, prefix string) error {
 	return c.delete(ctx, func(name string) bool { return strings.HasPrefix(name, prefix) })
 }
@@ -96,7 +99,8 @@ func (c *Cluster) DeleteGroup(ctx context.Context, group string) error {
 	return nil
 }
 
-// AwaitEmpty waits until the group has no members: an application that came earlier would share the partitions with the last one.
+// AwaitEmpty waits until the group has no members: an application that came earlier would share the
+// partitions with the last one.
 func (c *Cluster) AwaitEmpty(ctx context.Context, group string) error {
 	ctx, cancel := context.WithTimeout(ctx, groupWait)
 	defer cancel()
@@ -111,7 +115,8 @@ func (c *Cluster) AwaitEmpty(ctx context.Context, group string) error {
 	})
 }
 
-// AwaitShares waits until the group has so many members and each of them has partitions of the topic.
+// AwaitShares waits until the group has so many members and each of them has partitions of the
+// topic.
 func (c *Cluster) AwaitShares(ctx context.Context, group, topic string, members int) error {
 	ctx, cancel := context.WithTimeout(ctx, groupWait)
 	defer cancel()

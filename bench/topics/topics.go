@@ -1,6 +1,6 @@
-// Package topics is what measurements do on a cluster beside the applications that they measure: it makes topics and waits for their
-// leaders, waits for groups to come and go, and deletes what was made. Its functions, and the methods of a [Cluster], may be called from
-// any goroutine.
+// Package topics is what measurements do on a cluster beside the applications that they measure: it
+// makes topics and waits for their leaders, waits for groups to come and go, and deletes what was
+// made. Its functions, and the methods of a [Cluster], may be called from any goroutine.
 package topics
 
 import (
@@ -20,8 +20,9 @@ const poll = 20 * time.Millisecond
 // ErrPartitions says that a topic is there with another number of partitions.
 var ErrPartitions = errors.New("the topic has another number of partitions")
 
-// Create makes those of the topics that are not there, with the cluster's settings, and waits until every partition of all of them has a
-// leader: an application that came earlier would say that they do not exist. A topic that is there must have as many partitions.
+// Create makes those of the topics that are not there, with the cluster's settings, and waits until
+// every partition of all of them has a leader: an application that came earlier would say that they
+// do not exist. A topic that is there must have as many partitions.
 func Create(ctx context.Context, brokers []string, partitions int32, names ...string) error {
 	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.MetadataMinAge(poll/2))
 	if err != nil {

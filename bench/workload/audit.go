@@ -12,17 +12,20 @@ import (
 // EvidenceTopic is where a workload with evidence writes it, beside its output.
 func EvidenceTopic(out string) string { return out + "-evidence" }
 
-// Audit judges the evidence of a workload that keeps it, of all partitions: one entry for each decision about each record
-// that was processed, in the order of each row, and no other. It belongs to one goroutine.
+// Audit judges the evidence of a workload that keeps it, of all partitions: one entry for each
+// decision about each record that was processed, in the order of each row, and no other. It belongs
+// to one goroutine.
 type Audit struct {
 	seed maphash.Seed
 	// application and in are what every entry has to be of.
 	application, in string
-	// read and want are the sums of hashes of entries. Two sets of entries with one number and one digest are taken to be one set.
+	// read and want are the sums of hashes of entries. Two sets of entries with one number and one
+	// digest are taken to be one set.
 	read, want auditTally
 	// versions are those that the rows of the ledger have come to.
 	versions map[Account]int64
-	// processed is for each partition of the input the offset behind the last one that was decided about.
+	// processed is for each partition of the input the offset behind the last one that was decided
+	// about.
 	processed map[int32]int64
 	sums      map[Account]int64
 	seen      map[[IDBytes]byte]struct{}
@@ -41,8 +44,8 @@ type fact struct {
 	offset, time                       int64
 }
 
-// NewAudit returns the judge of the evidence that an application has written of the topic in. An empty application is the one
-// of the first entry.
+// NewAudit returns the judge of the evidence that an application has written of the topic in. An
+// empty application is the one of the first entry.
 func NewAudit(application, in string) *Audit {
 	return &Audit{
 		seed: maphash.MakeSeed(), application: application, in: in,
@@ -57,7 +60,8 @@ var (
 	errFacts   = errors.New("the evidence is not that of the inputs")
 )
 
-// Entry takes a record of the evidence. Those of a partition come in their order, and all of them before the inputs.
+// Entry takes a record of the evidence. Those of a partition come in their order, and all of them
+// before the inputs.
 func (a *Audit) Entry(r Record) error {
 	e, err := evidence.Decode(r.Key, r.Value)
 	if err != nil {
@@ -93,7 +97,8 @@ func (t *auditTally) add(seed maphash.Seed, f fact) {
 	t.digest += maphash.Comparable(seed, f)
 }
 
-// Input takes the next record of a partition of the input, and leaves those out that nothing was decided about.
+// Input takes the next record of a partition of the input, and leaves those out that nothing was
+// decided about.
 func (a *Audit) Input(in Record, partition int32, offset int64) error {
 	if offset >= a.processed[partition] {
 		return nil
@@ -120,8 +125,8 @@ func (a *Audit) Input(in Record, partition int32, offset int64) error {
 	return nil
 }
 
-// Done says whether the evidence was that of the inputs, and returns how many entries there are, and how many events they
-// tell of as posted: as many as there are outputs.
+// Done says whether the evidence was that of the inputs, and returns how many entries there are,
+// and how many events they tell of as posted: as many as there are outputs.
 func (a *Audit) Done() (entries, posted int64, err error) {
 	if a.read != a.want {
 		return 0, 0, fmt.Errorf("%w: there are %d entries, and %d have to be", errFacts, a.read.entries, a.want.entries)

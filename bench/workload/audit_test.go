@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// audited is a run with evidence: the inputs with their positions, and what the evidence of each partition is.
+// audited is a run with evidence: the inputs with their positions, and what the evidence of each
+// partition is.
 type audited struct {
 	inputs  [testPartitions][]Record
 	entries [testPartitions][]Record
@@ -36,8 +37,8 @@ func (a audited) judge() (entries, posted int64, err error) {
 	return audit.Done()
 }
 
-// TestAudit: the evidence of a workload is right in the eyes of its judge, also where the run has ended before its input,
-// and each way to be wrong is seen.
+// TestAudit: the evidence of a workload is right in the eyes of its judge, also where the run has
+// ended before its input, and each way to be wrong is seen.
 func TestAudit(t *testing.T) {
 	w, err := Find("ledger-evidence")
 	if err != nil {

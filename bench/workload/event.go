@@ -23,7 +23,8 @@ const (
 	sumBytes = 32
 )
 
-// Account is the key of a record. Its bytes are those of a big-endian number, or text that is padded with zeros.
+// Account is the key of a record. Its bytes are those of a big-endian number, or text that is
+// padded with zeros.
 type Account [KeyBytes]byte
 
 // AccountOf returns the account with that number.
@@ -78,7 +79,8 @@ func DecodeEvent(key, value []byte) (e Event, err error) {
 func amountOf(value []byte) int64 { return int64(binary.BigEndian.Uint64(value[amountAt:])) }
 func clockOf(value []byte) int64  { return int64(binary.BigEndian.Uint64(value[clockAt:])) }
 
-// Clock returns the clock in the output of a workload that [Workload.HasClock]: what the latency of the output counts from.
+// Clock returns the clock in the output of a workload that [Workload.HasClock]: what the latency of
+// the output counts from.
 func Clock(output []byte) (clock int64, err error) {
 	if len(output) != ValueBytes && len(output) != sumBytes {
 		return 0, fmt.Errorf("an output of %d bytes has no clock", len(output))
@@ -86,7 +88,8 @@ func Clock(output []byte) (clock int64, err error) {
 	return clockOf(output), nil
 }
 
-// SumIn returns the count and the balance in an output. It returns false for an output that has none.
+// SumIn returns the count and the balance in an output. It returns false for an output that has
+// none.
 func SumIn(output []byte) (sum Sum, ok bool) {
 	if len(output) != sumBytes {
 		return sum, false
@@ -110,5 +113,6 @@ func idOf(high uint16, low uint64) (id [IDBytes]byte) {
 	return id
 }
 
-// EventID is the id of the event with that number, among events that are numbered. Ids do not ascend with the numbers.
+// EventID is the id of the event with that number, among events that are numbered. Ids do not
+// ascend with the numbers.
 func EventID(n uint64) [IDBytes]byte { return idOf(0, measure.Scatter(n)) }

@@ -21,8 +21,9 @@ const (
 
 var errNoFlights = errors.New("the file with the flights is not given; it is e2e/flights/testdata/flights.csv.gz of the project")
 
-// flights are the flights that departed from New York City in 2013, in the order of the file: the skew of real keys. 16 carriers share
-// them unequally; rows without a plane have an account of zeros, as such rows meet in one key in life, too.
+// flights are the flights that departed from New York City in 2013, in the order of the file: the
+// skew of real keys. 16 carriers share them unequally; rows without a plane have an account of
+// zeros, as such rows meet in one key in life, too.
 type flights []flight
 
 type flight struct {
@@ -80,7 +81,8 @@ func padded(text string) (a Account) {
 	return a
 }
 
-// event makes a record's event of a flight. Behind the last flight the year begins anew, with other ids.
+// event makes a record's event of a flight. Behind the last flight the year begins anew, with other
+// ids.
 func (rows flights) event(n uint64, rng *rand.Rand) Event {
 	row := rows[n%uint64(len(rows))]
 	return Event{

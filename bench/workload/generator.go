@@ -15,11 +15,13 @@ type Distribution string
 const (
 	// Uniform gives every account as many events.
 	Uniform Distribution = "uniform"
-	// Zipf gives few accounts most of the events: the n-th of them has about n^-1.1 times those of the first.
+	// Zipf gives few accounts most of the events: the n-th of them has about n^-1.1 times those of
+	// the first.
 	Zipf Distribution = "zipf"
 )
 
-// zipfExponent is about that of word frequencies and of requests for web pages. Go's generator takes only more than 1.
+// zipfExponent is about that of word frequencies and of requests for web pages. Go's generator
+// takes only more than 1.
 const zipfExponent = 1.1
 
 // duplicateWindow is how many events back a duplicate may reach.
@@ -31,7 +33,8 @@ const amountMax = 10_000
 // Input says which events an input has. The same Input makes the same events, but for their clocks.
 type Input struct {
 	Seed uint64 `json:"seed"`
-	// Keys is the number of accounts, Distribution how events are spread over them. The flights have their own.
+	// Keys is the number of accounts, Distribution how events are spread over them. The flights
+	// have their own.
 	Keys         int64        `json:"keys,omitempty"`
 	Distribution Distribution `json:"distribution,omitempty"`
 	// Duplicates is the share of records that repeat an earlier one, from 0 to 0.5.
@@ -42,8 +45,8 @@ type Input struct {
 
 // Source makes the records of an input, one after the other. It belongs to one goroutine.
 type Source interface {
-	// Next makes the next record. A new event has the clock, in nanoseconds since the epoch; clocks have to grow. The memory is the
-	// caller's.
+	// Next makes the next record. A new event has the clock, in nanoseconds since the epoch; clocks
+	// have to grow. The memory is the caller's.
 	Next(clock int64) Record
 }
 
@@ -85,7 +88,8 @@ func (w Workload) newGenerator(in Input) (*generator, error) {
 	}
 	g.event = func(n uint64) Event {
 		return Event{
-			// Scatter is a permutation, so no two events have one id; that ids do not ascend is the hard case for a store.
+			// Scatter is a permutation, so no two events have one id; that ids do not ascend is the
+			// hard case for a store.
 			Account: account(), Counterparty: account(), ID: idOf(uint16(in.Seed), measure.Scatter(in.Seed<<48+n)),
 			Amount: 1 + g.rng.Int64N(amountMax), Padding: g.rng.Uint64(),
 		}
@@ -93,7 +97,8 @@ func (w Workload) newGenerator(in Input) (*generator, error) {
 	return g, nil
 }
 
-// accounts returns what draws an account. The frequent ones of Zipf are spread over the numbers, and so over partitions and tables.
+// accounts returns what draws an account. The frequent ones of Zipf are spread over the numbers,
+// and so over partitions and tables.
 func (in Input) accounts(rng *rand.Rand) (func() Account, error) {
 	if in.Keys < 1 {
 		return nil, fmt.Errorf("%d is no number of keys; there is at least 1", in.Keys)
@@ -116,7 +121,8 @@ func (g *generator) Next(clock int64) Record {
 	return Record{Key: buf[:KeyBytes:KeyBytes], Value: buf[KeyBytes:], Timestamp: e.Time().UnixMilli()}
 }
 
-// next makes the next event. A new one has the clock; a duplicate is as it was, with the clock of its event.
+// next makes the next event. A new one has the clock; a duplicate is as it was, with the clock of
+// its event.
 func (g *generator) next(clock int64) Event {
 	if len(g.recent) > 0 && g.duplicates > 0 && g.rng.Float64() < g.duplicates {
 		return g.recent[g.rng.IntN(len(g.recent))]

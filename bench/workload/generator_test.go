@@ -124,7 +124,8 @@ func TestMistakenInputs(t *testing.T) {
 	}
 }
 
-// flightRows are made up, with what the real ones have: an unknown plane, and a flight that did not arrive.
+// flightRows are made up, with what the real ones have: an unknown plane, and a flight that did not
+// arrive.
 const flightRows = "scheduled,carrier,flight,origin,destination,tail,departed,arrival_delay\n" +
 	"22617255,UA,1545,EWR,IAH,N14228,1,11\n22617269,UA,1714,LGA,IAH,,1,-20\n22617280,AA,1141,JFK,MIA,N619AA,0,\n"
 

@@ -17,15 +17,18 @@ type Sum struct{ Count, Balance int64 }
 
 // Ordered judges one partition of a workload that keeps the order. It belongs to one goroutine.
 type Ordered interface {
-	// Input takes the next record of the input and returns the output that it has to lead to; leads is false for one that leads to
-	// none. The output shares the memory of the input. It fails if the record is none of the workload's input.
+	// Input takes the next record of the input and returns the output that it has to lead to; leads
+	// is false for one that leads to none. The output shares the memory of the input. It fails if
+	// the record is none of the workload's input.
 	Input(in Record) (out Record, leads bool, err error)
-	// Undo takes the last input back: it had to lead to an output, and none is there. It is called once at most before the next Input.
+	// Undo takes the last input back: it had to lead to an output, and none is there. It is called
+	// once at most before the next Input.
 	Undo()
 	// Compare compares an output with the one that has to be next.
 	Compare(got, want Record) error
-	// Sums is what the state has to be after the inputs so far, and Events how many events there were, duplicates left out; both are
-	// empty where there is no such state. Sums must not be changed.
+	// Sums is what the state has to be after the inputs so far, and Events how many events there
+	// were, duplicates left out; both are empty where there is no such state. Sums must not be
+	// changed.
 	Sums() map[Account]Sum
 	Events() int64
 }
@@ -36,7 +39,8 @@ type Shuffled interface {
 	Input(in Record) error
 	// Output takes an output. The outputs of a partition come in their order.
 	Output(out Record) error
-	// Done says whether every output was there. Together with what Output has compared, the outputs are right then.
+	// Done says whether every output was there. Together with what Output has compared, the outputs
+	// are right then.
 	Done() error
 	// Sums is what the state has to be after all inputs, Events as for Ordered.
 	Sums() map[Account]Sum

@@ -46,7 +46,8 @@ func (*orderedBids) Sums() map[Account]Sum { return nil }
 // Events implements [Ordered].
 func (*orderedBids) Events() int64 { return 0 }
 
-// noState is what judges of queries have to say about state, which is not compared: the last output of a key is its row.
+// noState is what judges of queries have to say about state, which is not compared: the last output
+// of a key is its row.
 type noState struct{}
 
 // Sums implements [Shuffled].
@@ -55,8 +56,8 @@ func (noState) Sums() map[Account]Sum { return nil }
 // Events implements [Shuffled].
 func (noState) Events() int64 { return 0 }
 
-// statisticsJudge judges q17: each output has to be what one more price makes of the output before, and the last one what all prices
-// make.
+// statisticsJudge judges q17: each output has to be what one more price makes of the output before,
+// and the last one what all prices make.
 type statisticsJudge struct {
 	noState
 	want, got map[[16]byte]digested
@@ -126,8 +127,8 @@ func (j *statisticsJudge) Done() error {
 	return lacking(missing)
 }
 
-// lastBidJudge judges q18: how many outputs a key has depends on the order in which bids of several partitions arrive, but they get later
-// and later, and the last one is the last bid.
+// lastBidJudge judges q18: how many outputs a key has depends on the order in which bids of several
+// partitions arrive, but they get later and later, and the last one is the last bid.
 type lastBidJudge struct {
 	noState
 	// want are the times of the last bids, got those of the last outputs.

@@ -112,7 +112,8 @@ type shuffledEvents struct {
 // tally sums up the outputs of a key.
 type tally struct {
 	Sum
-	// digest is the sum of hashes of what outputs say of their records; two sets of records with one digest are taken to be one set.
+	// digest is the sum of hashes of what outputs say of their records; two sets of records with
+	// one digest are taken to be one set.
 	digest uint64
 }
 
@@ -160,7 +161,8 @@ func (s *shuffledEvents) Output(out Record) error {
 	return nil
 }
 
-// tally reads an output that comes after others of its key. The amount of its record is by how much the balance has changed.
+// tally reads an output that comes after others of its key. The amount of its record is by how much
+// the balance has changed.
 func (o output) tally(value []byte, before tally) (now tally, err error) {
 	switch {
 	case o.kind == counted && len(value) == 8:

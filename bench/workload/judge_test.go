@@ -122,8 +122,9 @@ func inputOf(t *testing.T, w Workload) Input {
 	return in
 }
 
-// TestWorkloads: what the topologies make of an input is right in the eyes of the judges, which share no code with them but that of
-// the statistics of nexmark-q17; and each way to be wrong is seen in every workload.
+// TestWorkloads: what the topologies make of an input is right in the eyes of the judges, which
+// share no code with them but that of the statistics of nexmark-q17; and each way to be wrong is
+// seen in every workload.
 func TestWorkloads(t *testing.T) {
 	for _, w := range All() {
 		t.Run(w.Name, func(t *testing.T) {
@@ -183,7 +184,8 @@ func flipped(b []byte, at int) []byte {
 	return b
 }
 
-// TestShuffledSeesOtherRecords: counts that fit and a balance that comes out right do not hide outputs of other records.
+// TestShuffledSeesOtherRecords: counts that fit and a balance that comes out right do not hide
+// outputs of other records.
 func TestShuffledSeesOtherRecords(t *testing.T) {
 	w, err := Find("flights")
 	if err != nil {

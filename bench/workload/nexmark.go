@@ -8,15 +8,17 @@ import (
 	"time"
 )
 
-// The events of Nexmark, a benchmark of queries over an auction site (https://github.com/nexmark/nexmark), in its proportions: of 50
-// events, 1 is a new person, 3 are new auctions, 46 are bids. Half of the bids are for the auction that is hot at the moment, and three
-// of four by the bidder who is. Keys say nothing, as those of its source, so queries by key have to bring records together first.
+// The events of Nexmark, a benchmark of queries over an auction site
+// (https://github.com/nexmark/nexmark), in its proportions: of 50 events, 1 is a new person, 3 are
+// new auctions, 46 are bids. Half of the bids are for the auction that is hot at the moment, and
+// three of four by the bidder who is. Keys say nothing, as those of its source, so queries by key
+// have to bring records together first.
 //
 //	key    the number of the event
 //	value  1 byte for the kind, and then, for a bid: auction, bidder, price in cents, time in milliseconds, 8 bytes each, and padding
 //
-// Persons have 200 bytes, auctions 500, bids 100, as the generator's defaults aim at. Persons and auctions are only there to be left
-// out: no query here looks into them.
+// Persons have 200 bytes, auctions 500, bids 100, as the generator's defaults aim at. Persons and
+// auctions are only there to be left out: no query here looks into them.
 const (
 	nexmarkPerson = iota
 	nexmarkAuction
@@ -26,7 +28,8 @@ const (
 	personBytes, auctionBytes = 200, 500
 	bidBytes, bidFieldsBytes  = 100, 33
 
-	// hotAuctionEvery and hotBidderEvery are how many new ones there are until another one becomes hot.
+	// hotAuctionEvery and hotBidderEvery are how many new ones there are until another one becomes
+	// hot.
 	hotAuctionEvery, hotBidderEvery = 100, 100
 	// activeAuctions and activeBidders are how many of the latest ones take part.
 	activeAuctions, activeBidders = 100, 1000

@@ -8,7 +8,8 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// query is one of Nexmark's, in the form of a stream: where a query has a table as its result, there is an output for each change.
+// query is one of Nexmark's, in the form of a stream: where a query has a table as its result,
+// there is an output for each change.
 //
 //	q0   bids as they are: what reading and writing alone cost
 //	q1   bids with the price in euros
@@ -165,7 +166,8 @@ func auctionStatistics(b *topology.Builder, t Topics) {
 	out.Into(topology.Topic[[]byte, statistics](t.Out, schemas.Bytes(), statisticsCodec{}))
 }
 
-// lastBids lets a bid pass that is later than the one that is kept. Of two at one time, the first to arrive stays.
+// lastBids lets a bid pass that is later than the one that is kept. Of two at one time, the first
+// to arrive stays.
 func lastBids(b *topology.Builder, t Topics) {
 	store := topology.KeyValueStore("last", schemas.Bytes(), schemas.Bytes())
 	into(topology.Process(together(bids(b, t), auctionAndBidder), "last", store, func(

@@ -116,8 +116,9 @@ func postAll(s stream, t Topics) ledger.Ledger[[]byte, []byte] {
 // clockDigits is the length of a clock in base64.
 const clockDigits = 11
 
-// contributionID is the id of the event with its clock behind it, which the output is to have and a balance has no other place for. A
-// contribution has one clock, so the id says no more and no less than the event's.
+// contributionID is the id of the event with its clock behind it, which the output is to have and a
+// balance has no other place for. A contribution has one clock, so the id says no more and no less
+// than the event's.
 func contributionID(value []byte) string {
 	var id [IDBytes + clockDigits]byte
 	copy(id[:], value[:IDBytes])

@@ -34,12 +34,13 @@ type Workload struct {
 	About string
 	// Data is what it reads. Workloads of one kind can share an input.
 	Data Data
-	// Shuffles says that records go through a repartition topic, so that their order is not that of the input.
+	// Shuffles says that records go through a repartition topic, so that their order is not that of
+	// the input.
 	Shuffles bool
 	// HasClock says that an output has its event's clock, so that its latency can be measured.
 	HasClock bool
-	// Store is the store whose rows are the last outputs of their keys, empty if there is none or none that is compared; Inbox is the one
-	// that has a row for each event.
+	// Store is the store whose rows are the last outputs of their keys, empty if there is none or
+	// none that is compared; Inbox is the one that has a row for each event.
 	Store, Inbox string
 	// Evidence says that every decision is written down, in the [EvidenceTopic] of the output.
 	Evidence bool

@@ -8,7 +8,8 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// chooserTopology chooses between two definitions: the rows of the first are made of orders, those of the second of the topic again.
+// chooserTopology chooses between two definitions: the rows of the first are made of orders, those
+// of the second of the topic again.
 func chooserTopology() *topology.Topology {
 	b := topology.NewBuilder("chooser", topology.DeadLetters("dead"))
 	offset := func(r topology.Record[string, string]) (int64, error) { _, _, at := r.Source(); return at, nil }

@@ -33,8 +33,8 @@ func (configFlag) BeforeResolve(ctx *kong.Context, path *kong.Path) error {
 	return nil
 }
 
-// settingsOf returns the names of the flags that a configuration file may set: those with an environment
-// variable, except the one that names the file.
+// settingsOf returns the names of the flags that a configuration file may set: those with an
+// environment variable, except the one that names the file.
 func settingsOf(node *kong.Node) []string {
 	var names []string
 	for _, f := range node.Flags {
@@ -58,8 +58,8 @@ type configResolver struct {
 // Validate is nothing: the keys are checked when the file is read.
 func (*configResolver) Validate(*kong.Application) error { return nil }
 
-// Resolve returns the setting for a flag that is not given, nil if there is none. kong asks a resolver
-// although the environment has a value, so this looks there itself.
+// Resolve returns the setting for a flag that is not given, nil if there is none. kong asks a
+// resolver although the environment has a value, so this looks there itself.
 func (c *configResolver) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	for _, name := range flag.Envs {
 		if _, set := os.LookupEnv(name); set {

@@ -6,8 +6,8 @@ import (
 	"github.com/onceward/onceward/txn/security"
 )
 
-// connection is how to reach a cluster that is not open to everybody. A secret is never a flag, because the list of processes shows
-// flags to everybody on the machine.
+// connection is how to reach a cluster that is not open to everybody. A secret is never a flag,
+// because the list of processes shows flags to everybody on the machine.
 type connection struct {
 	TLS                   bool   `group:"Connection" name:"tls" env:"ONCEWARD_TLS" help:"Encrypt connections; implied by every other setting of TLS."`
 	TLSCA                 string `group:"Connection" name:"tls-ca" placeholder:"FILE" env:"ONCEWARD_TLS_CA" help:"Certificates of the authorities that sign the brokers' certificates; default is the system's."`

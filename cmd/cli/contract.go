@@ -12,8 +12,8 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// contractCommand prints what those may rely on who feed a topology or read from it. It touches neither the cluster
-// nor the disk.
+// contractCommand prints what those may rely on who feed a topology or read from it. It touches
+// neither the cluster nor the disk.
 type contractCommand struct {
 	named
 	Output string `enum:"text,markdown,json" default:"text" placeholder:"FORMAT" env:"ONCEWARD_CONTRACT_OUTPUT" help:"Form of the result: text, markdown or json; default ${default}."`
@@ -50,8 +50,8 @@ type contractSection struct {
 	Lines []string `json:"lines"`
 }
 
-// contractOf collects what a topology says about itself. Every section is there, so that what nobody has promised can
-// be seen as well.
+// contractOf collects what a topology says about itself. Every section is there, so that what
+// nobody has promised can be seen as well.
 func contractOf(t *topology.Topology) contract {
 	c := contract{Name: t.Name(), Application: t.Application(), Version: t.Fingerprint()}
 	add := func(title, none string, lines ...string) {

@@ -9,7 +9,8 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// TestContractOfFailures is requirement K3: the contract does not promise an order that records lose when they fail.
+// TestContractOfFailures is requirement K3: the contract does not promise an order that records
+// lose when they fail.
 func TestContractOfFailures(t *testing.T) {
 	for name, test := range map[string]struct {
 		action topology.Action

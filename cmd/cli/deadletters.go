@@ -19,7 +19,8 @@ type deadLettersCommand struct {
 	Redrive deadLettersRedriveCommand `cmd:"" help:"Write records again to where they died."`
 }
 
-// letterTopic says which dead-letter topic a command is about, and which topology knows the types in it.
+// letterTopic says which dead-letter topic a command is about, and which topology knows the types
+// in it.
 type letterTopic struct {
 	selection
 	clusterFlags
@@ -140,9 +141,11 @@ type letterJSON struct {
 	FirstFailure timeJSON  `json:"first_failure"`
 	LastFailure  timeJSON  `json:"last_failure"`
 	Origin       letterAt  `json:"origin"`
-	// Source is the record of an input that the one at Origin comes from, where that is in an internal topic which keeps it.
+	// Source is the record of an input that the one at Origin comes from, where that is in an
+	// internal topic which keeps it.
 	Source *letterSource `json:"source,omitempty"`
-	// RecordTimestamp is that of the record when it died last, which a redrive keeps; that of its first death is in Origin.
+	// RecordTimestamp is that of the record when it died last, which a redrive keeps; that of its
+	// first death is in Origin.
 	RecordTimestamp timeJSON `json:"record_timestamp"`
 	// To is where a redrive writes the record, Letter where the dead letter is.
 	To     letterPlace `json:"to"`

@@ -119,7 +119,8 @@ func (c *deadLettersEditCommand) patched(p *process, form valueForm) ([]byte, er
 	return form.parse(out)
 }
 
-// errPatch says why a patch failed. The library's texts quote paths and not values, except for a test that fails.
+// errPatch says why a patch failed. The library's texts quote paths and not values, except for a
+// test that fails.
 func errPatch(err error) error {
 	if errors.Is(err, jsonpatch.ErrTestFailed) {
 		return errors.New("a test in it failed")
@@ -146,15 +147,16 @@ func readGiven(p *process, flag, name string) ([]byte, error) {
 type valueForm struct {
 	encoder rowEncoder
 	value   []byte
-	// text is what is edited; json says that it is JSON, binary that there is nothing a person could read.
+	// text is what is edited; json says that it is JSON, binary that there is nothing a person
+	// could read.
 	text         []byte
 	json, binary bool
 	// parse makes a value of what was edited.
 	parse func(text []byte) ([]byte, error)
 }
 
-// formOf returns the form of a value: itself if it is JSON, because a codec leaves out what it does not know; else the JSON that
-// the codec makes of it; else text.
+// formOf returns the form of a value: itself if it is JSON, because a codec leaves out what it does
+// not know; else the JSON that the codec makes of it; else text.
 func formOf(value []byte, e rowEncoder) valueForm {
 	f := valueForm{encoder: e, value: value, text: value, parse: func(text []byte) ([]byte, error) { return text, nil }}
 	if json.Valid(value) {
@@ -184,7 +186,8 @@ func compacted(text []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// edited has a person edit the value. What was edited and cannot be taken is kept in the file, which the error names.
+// edited has a person edit the value. What was edited and cannot be taken is kept in the file,
+// which the error names.
 func edited(ctx context.Context, p *process, form valueForm, check func([]byte) error) ([]byte, error) {
 	if form.binary {
 		return nil, errors.New("the value is no text, and no codec is known that makes any of it; " +

@@ -91,8 +91,8 @@ func writeLetter(w *tabwriter.Writer, l admin.DeadLetter) {
 	}
 }
 
-// recordPart shows a key or a value of a record, which may be null. What is JSON is shown as JSON, whether a codec knows it or
-// not.
+// recordPart shows a key or a value of a record, which may be null. What is JSON is shown as JSON,
+// whether a codec knows it or not.
 func (e rowEncoder) recordPart(b []byte, decode func([]byte) (any, error)) *part {
 	if b == nil {
 		return nil

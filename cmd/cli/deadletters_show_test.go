@@ -13,7 +13,8 @@ import (
 	"github.com/onceward/onceward/txn/admin"
 )
 
-// TestShowRecordTime: the time of a record is shown beside that of its first death where it is another one.
+// TestShowRecordTime: the time of a record is shown beside that of its first death where it is
+// another one.
 func TestShowRecordTime(t *testing.T) {
 	first := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	for last, want := range map[time.Time]string{
@@ -37,8 +38,9 @@ func TestShowRecordTime(t *testing.T) {
 	}
 }
 
-// TestTimesOfLettersAsJSON is requirement G5: a time that no year of four digits has, as of a producer that counts in microseconds, is a number of
-// milliseconds, and takes nothing away from what is beside it.
+// TestTimesOfLettersAsJSON is requirement G5: a time that no year of four digits has, as of a
+// producer that counts in microseconds, is a number of milliseconds, and takes nothing away from
+// what is beside it.
 func TestTimesOfLettersAsJSON(t *testing.T) {
 	sane := time.Date(2030, 1, 2, 3, 4, 5, 6_000_000, time.UTC)
 	for ms, want := range map[int64]string{
@@ -80,7 +82,8 @@ func TestTimesOfLettersAsJSON(t *testing.T) {
 	}
 }
 
-// TestShowSource is requirement G3: of a dead letter from an internal topic it is shown which record of an input it is about, if it says so.
+// TestShowSource is requirement G3: of a dead letter from an internal topic it is shown which
+// record of an input it is about, if it says so.
 func TestShowSource(t *testing.T) {
 	at := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	for name, test := range map[string]struct {

@@ -29,8 +29,9 @@ type deed struct {
 	Pays bool `json:"pays,omitzero"`
 }
 
-// decidingTopology has a processor of each kind, whose decisions are evidence. Behind the inbox the records go through a topic of the
-// application's own, so that nothing there knows where they came from; the accounts wait for versions that are missing.
+// decidingTopology has a processor of each kind, whose decisions are evidence. Behind the inbox the
+// records go through a topic of the application's own, so that nothing there knows where they came
+// from; the accounts wait for versions that are missing.
 func decidingTopology() *topology.Topology {
 	type record = topology.Record[string, deed]
 	b := topology.NewBuilder("deciding", topology.DeadLetters("dead"))

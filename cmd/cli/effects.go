@@ -17,7 +17,8 @@ type effectsCommand struct {
 	Resolve effectsResolveCommand `cmd:"" help:"Say what has become of an effect that nobody knows about, or of one that was suppressed."`
 }
 
-// effectsFlags say which side-effect ledger is meant. No topology is needed to read it: all have rows of one form.
+// effectsFlags say which side-effect ledger is meant. No topology is needed to read it: all have
+// rows of one form.
 type effectsFlags struct {
 	StateDir  string `required:"" placeholder:"DIR" env:"ONCEWARD_STATE_DIR" help:"State directory of an instance on this machine, running or not."`
 	Effects   string `placeholder:"NAME" help:"The side-effect ledger, by the name of its node; default is the only one that the instance has."`
@@ -50,8 +51,9 @@ func (f effectsFlags) open(ctx context.Context) (o openEffects, err error) {
 	return o, nil
 }
 
-// claimed returns the steps that are claimed in a partition, by their effects. Of an instance that runs that is a moment before the effects
-// are read: for as long as a round takes, one can have lost or got its claim in between. The ledger itself sees both at once.
+// claimed returns the steps that are claimed in a partition, by their effects. Of an instance that
+// runs that is a moment before the effects are read: for as long as a round takes, one can have
+// lost or got its claim in between. The ledger itself sees both at once.
 func (o openEffects) claimed(ctx context.Context, partition int32, stale bool) (claims map[string]effect.Claimed, err error) {
 	_, _, store := effect.Stores(o.name)
 	scan, err := o.Scan(ctx, admin.ScanRequest{Store: store, Partition: partition, Stale: stale})
@@ -71,7 +73,8 @@ type effectAt struct {
 	claim *effect.Claimed
 }
 
-// find returns the effect of that id in every partition that has one: requests under two keys are two effects.
+// find returns the effect of that id in every partition that has one: requests under two keys are
+// two effects.
 func (o openEffects) find(ctx context.Context, id string, stale bool) (found []effectAt, err error) {
 	for _, partition := range o.place.partitions {
 		claims, err := o.claimed(ctx, partition, stale)

@@ -211,7 +211,8 @@ func (c *effectsResolveCommand) to(o openEffects) (graph.SourceDescription, erro
 	return sources[topic], err
 }
 
-// encode returns a resolution as its topic has it: as the topology's codec writes it, and without one as JSON, if that is what is read.
+// encode returns a resolution as its topic has it: as the topology's codec writes it, and without
+// one as JSON, if that is what is read.
 func (o openEffects) encode(to graph.SourceDescription, said effect.Resolution, key []byte) ([]byte, error) {
 	codec := schemas.JSON[effect.Resolution]()
 	value, err := codec.Append(nil, said)
@@ -235,8 +236,8 @@ func (o openEffects) encode(to graph.SourceDescription, said effect.Resolution, 
 	return value, nil
 }
 
-// await waits until the instance has come past the resolution, and says what has become of it. That it is in the row is the answer: nothing
-// that a topology need declare.
+// await waits until the instance has come past the resolution, and says what has become of it. That
+// it is in the row is the answer: nothing that a topology need declare.
 func (c *effectsResolveCommand) await(ctx context.Context, o openEffects, said effect.Resolution, out *resolved) error {
 	place := fmt.Sprintf("%s[%d] at offset %d", out.Topic, out.Partition, *out.Offset)
 	row, err := o.GetBehind(ctx, o.name, out.Partition, []byte(c.ID), out.Topic, *out.Offset)

@@ -38,7 +38,8 @@ type effectWithAt struct {
 	Sent *shownRequest `json:"sent,omitempty"`
 }
 
-// shownRequest is what was sent, and what came back. Payload and Response are null where there is nothing, or nothing was kept.
+// shownRequest is what was sent, and what came back. Payload and Response are null where there is
+// nothing, or nothing was kept.
 type shownRequest struct {
 	rowJSON                 // the key
 	Payload  *rowJSON       `json:"payload"`

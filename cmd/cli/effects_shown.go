@@ -42,8 +42,8 @@ func (e effectAt) nextText() string {
 	return "nothing"
 }
 
-// shownEffect is the JSON form of what is known of an effect, without what was sent and answered. Its fields are for programs and stay.
-// Times are in milliseconds since the epoch.
+// shownEffect is the JSON form of what is known of an effect, without what was sent and answered.
+// Its fields are for programs and stay. Times are in milliseconds since the epoch.
 type shownEffect struct {
 	ID             string `json:"id"`
 	Partition      int32  `json:"partition"`
@@ -60,7 +60,8 @@ type shownEffect struct {
 	// Timestamp is the time of the request, AgeSeconds how long that is ago.
 	Timestamp  int64   `json:"timestamp"`
 	AgeSeconds float64 `json:"age_seconds"`
-	// Next is what it waits for: person, due, claimed or nothing. Due is when the next step, or its end to be told, is due.
+	// Next is what it waits for: person, due, claimed or nothing. Due is when the next step, or its
+	// end to be told, is due.
 	Next  string      `json:"next"`
 	Due   *int64      `json:"due,omitempty"`
 	Claim *shownClaim `json:"claim,omitempty"`

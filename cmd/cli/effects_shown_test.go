@@ -6,7 +6,8 @@ import (
 	"github.com/onceward/onceward/processors/effect"
 )
 
-// TestNext is requirement H3 for those who look: what waits for a person is told from what the program still does something about.
+// TestNext is requirement H3 for those who look: what waits for a person is told from what the
+// program still does something about.
 func TestNext(t *testing.T) {
 	const at = 1_700_000_000_000
 	claim := &effect.Claimed{At: at - 1000, Expires: at}

@@ -17,7 +17,8 @@ import (
 	"github.com/onceward/onceward/txn/admin"
 )
 
-// explainCommand shows the history of a row, from a topic of evidence, and what it has come to, from a state directory.
+// explainCommand shows the history of a row, from a topic of evidence, and what it has come to,
+// from a state directory.
 type explainCommand struct {
 	selection
 	clusterFlags
@@ -52,17 +53,20 @@ type explanation struct {
 	// Now has what each store holds in the row, if a state directory is given.
 	Now     []presentRow    `json:"now,omitempty"`
 	Letters []explainedDead `json:"dead_letters"`
-	// Malformed counts the dead letters of the topic, of any row, of which the headers cannot be read.
+	// Malformed counts the dead letters of the topic, of any row, of which the headers cannot be
+	// read.
 	Malformed int64 `json:"malformed_dead_letters"`
 }
 
 type decided struct {
-	// Partition and Offset are where the evidence is, Written when the broker wrote it, if the topic says so.
+	// Partition and Offset are where the evidence is, Written when the broker wrote it, if the
+	// topic says so.
 	Partition int32      `json:"evidence_partition"`
 	Offset    int64      `json:"evidence_offset"`
 	Written   *time.Time `json:"written,omitempty"`
 	evidence.Entry
-	// Holds is what a store holds of the subject, if a state directory is given: a contribution, or an accepted transition.
+	// Holds is what a store holds of the subject, if a state directory is given: a contribution, or
+	// an accepted transition.
 	Holds *presentRow `json:"holds,omitempty"`
 }
 
@@ -73,7 +77,8 @@ type explainedDead struct {
 	Topic     string `json:"topic"`
 	Partition int32  `json:"partition"`
 	Offset    int64  `json:"offset"`
-	// Source is the record of an input that it comes from, where it died in an internal topic that keeps the origin.
+	// Source is the record of an input that it comes from, where it died in an internal topic that
+	// keeps the origin.
 	Source   *letterSource `json:"source,omitempty"`
 	Node     string        `json:"node"`
 	Class    string        `json:"class"`
@@ -254,8 +259,9 @@ func writeLines(text *strings.Builder, indent string, lines []string) {
 	}
 }
 
-// lines is a decision for people: one for what, and one for each of by whom, from where, under which ids, and what a store holds of it. whose
-// is said behind what was decided: which row it is about, and what has led there.
+// lines is a decision for people: one for what, and one for each of by whom, from where, under
+// which ids, and what a store holds of it. whose is said behind what was decided: which row it is
+// about, and what has led there.
 func (d *decided) lines(whose string) []string {
 	lines := []string{
 		d.what() + whose,

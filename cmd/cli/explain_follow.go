@@ -11,8 +11,9 @@ import (
 	"github.com/onceward/onceward/txn/admin"
 )
 
-// followed is a decision about another row, or by a processor whose rows are not asked for, to which a decision about the row has led, or
-// one that was followed. Its fields are for programs and stay.
+// followed is a decision about another row, or by a processor whose rows are not asked for, to
+// which a decision about the row has led, or one that was followed. Its fields are for programs and
+// stay.
 type followed struct {
 	// Link says what the two have in common: the record, or an id, which is LinkID.
 	Link   string `json:"link"`
@@ -41,8 +42,8 @@ type evidenceAt struct {
 	offset    int64
 }
 
-// follow adds the decisions to which those about the row lead. It reads the topic again as long as that leads further: no index of it is
-// kept in memory, which can be of any size.
+// follow adds the decisions to which those about the row lead. It reads the topic again as long as
+// that leads further: no index of it is kept in memory, which can be of any size.
 func (x *explanation) follow(ctx context.Context, client *admin.Client, topic string, rows func(store string) rowEncoder) error {
 	t := trail{map[evidenceAt]bool{}, map[string]evidenceAt{}, map[string]evidenceAt{}, map[string]evidenceAt{}, map[[2]string]evidenceAt{}}
 	for i := range x.Decisions {
@@ -78,14 +79,17 @@ func (x *explanation) follow(ctx context.Context, client *admin.Client, topic st
 	return nil
 }
 
-// trail is what is known of the decisions that were found: by each clue, where the first one is that has it.
+// trail is what is known of the decisions that were found: by each clue, where the first one is
+// that has it.
 type trail struct {
 	seen map[evidenceAt]bool
 	// records are the positions of the records in whose turn it was decided.
 	records map[string]evidenceAt
-	// ids are those that name one thing in all rows: those of headers, and the row itself where it is an id, as in an inbox.
+	// ids are those that name one thing in all rows: those of headers, and the row itself where it
+	// is an id, as in an inbox.
 	ids map[string]evidenceAt
-	// subjects are all that was decided about, rows the same with their rows: a contribution is one of its ledger.
+	// subjects are all that was decided about, rows the same with their rows: a contribution is one
+	// of its ledger.
 	subjects map[string]evidenceAt
 	rows     map[[2]string]evidenceAt
 }
@@ -146,7 +150,8 @@ func (t *trail) leads(d decided) (f followed, ok bool) {
 	return f, ok
 }
 
-// positionOf returns where the record is in whose turn it was decided, "" if it was in that of none.
+// positionOf returns where the record is in whose turn it was decided, "" if it was in that of
+// none.
 func positionOf(e *evidence.Entry) string {
 	if e.Topic == "" {
 		return e.Turn

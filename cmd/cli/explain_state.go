@@ -14,7 +14,8 @@ import (
 // presentRow is what a store holds under a key. Its fields are for programs and stay.
 type presentRow struct {
 	Store string `json:"store"`
-	// Partitions are those that the instance has, which were asked; Of is how many there are, if that is known.
+	// Partitions are those that the instance has, which were asked; Of is how many there are, if
+	// that is known.
 	Partitions []int32 `json:"partitions"`
 	Of         int32   `json:"of,omitempty"`
 	// Answers has one for each partition that has the row.
@@ -23,7 +24,8 @@ type presentRow struct {
 	found []lookedUp
 }
 
-// addState adds what the stores hold now: in the row, for each store of a decision about it, and of the subject of each decision.
+// addState adds what the stores hold now: in the row, for each store of a decision about it, and of
+// the subject of each decision.
 func (c *explainCommand) addState(
 	ctx context.Context, p *process, t *topology.Topology, x *explanation, key []byte,
 ) (err error) {
@@ -92,7 +94,8 @@ func (n *presently) row(ctx context.Context, store string, key []byte) (presentR
 	return row, nil
 }
 
-// subject returns what a store keeps of that which a decision was about, nil if there is nothing, or not here.
+// subject returns what a store keeps of that which a decision was about, nil if there is nothing,
+// or not here.
 func (n *presently) subject(ctx context.Context, e *evidence.Entry) (*presentRow, error) {
 	if e.Subject == "" {
 		return nil, nil //nolint:nilnil // most decisions have nothing like it

@@ -7,8 +7,8 @@ import (
 	"github.com/onceward/onceward/processors/evidence"
 )
 
-// TestExplainTurn is requirement J1: of what was kept back, or had come through an internal topic, it is said where it is from, and in which
-// turn it was decided about.
+// TestExplainTurn is requirement J1: of what was kept back, or had come through an internal topic,
+// it is said where it is from, and in which turn it was decided about.
 func TestExplainTurn(t *testing.T) {
 	for want, e := range map[string]evidence.Entry{
 		"  from in[1]@7, time ":                         {Topic: "in", Partition: 1, Offset: 7},

@@ -66,15 +66,16 @@ func codeOf(err error) int {
 	return codeFailed
 }
 
-// isIntegrity reports whether what is stored is damaged or contradicts itself: another start will not help,
-// and going on could make it worse.
+// isIntegrity reports whether what is stored is damaged or contradicts itself: another start will
+// not help, and going on could make it worse.
 func isIntegrity(err error) bool {
 	if errors.Is(err, state.ErrCorrupt) || errors.Is(err, state.ErrBase) || errors.Is(err, txn.ErrIntegrity) ||
 		errors.Is(err, demo.ErrDiffers) || errors.Is(err, errDiffers) || errors.Is(err, errNotMade) ||
 		errors.Is(err, errBalances) || errors.Is(err, throughput.ErrWrong) {
 		return true
 	}
-	// Of what stops a task, a permission, a topic that is gone or a record is none of it, unless the record says so itself.
+	// Of what stops a task, a permission, a topic that is gone or a record is none of it, unless
+	// the record says so itself.
 	failure, isRecord := errors.AsType[*topology.Failure](err)
 	return isRecord && failure.Class == topology.Corruption
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/onceward/onceward/txn/admin"
 )
 
-// TestForensicVerdict: a difference that shows nothing is told as what it is, and never takes the place of one that shows something.
+// TestForensicVerdict: a difference that shows nothing is told as what it is, and never takes the
+// place of one that shows something.
 func TestForensicVerdict(t *testing.T) {
 	first := &admin.ForensicDifference{Kind: admin.Missing, Key: []byte("k")}
 	same := admin.ForensicStore{Task: "in_0", Store: "same", Rows: 3}

@@ -19,7 +19,8 @@ type inboxCommand struct {
 	Show inboxShowCommand `cmd:"" help:"Show what an inbox knows of an id."`
 }
 
-// inboxFlags say which inbox is meant. No topology is needed for it: all inboxes have rows of one form.
+// inboxFlags say which inbox is meant. No topology is needed for it: all inboxes have rows of one
+// form.
 type inboxFlags struct {
 	StateDir  string `required:"" placeholder:"DIR" env:"ONCEWARD_STATE_DIR" help:"State directory of an instance on this machine, running or not."`
 	Inbox     string `placeholder:"NAME" help:"The inbox, by the name that its step or node has; default is the only one that the instance has."`
@@ -79,7 +80,8 @@ func inboxesOf(d *graph.Description) (names []string) {
 	return slices.Compact(names)
 }
 
-// chosen returns the name of that which is meant, of those of its sort that the instance has: the given one, or the only one.
+// chosen returns the name of that which is meant, of those of its sort that the instance has: the
+// given one, or the only one.
 func chosen(what, flag, given string, there []string) (string, error) {
 	switch {
 	case slices.Contains(there, given):
@@ -94,7 +96,8 @@ func chosen(what, flag, given string, there []string) (string, error) {
 	return there[0], nil
 }
 
-// entries hands what the inbox knows in a partition to take, in the order of the rows, until that fails. begin is told before where it is.
+// entries hands what the inbox knows in a partition to take, in the order of the rows, until that
+// fails. begin is told before where it is.
 func (o openInbox) entries(
 	ctx context.Context, partition int32, begin func(admin.At) error, take func(id string, e inbox.Entry) error,
 ) (err error) {
@@ -121,7 +124,8 @@ func (o openInbox) entries(
 	return nil
 }
 
-// entry reads a row. known is false for one that the inbox has forgotten, although it is on the disk.
+// entry reads a row. known is false for one that the inbox has forgotten, although it is on the
+// disk.
 func (o openInbox) entry(at admin.At, row state.Entry) (id string, e inbox.Entry, known bool, err error) {
 	parts, err := o.place.layout.Parts(row.Key, row.Value)
 	if err != nil {
@@ -138,7 +142,8 @@ func (o openInbox) entry(at admin.At, row state.Entry) (id string, e inbox.Entry
 	return string(parts.Key), e, known, nil
 }
 
-// inboxEntry is the JSON form of what an inbox knows of an id. Its fields are for programs and stay.
+// inboxEntry is the JSON form of what an inbox knows of an id. Its fields are for programs and
+// stay.
 type inboxEntry struct {
 	ID      string `json:"id"`
 	Status  string `json:"status"`

@@ -23,7 +23,8 @@ func (c *inboxListCommand) Help() string {
 		"rows are read, to the limit."
 }
 
-// elsewhere says where an operator finds what is of a status that no row of an inbox has, "" for the others.
+// elsewhere says where an operator finds what is of a status that no row of an inbox has, "" for
+// the others.
 func elsewhere(s inbox.Status) string {
 	switch s {
 	case inbox.Received:
@@ -75,7 +76,8 @@ func (c *inboxListCommand) Run(p *process) (err error) {
 	return list.end(err)
 }
 
-// statuses returns those to show. One that no row has is a mistake: an empty list would look like the answer.
+// statuses returns those to show. One that no row has is a mistake: an empty list would look like
+// the answer.
 func (c *inboxListCommand) statuses() ([]string, error) {
 	var all []string
 	for s := inbox.Received; s <= inbox.Superseded; s++ {

@@ -6,7 +6,8 @@ import (
 	"github.com/onceward/onceward/processors/inbox"
 )
 
-// TestElsewhere is requirement C7 for those who ask for a status: each is that of rows, or it is said where else to look.
+// TestElsewhere is requirement C7 for those who ask for a status: each is that of rows, or it is
+// said where else to look.
 func TestElsewhere(t *testing.T) {
 	ofRows := map[inbox.Status]bool{}
 	for o := inbox.Accepted; o <= inbox.Disputed; o++ {

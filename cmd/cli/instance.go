@@ -15,7 +15,8 @@ type instance struct {
 	Timeout  time.Duration `default:"5s" placeholder:"DURATION" env:"ONCEWARD_TIMEOUT" help:"How long to wait for the answer; default ${default}."`
 }
 
-// ask runs a question with the time that it may take, and explains the error of one that nobody has answered.
+// ask runs a question with the time that it may take, and explains the error of one that nobody has
+// answered.
 func (i instance) ask(p *process, question func(context.Context) error) error {
 	if i.Timeout <= 0 {
 		return usage("--timeout: %s is no time to wait; give more than 0s", i.Timeout)

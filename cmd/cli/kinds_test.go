@@ -8,7 +8,8 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// kindsTopology keeps what comes in in a store of every kind but the plain one. The value gone deletes the price.
+// kindsTopology keeps what comes in in a store of every kind but the plain one. The value gone
+// deletes the price.
 func kindsTopology() *topology.Topology {
 	b := topology.NewBuilder("kinds")
 	key, value := schemas.String(), schemas.String()

@@ -8,7 +8,8 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// mailroomTopology has an inbox that forgets, and knows an order by its key under whatever id it comes.
+// mailroomTopology has an inbox that forgets, and knows an order by its key under whatever id it
+// comes.
 func mailroomTopology() *topology.Topology {
 	b := topology.NewBuilder("mailroom", topology.DeadLetters("dead"))
 	orders := topology.From(b, topology.Topic("orders", schemas.String(), schemas.JSON[order]()))

@@ -15,8 +15,8 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// Run runs the command line of the process, with the topologies that the program builds, and returns the exit code. It is
-// the whole main function of a program with topologies of its own:
+// Run runs the command line of the process, with the topologies that the program builds, and
+// returns the exit code. It is the whole main function of a program with topologies of its own:
 //
 //	func main() { os.Exit(cli.Run(payments)) }
 //
@@ -33,8 +33,9 @@ func Run(build ...func() (*topology.Topology, error)) (code int) {
 	return Main(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr, topologies...)
 }
 
-// Main is [Run] for programs that choose the arguments and the streams themselves. It runs the command line args, which does not have the name of the program, and returns the exit code.
-// The topologies are those that the program has itself; their names must differ. The end of ctx stops a
+// Main is [Run] for programs that choose the arguments and the streams themselves. It runs the
+// command line args, which does not have the name of the program, and returns the exit code. The
+// topologies are those that the program has itself; their names must differ. The end of ctx stops a
 // running topology in order, as a signal does.
 func Main(
 	ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer,

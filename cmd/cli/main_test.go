@@ -74,8 +74,8 @@ func TestReportHasALineForEachProblem(t *testing.T) {
 	}
 }
 
-// The end of the context stops a running topology as a signal does, and nothing that Main has started is
-// left.
+// The end of the context stops a running topology as a signal does, and nothing that Main has
+// started is left.
 func TestContextStopsRun(t *testing.T) {
 	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "in", "out"))
 	if err != nil {

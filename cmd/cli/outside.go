@@ -56,8 +56,8 @@ func (o *outside) act(p *process, do action, tasks []string) error {
 	return writeReport(p.out, report)
 }
 
-// wrongConnection says what is wrong with the settings of a connection in the words of the command line, one line a mistake. What is wrong
-// with the cluster stays as it is.
+// wrongConnection says what is wrong with the settings of a connection in the words of the command
+// line, one line a mistake. What is wrong with the cluster stays as it is.
 func wrongConnection(err error) error {
 	all := []error{err}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {

@@ -7,7 +7,8 @@ import (
 	"github.com/onceward/onceward/txn/admin"
 )
 
-// TestReportOfGivenUpRecords: what is said to people names the parked records that nobody processes any more.
+// TestReportOfGivenUpRecords: what is said to people names the parked records that nobody processes
+// any more.
 func TestReportOfGivenUpRecords(t *testing.T) {
 	var out strings.Builder
 	err := writeReport(&out, admin.Report{Action: "adopt", Tasks: []admin.TaskReport{{
@@ -22,7 +23,8 @@ func TestReportOfGivenUpRecords(t *testing.T) {
 	}
 }
 
-// TestReportOfTheMode: what is said to people names the mode of adopted state where no commit of the task did, and who says it.
+// TestReportOfTheMode: what is said to people names the mode of adopted state where no commit of
+// the task did, and who says it.
 func TestReportOfTheMode(t *testing.T) {
 	var out strings.Builder
 	err := writeReport(&out, admin.Report{Action: "adopt", Tasks: []admin.TaskReport{

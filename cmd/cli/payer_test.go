@@ -16,7 +16,8 @@ type payout struct {
 	Secret string `json:"secret"`
 }
 
-// payerTopology pays out, and has people say what has become of a payout of which nobody knows. What mallory says is not listened to.
+// payerTopology pays out, and has people say what has become of a payout of which nobody knows.
+// What mallory says is not listened to.
 func payerTopology() *topology.Topology {
 	b := topology.NewBuilder("payer", topology.DeadLetters("dead"))
 	in := topology.From(b, topology.Topic("payouts", schemas.String(), schemas.JSON[payout]()))

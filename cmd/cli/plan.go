@@ -89,7 +89,8 @@ func (c *planCommand) local(ctx context.Context) (*admin.State, error) {
 	return s, err
 }
 
-// isNewDirectory reports whether a state directory cannot be opened because no instance has started on it: it is not there, or is empty.
+// isNewDirectory reports whether a state directory cannot be opened because no instance has started
+// on it: it is not there, or is empty.
 func isNewDirectory(dir string, err error) bool {
 	if errors.Is(err, fs.ErrNotExist) {
 		return true
@@ -119,7 +120,8 @@ func (c *planCommand) before() (*graph.Description, error) {
 	return lastDescription(c.StateDir)
 }
 
-// lastDescription returns the description of the topology that runs on a state directory, or ran last, nil if nothing says what it is.
+// lastDescription returns the description of the topology that runs on a state directory, or ran
+// last, nil if nothing says what it is.
 func lastDescription(dir string) (*graph.Description, error) {
 	identity, err := state.Identify(dir)
 	if isNewDirectory(dir, err) {

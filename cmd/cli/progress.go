@@ -18,8 +18,8 @@ type progressFlag struct {
 	Progress bool `env:"ONCEWARD_PROGRESS" help:"Say on the standard error how far it is, also where that is no terminal."`
 }
 
-// progressEvery is how often people are told how far something is where what was said stays. A terminal has one line for it, which is
-// written anew whenever there is news.
+// progressEvery is how often people are told how far something is where what was said stays. A
+// terminal has one line for it, which is written anew whenever there is news.
 const progressEvery = 5 * time.Second
 
 // shown reports whether anybody wants to know.
@@ -47,7 +47,8 @@ func isTerminal(w io.Writer) bool {
 	return err != nil || !os.SameFile(info, null)
 }
 
-// meter says how far a reading of changelogs is. It belongs to one goroutine at a time. What cannot be written is lost: the work goes on.
+// meter says how far a reading of changelogs is. It belongs to one goroutine at a time. What cannot
+// be written is lost: the work goes on.
 type meter struct {
 	out      io.Writer
 	terminal bool
@@ -118,7 +119,8 @@ func (r reading) String() string {
 	return s.String()
 }
 
-// followRestores logs how far the restores of a running instance are, until the function that it returns is called.
+// followRestores logs how far the restores of a running instance are, until the function that it
+// returns is called.
 func followRestores(ctx context.Context, status func() txn.Status, log *slog.Logger) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
@@ -141,7 +143,8 @@ func followRestores(ctx context.Context, status func() txn.Status, log *slog.Log
 	return func() { cancel(); <-ended }
 }
 
-// restoring sums the restores of tasks that have begun to read up. They run beside each other: the rest takes as long as at the rate of all.
+// restoring sums the restores of tasks that have begun to read up. They run beside each other: the
+// rest takes as long as at the rate of all.
 func restoring(tasks []txn.TaskStatus) (n int, all reading) {
 	for _, t := range tasks {
 		if t.State != txn.TaskRestoring || t.Remaining == 0 {

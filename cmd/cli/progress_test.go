@@ -15,8 +15,8 @@ import (
 
 var progressTask = graph.TaskID{Subtopology: "in", Partition: 3}
 
-// TestMeter: lines that stay are few, and the end is said; a terminal has one line, which is short enough to be written anew and is gone
-// in the end.
+// TestMeter: lines that stay are few, and the end is said; a terminal has one line, which is short
+// enough to be written anew and is gone in the end.
 func TestMeter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		half := admin.Progress{

@@ -14,8 +14,8 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// The encodings of keys and values. auto shows what the store's codec makes of them where the topology is known, otherwise text where it
-// is UTF-8, otherwise base64.
+// The encodings of keys and values. auto shows what the store's codec makes of them where the
+// topology is known, otherwise text where it is UTF-8, otherwise base64.
 const (
 	encodingAuto   = "auto"
 	encodingText   = "text"
@@ -73,7 +73,8 @@ func (e rowEncoder) single() bool {
 	return e.layout.Kind == state.KeyValueKind || e.layout.Kind == state.TimestampedKind
 }
 
-// shows reports whether a row is among those to show. One that cannot be taken apart is: somebody should see it.
+// shows reports whether a row is among those to show. One that cannot be taken apart is: somebody
+// should see it.
 func (e rowEncoder) shows(row state.Entry) bool {
 	if e.only == nil {
 		return true
@@ -211,8 +212,8 @@ func momentText(ms int64) string {
 	return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z07:00")
 }
 
-// rowJSON is the JSON form of a row. Its fields are for programs and stay. Times are in milliseconds since the epoch; those that the kind of
-// the store does not have are left out.
+// rowJSON is the JSON form of a row. Its fields are for programs and stay. Times are in
+// milliseconds since the epoch; those that the kind of the store does not have are left out.
 type rowJSON struct {
 	Key         json.RawMessage `json:"key,omitempty"`
 	KeyText     *string         `json:"key_text,omitempty"`

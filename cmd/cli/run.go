@@ -199,8 +199,8 @@ func wrongSettings(err error) error {
 	return &usageError{errors.Join(errs...)}
 }
 
-// untilSignal returns a context that ends with the first SIGINT or SIGTERM. From then on signals have their
-// usual effect again, so the second one ends the process. release ends the watching.
+// untilSignal returns a context that ends with the first SIGINT or SIGTERM. From then on signals
+// have their usual effect again, so the second one ends the process. release ends the watching.
 func untilSignal(parent context.Context, log *slog.Logger) (ctx context.Context, release func()) {
 	ctx, cancel := context.WithCancel(parent)
 	signals := make(chan os.Signal, 1)

@@ -66,7 +66,8 @@ func joinedTopology() *topology.Topology {
 	return mustBuild(b)
 }
 
-// keeperTopology keeps the last value of each key, an integer, and forgets the key for the value -1.
+// keeperTopology keeps the last value of each key, an integer, and forgets the key for the value
+// -1.
 func keeperTopology() *topology.Topology {
 	b := topology.NewBuilder("keeper")
 	in := topology.From(b, topology.Topic("in", schemas.String(), schemas.String()))
@@ -115,8 +116,8 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
-		// [race] skip stands in scripts that start no application: each of their commands is one goroutine, and a process of its own, which
-		// the race detector makes slow to start.
+		// [race] skip stands in scripts that start no application: each of their commands is one
+		// goroutine, and a process of its own, which the race detector makes slow to start.
 		Condition: func(cond string) (bool, error) {
 			if cond != "race" {
 				return false, fmt.Errorf("unknown condition %q", cond)
@@ -149,12 +150,13 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// patience is how long a script waits for what has to happen. It only decides how long a failure takes to show: on a busy machine it has
-// to outlast the session of 45 s that an application has by default, and what comes after it.
+// patience is how long a script waits for what has to happen. It only decides how long a failure
+// takes to show: on a busy machine it has to outlast the session of 45 s that an application has by
+// default, and what comes after it.
 const patience = 3 * time.Minute
 
-// kafka starts an embedded broker with the given topics, each topic:partitions, and sets $BROKERS. The id of its cluster is cluster-1, and that of
-// the next one cluster-2.
+// kafka starts an embedded broker with the given topics, each topic:partitions, and sets $BROKERS.
+// The id of its cluster is cluster-1, and that of the next one cluster-2.
 func kafka(ts *testscript.TestScript, _ bool, args []string) {
 	b := ts.Value(brokerKey{}).(*broker)
 	b.started++
@@ -205,8 +207,8 @@ func topics(ts *testscript.TestScript, _ bool, _ []string) {
 	})
 }
 
-// hang writes a transaction that ends, and of which markers are lost: hang id commit|abort topic/partition... A partition with a + before it
-// gets its marker. It sets $TRANSACTION.
+// hang writes a transaction that ends, and of which markers are lost: hang id commit|abort
+// topic/partition... A partition with a + before it gets its marker. It sets $TRANSACTION.
 func hang(ts *testscript.TestScript, _ bool, args []string) {
 	b := ts.Value(brokerKey{}).(*broker)
 	cl := func(opts ...kgo.Opt) *kgo.Client {
@@ -261,8 +263,9 @@ func withAdmin(ts *testscript.TestScript, do func(ctx context.Context, adm *kadm
 	do(ctx, kadm.NewClient(cl))
 }
 
-// produce writes the lines of a file to a topic: produce topic file. A line is a key, a space and a value; -
-// is a null key or value. All go to the partition of their key, and those without one to partition 0.
+// produce writes the lines of a file to a topic: produce topic file. A line is a key, a space and a
+// value; - is a null key or value. All go to the partition of their key, and those without one to
+// partition 0.
 func produce(ts *testscript.TestScript, _ bool, args []string) {
 	cl, err := kgo.NewClient(kgo.SeedBrokers(ts.Getenv("BROKERS")), kgo.DefaultProduceTopic(args[0]))
 	ts.Check(err)
@@ -280,9 +283,9 @@ func produce(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// consume prints the committed records of a topic, once there are n: consume topic n. More than n are an
-// error. A line is the key and the value; -headers prints the headers whose keys begin with the next word
-// instead of the value.
+// consume prints the committed records of a topic, once there are n: consume topic n. More than n
+// are an error. A line is the key and the value; -headers prints the headers whose keys begin with
+// the next word instead of the value.
 func consume(ts *testscript.TestScript, _ bool, args []string) {
 	prefix := ""
 	if args[0] == "-headers" {
@@ -364,8 +367,8 @@ func code(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// sendSignal sends SIGTERM to the background command with that number, in the order in which they were
-// started: signal 0.
+// sendSignal sends SIGTERM to the background command with that number, in the order in which they
+// were started: signal 0.
 func sendSignal(ts *testscript.TestScript, _ bool, args []string) {
 	n, err := strconv.Atoi(args[0])
 	ts.Check(err)
@@ -388,7 +391,8 @@ func retry(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// scrape asks a page over a Unix domain socket until it has a text, and prints it: scrape socket page text.
+// scrape asks a page over a Unix domain socket until it has a text, and prints it: scrape socket
+// page text.
 func scrape(ts *testscript.TestScript, _ bool, args []string) {
 	socket, page, text := ts.MkAbs(args[0]), args[1], args[2]
 	client := &http.Client{Transport: &http.Transport{
@@ -420,8 +424,8 @@ func scrape(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// tamper changes a row behind the back of the changelog: tamper database store key value. The value - deletes it. What begins with hex:
-// is bytes.
+// tamper changes a row behind the back of the changelog: tamper database store key value. The value
+// - deletes it. What begins with hex: is bytes.
 func tamper(ts *testscript.TestScript, _ bool, args []string) {
 	db, err := pebblestore.Open(ts.MkAbs(args[0]), pebblestore.Options{})
 	ts.Check(err)
@@ -442,7 +446,8 @@ func tamper(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(errors.Join(db.Apply(at, at, slices.Values([]state.Write{w})), db.Close()))
 }
 
-// appendRecord writes a record to partition 0 of a topic, outside of any transaction: append topic key value [header=value].
+// appendRecord writes a record to partition 0 of a topic, outside of any transaction: append topic
+// key value [header=value].
 func appendRecord(ts *testscript.TestScript, _ bool, args []string) {
 	cl, err := kgo.NewClient(kgo.SeedBrokers(ts.Getenv("BROKERS")), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	ts.Check(err)
@@ -455,7 +460,8 @@ func appendRecord(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(cl.ProduceSync(context.Background(), r).FirstErr())
 }
 
-// drop deletes a topic, and with a number makes another one of that name and as many partitions: drop topic [n].
+// drop deletes a topic, and with a number makes another one of that name and as many partitions:
+// drop topic [n].
 func drop(ts *testscript.TestScript, _ bool, args []string) {
 	withAdmin(ts, func(ctx context.Context, adm *kadm.Client) {
 		if _, err := adm.DeleteTopics(ctx, args[0]); err != nil {

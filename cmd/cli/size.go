@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// byteSize is a number of bytes as people write it: 268435456, 256MiB, 1GiB. Units with other meanings in other programs, such as MB, are
-// refused.
+// byteSize is a number of bytes as people write it: 268435456, 256MiB, 1GiB. Units with other
+// meanings in other programs, such as MB, are refused.
 type byteSize int64
 
 // byteUnits are the units, the ones that end like another first.

@@ -62,7 +62,8 @@ func openState(ctx context.Context, dir string) (*admin.State, error) {
 	return s, err
 }
 
-// known returns the topology that was asked for, or else the program's own one of that application, nil if it has none.
+// known returns the topology that was asked for, or else the program's own one of that application,
+// nil if it has none.
 func (d stateDirectory) known(p *process, application string) (*topology.Topology, error) {
 	if d.File != "" || d.Topology != "" {
 		return d.topology(p)

@@ -14,7 +14,8 @@ import (
 	"github.com/onceward/onceward/txn/admin"
 )
 
-// stateCheckCommand recomputes the balances of a ledger from its contributions, and compares them with those that it has.
+// stateCheckCommand recomputes the balances of a ledger from its contributions, and compares them
+// with those that it has.
 type stateCheckCommand struct {
 	Ledger string `arg:"" placeholder:"LEDGER" help:"The ledger, by the name that its step or node has."`
 	stateDirectory
@@ -113,7 +114,8 @@ func (c *stateCheckCommand) check(ctx context.Context, s opened, partition int32
 	return out
 }
 
-// balancesVerdict says what is wrong altogether: a difference weighs more than what could not be checked.
+// balancesVerdict says what is wrong altogether: a difference weighs more than what could not be
+// checked.
 func balancesVerdict(outcomes []checkedPartition) error {
 	var differ, ledgers int64
 	var failed int
@@ -160,7 +162,8 @@ type checkPartition struct {
 	At *stateAt `json:"at"`
 	// Outcome is equal, different or failed.
 	Outcome string `json:"outcome"`
-	// Keys are those that have a balance, contributions or both. If there is an error, they and the differences are not all there are.
+	// Keys are those that have a balance, contributions or both. If there is an error, they and the
+	// differences are not all there are.
 	Keys          int64             `json:"keys"`
 	Contributions int64             `json:"contributions"`
 	Differences   int64             `json:"differences"`
@@ -171,7 +174,8 @@ type checkPartition struct {
 type checkDifference struct {
 	rowJSON
 	Reason string `json:"reason"`
-	// Balance is what the state has, and Recomputed what its contributions come to; null where there is nothing.
+	// Balance is what the state has, and Recomputed what its contributions come to; null where
+	// there is nothing.
 	Balance    *checkBalance `json:"balance"`
 	Recomputed *checkBalance `json:"recomputed"`
 }

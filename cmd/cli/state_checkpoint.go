@@ -23,7 +23,8 @@ func (c *stateCheckpointCommand) Run(p *process) error {
 	return err
 }
 
-// stateImportCommand gives a task the state of a checkpoint. What was committed since is replayed when the task is opened.
+// stateImportCommand gives a task the state of a checkpoint. What was committed since is replayed
+// when the task is opened.
 type stateImportCommand struct {
 	Task        string `arg:"" placeholder:"TASK" help:"The task that the checkpoint is of."`
 	Dir         string `arg:"" placeholder:"DIR" help:"The checkpoint; it stays as it is."`

@@ -12,8 +12,9 @@ import (
 	"github.com/onceward/onceward/txn/admin"
 )
 
-// stateGetCommand shows the value of a key. A store's key need not be the key of the records that it was made of, nor need these have been
-// partitioned by Kafka's own hash: all partitions that are here are asked, which is one look each.
+// stateGetCommand shows the value of a key. A store's key need not be the key of the records that
+// it was made of, nor need these have been partitioned by Kafka's own hash: all partitions that are
+// here are asked, which is one look each.
 type stateGetCommand struct {
 	Store string `arg:"" placeholder:"STORE" help:"The store."`
 	Key   string `arg:"" placeholder:"KEY" help:"The key."`
@@ -43,7 +44,8 @@ type stateGetAnswer struct {
 	At    stateAt `json:"at"`
 	Found bool    `json:"found"`
 	rowJSON
-	// Rows are those of the key in a store that can have several; the fields of the one row are left out then.
+	// Rows are those of the key in a store that can have several; the fields of the one row are
+	// left out then.
 	Rows []rowJSON `json:"rows,omitempty"`
 }
 

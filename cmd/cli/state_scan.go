@@ -92,7 +92,8 @@ func (c *stateScanCommand) span(rows rowEncoder) (r state.Range, err error) {
 	return r, err
 }
 
-// writeText writes the rows of a partition for people: a line that says what they are of, and a line for each.
+// writeText writes the rows of a partition for people: a line that says what they are of, and a
+// line for each.
 func (c *stateScanCommand) writeText(ctx context.Context, out io.Writer, s opened, q admin.ScanRequest, rows rowEncoder) (err error) {
 	limit := q.Limit
 	if limit > 0 {
@@ -127,7 +128,8 @@ func (c *stateScanCommand) writeText(ctx context.Context, out io.Writer, s opene
 	return nil
 }
 
-// The lines of rows as JSON: for each partition one that says what it is of, then one for each row. The fields are for programs and stay.
+// The lines of rows as JSON: for each partition one that says what it is of, then one for each row.
+// The fields are for programs and stay.
 type (
 	partitionLine struct {
 		Type  string  `json:"type"` // partition

@@ -43,7 +43,8 @@ type instanceStatus struct {
 	Tasks  []taskStatus `json:"tasks"`
 	// GlobalTables are left out where there are none.
 	GlobalTables []txn.GlobalTableStatus `json:"global_tables,omitempty"`
-	// PeersAddress is where other instances dial this one, empty without peers. Peers are those that it watches.
+	// PeersAddress is where other instances dial this one, empty without peers. Peers are those
+	// that it watches.
 	PeersAddress string           `json:"peers_address"`
 	Peers        []txn.PeerStatus `json:"peers"`
 	// Alerts are what is wrong with topics of the application.
@@ -62,7 +63,8 @@ type taskStatus struct {
 	Reason      string            `json:"reason,omitempty"`
 	Inputs      []txn.InputStatus `json:"inputs"`
 	Restored    int64             `json:"restored"`
-	// RestoredBytes to RestoreLeft belong to the restore: bytes read, offsets left, offsets a second, and seconds left.
+	// RestoredBytes to RestoreLeft belong to the restore: bytes read, offsets left, offsets a
+	// second, and seconds left.
 	RestoredBytes int64   `json:"restored_bytes"`
 	Remaining     int64   `json:"remaining"`
 	RestoreRate   float64 `json:"restore_rate"`
@@ -176,7 +178,8 @@ func writeStatus(out io.Writer, s txn.Status) error {
 	return w.Flush()
 }
 
-// writeWaits writes for which open transactions tasks have waited long enough to know whose they are.
+// writeWaits writes for which open transactions tasks have waited long enough to know whose they
+// are.
 func writeWaits(text *strings.Builder, tasks []txn.TaskStatus) {
 	heading := "\nTASK\tWAITS FOR\tPARTITION\tSINCE\tHELD BY\n"
 	for _, task := range tasks {

@@ -14,11 +14,13 @@ import (
 	"github.com/onceward/onceward/txn/admin"
 )
 
-// statusList writes rows that have a status: a table for people, lines of JSON for programs. Above the rows of a partition, or for people
-// below all of them, it says what they are of, and at the end how many there are of each status.
+// statusList writes rows that have a status: a table for people, lines of JSON for programs. Above
+// the rows of a partition, or for people below all of them, it says what they are of, and at the
+// end how many there are of each status.
 type statusList struct {
 	store string
-	// only are the statuses whose rows are shown; none is all. limit is how many rows are, 0 is no limit.
+	// only are the statuses whose rows are shown; none is all. limit is how many rows are, 0 is no
+	// limit.
 	only  []string
 	limit int64
 
@@ -64,7 +66,8 @@ func (l *statusList) partition(at admin.At) error {
 	return nil
 }
 
-// row writes a row if it is one of those to show. It fails with errLimit for one more than the limit.
+// row writes a row if it is one of those to show. It fails with errLimit for one more than the
+// limit.
 func (l *statusList) row(status string, line any, cells ...string) error {
 	wanted := len(l.only) == 0 || slices.Contains(l.only, status)
 	if wanted && l.limit > 0 && l.shown == l.limit {
@@ -86,7 +89,8 @@ func (l *statusList) row(status string, line any, cells ...string) error {
 	return err
 }
 
-// end ends the list, and returns why it is not whole, if err is another reason for that than the limit.
+// end ends the list, and returns why it is not whole, if err is another reason for that than the
+// limit.
 func (l *statusList) end(err error) error {
 	whole := err == nil || errors.Is(err, errLimit)
 	switch {

@@ -5,9 +5,10 @@ import (
 	"time"
 )
 
-// timeJSON is a time in the JSON of a command: as RFC 3339 has it, in UTC, and where its year does not have four digits, in
-// milliseconds since the epoch, as a number. Such times are in records whose producers count in microseconds, say: time.Time has no JSON
-// form for them, and the whole answer would be an error.
+// timeJSON is a time in the JSON of a command: as RFC 3339 has it, in UTC, and where its year does
+// not have four digits, in milliseconds since the epoch, as a number. Such times are in records
+// whose producers count in microseconds, say: time.Time has no JSON form for them, and the whole
+// answer would be an error.
 type timeJSON time.Time
 
 // MarshalJSON implements json.Marshaler.

@@ -36,7 +36,8 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// TestBalancesVerdict: a difference weighs more than what could not be checked, and damage more than any other reason for that.
+// TestBalancesVerdict: a difference weighs more than what could not be checked, and damage more
+// than any other reason for that.
 func TestBalancesVerdict(t *testing.T) {
 	equal := checkedPartition{Checked: ledger.Checked{Ledgers: 2}}
 	differs := checkedPartition{Checked: ledger.Checked{Ledgers: 2, Differences: 1}}

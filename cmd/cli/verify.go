@@ -77,8 +77,8 @@ func (c *verifyCommand) selected() string {
 	return " by that --task and --store"
 }
 
-// verdict says what is wrong altogether: a difference weighs more than what could not be verified, and a changelog that is another one more
-// than one that could not be read.
+// verdict says what is wrong altogether: a difference weighs more than what could not be verified,
+// and a changelog that is another one more than one that could not be read.
 func verdict(outcomes []admin.Verification) error {
 	var differ, unjudged, failed, lost int
 	var why, whyLost error

@@ -24,8 +24,9 @@ func (c *versionCommand) Run(p *process) error {
 type version struct {
 	// Version is that of the module onceward: a tag, a pseudo-version, or (devel).
 	Version string `json:"version"`
-	// Revision is the commit that the program was built from, if that is known, and Modified says that there
-	// were changes on top of it. In a program that uses onceward as a library it is the program's own.
+	// Revision is the commit that the program was built from, if that is known, and Modified says
+	// that there were changes on top of it. In a program that uses onceward as a library it is the
+	// program's own.
 	Revision string `json:"revision,omitempty"`
 	Modified bool   `json:"modified,omitempty"`
 	Go       string `json:"go"`

@@ -1,6 +1,6 @@
-// Command onceward runs exactly-once stream processing pipelines on Kafka. "onceward --help" says what it
-// can do; package cmd/cli has everything behind it, and gives a program with topologies of its own the same
-// commands.
+// Command onceward runs exactly-once stream processing pipelines on Kafka. "onceward --help" says
+// what it can do; package cmd/cli has everything behind it, and gives a program with topologies of
+// its own the same commands.
 package main
 
 import (

@@ -1,6 +1,6 @@
-// Package pipeline makes topologies of YAML files, so that an exactly-once pipeline needs no Go program.
-// Everything ends as an ordinary topology: the file has no runtime of its own, and no meaning that package
-// topology and the processors do not have.
+// Package pipeline makes topologies of YAML files, so that an exactly-once pipeline needs no Go
+// program. Everything ends as an ordinary topology: the file has no runtime of its own, and no
+// meaning that package topology and the processors do not have.
 //
 //	name: payments                 # name of the topology, and application id by default
 //	dead_letters: payment-dead     # topic for records that fail; without one such a record stops its task
@@ -14,15 +14,16 @@
 //
 // # Source
 //
-// A pipeline reads one topic. Keys are text and may be null. Values are JSON and may be null; a document
-// with duplicate keys is malformed, because two readers could take it for different ones. start says where
-// a new application begins: earliest (the default), latest, or a time such as 2026-01-31T08:00:00Z.
+// A pipeline reads one topic. Keys are text and may be null. Values are JSON and may be null; a
+// document with duplicate keys is malformed, because two readers could take it for different ones.
+// start says where a new application begins: earliest (the default), latest, or a time such as
+// 2026-01-31T08:00:00Z.
 //
 // # Steps
 //
-// Steps follow each other. Each has one kind, and a name that is unique in the pipeline and stays: stores,
-// changelogs and repartition topics are found by it. Topics are written in the same transaction as
-// everything else. What is optional has a question mark.
+// Steps follow each other. Each has one kind, and a name that is unique in the pipeline and stays:
+// stores, changelogs and repartition topics are found by it. Topics are written in the same
+// transaction as everything else. What is optional has a question mark.
 //
 //	dedupe   name, id, retain, duplicates?, conflicts?, missing?, malformed?, longer_topics?, late?,
 //	         globally?, keep_origin?
@@ -69,40 +70,43 @@
 //	sink     topic; feedback, true if the pipeline reads the topic as well and something ends the way of what comes back
 //	         Records are written to a topic, as they are.
 //
-// project, ledger and sink are branches: the next step gets the records that came to them, unchanged. All
-// other steps have the next one behind them. dedupe, project, ledger and transition keep state per key, so what
-// belongs together must have one key; rekey sees to it. What these four decide is written to the topic of
-// evidence, one record for each decision; see package processors/evidence.
+// project, ledger and sink are branches: the next step gets the records that came to them,
+// unchanged. All other steps have the next one behind them. dedupe, project, ledger and transition
+// keep state per key, so what belongs together must have one key; rekey sees to it. What these four
+// decide is written to the topic of evidence, one record for each decision; see package
+// processors/evidence.
 //
 // # Expressions
 //
-// Expressions are CEL, https://cel.dev. In YAML an expression with a colon, a brace or a # is put in quotes
-// or in a block. The variables are
+// Expressions are CEL, https://cel.dev. In YAML an expression with a colon, a brace or a # is put
+// in quotes or in a block. The variables are
 //
 //	event      the value, as decoded JSON; null for a null
 //	key        the record's key, a string; null for a null
 //	timestamp  the record's timestamp
 //	headers    the record's headers that are UTF-8 text, a map of strings; of several with one key the last
 //
-// Expressions are checked when the file is read, as far as types are known; those of the event's fields are
-// known at run time only. There is no clock and no randomness in them, so a replay gives the same results.
+// Expressions are checked when the file is read, as far as types are known; those of the event's
+// fields are known at run time only. There is no clock and no randomness in them, so a replay gives
+// the same results.
 //
-// Numbers are exact. A JSON number that is written as an integer is an int, or a uint beyond the range of
-// 64-bit integers with a sign; any other is a double if the double is the very number that is written. What
-// fits none of them can be passed on and compared for equality, and everything else with it fails. Amounts,
-// versions and ids are never rounded or converted in silence: a double is no amount, and 5 is no id.
+// Numbers are exact. A JSON number that is written as an integer is an int, or a uint beyond the
+// range of 64-bit integers with a sign; any other is a double if the double is the very number that
+// is written. What fits none of them can be passed on and compared for equality, and everything
+// else with it fails. Amounts, versions and ids are never rounded or converted in silence: a double
+// is no amount, and 5 is no id.
 //
-// An evaluation that fails (a missing field, types that do not fit, an overflow, a cost of more than
-// 1,000,000 units of CEL's cost model) fails the record with class Validation. The reason names the
-// expression and the fields that it mentions, and nothing of the record.
+// An evaluation that fails (a missing field, types that do not fit, an overflow, a cost of more
+// than 1,000,000 units of CEL's cost model) fails the record with class Validation. The reason
+// names the expression and the fields that it mentions, and nothing of the record.
 //
-// An object of a new value has its keys sorted, and its integers stay integers. A value that no map step has
-// replaced is written byte for byte as it was read.
+// An object of a new value has its keys sorted, and its integers stay integers. A value that no map
+// step has replaced is written byte for byte as it was read.
 //
 // # Mistakes
 //
-// Unknown and repeated keys, wrong types, expressions that do not compile, names that are taken: [Load]
-// returns all of them at once as an [*Error], each with file, line and column.
+// Unknown and repeated keys, wrong types, expressions that do not compile, names that are taken:
+// [Load] returns all of them at once as an [*Error], each with file, line and column.
 //
 // # Concurrency
 //
@@ -110,6 +114,6 @@
 //
 // # What it is not
 //
-// A pipeline has one source, and no joins, windows or calls to other systems. What needs them is a program,
-// which package cmd/cli gives the same commands.
+// A pipeline has one source, and no joins, windows or calls to other systems. What needs them is a
+// program, which package cmd/cli gives the same commands.
 package pipeline

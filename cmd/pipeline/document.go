@@ -20,9 +20,9 @@ type (
 	stream = topology.Stream[key, value]
 )
 
-// document is a JSON document that keeps its spelling: what no expression has looked into leaves a pipeline
-// byte for byte as it came, and the numbers of what one has looked into are as exact as they were written.
-// It belongs to one task, as the record does.
+// document is a JSON document that keeps its spelling: what no expression has looked into leaves a
+// pipeline byte for byte as it came, and the numbers of what one has looked into are as exact as
+// they were written. It belongs to one task, as the record does.
 type document struct {
 	// raw is valid JSON without duplicate keys.
 	raw []byte
@@ -92,7 +92,8 @@ func (c documentCodec) fail(op string, offset int64, reason string) error {
 
 func tooLarge() string { return fmt.Sprintf("larger than the limit of %d bytes", schemas.MaxJSONBytes) }
 
-// keyCodec is the codec of keys in stores, where no key is null: the processors refuse null keys before.
+// keyCodec is the codec of keys in stores, where no key is null: the processors refuse null keys
+// before.
 type keyCodec struct{}
 
 func (keyCodec) Name() string { return schemas.String().Name() }
@@ -115,8 +116,8 @@ func (keyCodec) Decode(b []byte) (key, error) {
 	return topology.Some(text), nil
 }
 
-// payloadHash is how an inbox compares: by the canonical form of the document, so that no difference is
-// lost and no difference of spelling counts. A null is a payload of its own.
+// payloadHash is how an inbox compares: by the canonical form of the document, so that no
+// difference is lost and no difference of spelling counts. A null is a payload of its own.
 func payloadHash(r record) ([32]byte, error) {
 	d, ok := r.Value.Get()
 	if !ok {
@@ -160,14 +161,16 @@ func (c throughCodec[V, W]) Decode(b []byte) (V, error) {
 	return c.back(w), nil
 }
 
-// decodeTree returns a valid document in types that CEL takes without a conversion: nil, bool, string, []any,
-// map[string]any, int64, uint64, float64 and exactNumber. CEL's own reading of json.Number rounds.
+// decodeTree returns a valid document in types that CEL takes without a conversion: nil, bool,
+// string, []any, map[string]any, int64, uint64, float64 and exactNumber. CEL's own reading of
+// json.Number rounds.
 func decodeTree(raw []byte) any {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
 	var tree any
 	if err := d.Decode(&tree); err != nil {
-		// HashJSON has accepted the document. If the two ever disagree, every expression that looks at it fails.
+		// HashJSON has accepted the document. If the two ever disagree, every expression that looks
+		// at it fails.
 		return types.WrapErr(schemas.Reason("the document cannot be read"))
 	}
 	return exact(tree)

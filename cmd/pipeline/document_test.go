@@ -73,8 +73,8 @@ func TestUnparsableDocument(t *testing.T) {
 	}
 }
 
-// The parser of expressions and the check of documents are two programs. What one of them takes, the other
-// has to take.
+// The parser of expressions and the check of documents are two programs. What one of them takes,
+// the other has to take.
 func FuzzDecodeTree(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `[1,2.5,1e400,-0]`, `{"a":{"b":null}}`, `"\u00e9\ud83d\ude00"`, `18446744073709551616`, ` true `,

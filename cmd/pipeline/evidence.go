@@ -9,7 +9,8 @@ import (
 // evidenceOf writes the decisions of one step down. The zero value does not.
 type evidenceOf struct{ node, topic string }
 
-// evidenceOf claims the names of the node that writes the evidence of a step, if the pipeline has a topic for it.
+// evidenceOf claims the names of the node that writes the evidence of a step, if the pipeline has a
+// topic for it.
 func (r *reader) evidenceOf(step string) evidenceOf {
 	r.decides = true
 	e := evidenceOf{node: step + "-evidence", topic: r.evidence.Text()}

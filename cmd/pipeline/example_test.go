@@ -8,7 +8,8 @@ import (
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
-// A pipeline is a topology like any other: it can be described, tested in memory, and run by package txn.
+// A pipeline is a topology like any other: it can be described, tested in memory, and run by
+// package txn.
 func ExampleLoad() {
 	t, err := pipeline.Load("testdata/balances.yaml")
 	if err != nil {

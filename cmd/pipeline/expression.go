@@ -18,9 +18,9 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// costMax bounds the evaluation of one expression for one record, in units of CEL's cost model, of which an
-// access to a field is one and a step of a comprehension a few. It is far above what a pipeline needs, and
-// a record that exceeds it has cost milliseconds.
+// costMax bounds the evaluation of one expression for one record, in units of CEL's cost model, of
+// which an access to a field is one and a step of a comprehension a few. It is far above what a
+// pipeline needs, and a record that exceeds it has cost milliseconds.
 const costMax = 1_000_000
 
 // The variables of expressions. The package documentation describes them.
@@ -75,13 +75,15 @@ func (w want) allows(t *types.Type) bool {
 
 // expression is a CEL expression at one place of a pipeline. It is safe for concurrent use.
 type expression struct {
-	// name is the key of the expression in its step, such as where, for the reasons of dead letters.
+	// name is the key of the expression in its step, such as where, for the reasons of dead
+	// letters.
 	name string
 	want want
 	// event says that the expression is the event itself.
 	event   bool
 	program cel.Program
-	// words are the names and texts of the expression. A reason may quote them: they are not the record's.
+	// words are the names and texts of the expression. A reason may quote them: they are not the
+	// record's.
 	words map[string]bool
 }
 
@@ -253,8 +255,8 @@ func (e *expression) reason(err error) string {
 	return "the expression cannot be evaluated for this record"
 }
 
-// Bool evaluates the expression for a record. A result of another type is a Validation failure, here and in
-// the methods below, as every error of the evaluation is.
+// Bool evaluates the expression for a record. A result of another type is a Validation failure,
+// here and in the methods below, as every error of the evaluation is.
 func (e *expression) Bool(r *record) (bool, error) {
 	v, err := e.eval(r)
 	if err != nil {
@@ -295,8 +297,8 @@ func (e *expression) TextOrNull(r *record) (string, error) {
 	return "", e.wrongType(v)
 }
 
-// Int evaluates the expression to a 64-bit integer. A double is none, even if it has no fraction: the author
-// says int(...) where that is meant.
+// Int evaluates the expression to a 64-bit integer. A double is none, even if it has no fraction:
+// the author says int(...) where that is meant.
 func (e *expression) Int(r *record) (int64, error) {
 	v, err := e.eval(r)
 	if err != nil {
@@ -314,7 +316,8 @@ func (e *expression) Int(r *record) (int64, error) {
 	return 0, e.wrongType(v)
 }
 
-// Object evaluates the expression to a new document, or to the event itself if that is the expression.
+// Object evaluates the expression to a new document, or to the event itself if that is the
+// expression.
 func (e *expression) Object(r *record) (*document, error) {
 	if d, ok := r.Value.Get(); ok && e.event {
 		return d, nil

@@ -171,8 +171,8 @@ func evaluate(e *expression, r *record) error {
 	return err
 }
 
-// An expression that would run for minutes is stopped by its cost, which is the same in every run. The reason tells that it was, and no
-// stopwatch could tell it better.
+// An expression that would run for minutes is stopped by its cost, which is the same in every run.
+// The reason tells that it was, and no stopwatch could tell it better.
 func TestCostLimit(t *testing.T) {
 	e := compileFor(t, `event.a.all(x, event.a.all(y, event.a.all(z, x + y + z >= 0)))`, wantBool)
 	r := recordOf(`{"a": [` + strings.Repeat("1,", 999) + `1]}`)

@@ -13,7 +13,8 @@ import (
 type Mistake struct {
 	// File is the name of the file as it was given.
 	File string
-	// Line and Column count from 1, columns in characters. They are 0 if the file as a whole is meant.
+	// Line and Column count from 1, columns in characters. They are 0 if the file as a whole is
+	// meant.
 	Line, Column int
 	// Text says what is wrong and what to do, in one line.
 	Text string
@@ -25,7 +26,8 @@ func (m *Mistake) Error() string {
 	return at.String() + ": " + m.Text
 }
 
-// Error is everything that is wrong with a pipeline, in the order of the file. It has at least one mistake.
+// Error is everything that is wrong with a pipeline, in the order of the file. It has at least one
+// mistake.
 type Error struct{ Mistakes []*Mistake }
 
 // Error returns the mistakes, one a line.
@@ -46,8 +48,8 @@ func (e *Error) Unwrap() []error {
 	return errs
 }
 
-// Load returns the topology that a file describes. What is wrong with the description is an [*Error]; a file
-// that cannot be read is the error of package os, wrapped.
+// Load returns the topology that a file describes. What is wrong with the description is an
+// [*Error]; a file that cannot be read is the error of package os, wrapped.
 func Load(path string) (*topology.Topology, error) {
 	src, err := yamldoc.ReadFile(path)
 	if err != nil {
@@ -73,7 +75,8 @@ func Parse(file string, src []byte) (*topology.Topology, error) {
 	return t, nil
 }
 
-// EvidenceTopic returns the topic of evidence that a file names, empty if it names none. Errors are those of [Load].
+// EvidenceTopic returns the topic of evidence that a file names, empty if it names none. Errors are
+// those of [Load].
 func EvidenceTopic(path string) (string, error) {
 	src, err := yamldoc.ReadFile(path)
 	if err != nil {

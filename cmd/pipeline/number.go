@@ -14,9 +14,9 @@ import (
 	"github.com/onceward/onceward/schemas"
 )
 
-// numberOf returns a JSON number as the type of CEL that holds it exactly: a number that is written as an
-// integer as int64, or as uint64 if it is too large for that; any other as float64 if the float64 is the
-// same number; and else as exactNumber. It never rounds.
+// numberOf returns a JSON number as the type of CEL that holds it exactly: a number that is written
+// as an integer as int64, or as uint64 if it is too large for that; any other as float64 if the
+// float64 is the same number; and else as exactNumber. It never rounds.
 func numberOf(text string) any {
 	if !strings.ContainsAny(text, ".eE") {
 		if i, err := strconv.ParseInt(text, 10, 64); err == nil {
@@ -34,10 +34,12 @@ func numberOf(text string) any {
 	return f
 }
 
-// digitsMax is how many decimal digits every float64 that is not tiny or huge gives back as they were.
+// digitsMax is how many decimal digits every float64 that is not tiny or huge gives back as they
+// were.
 const digitsMax = 15
 
-// same reports whether f is the number that text spells, in the sense that its shortest spelling is.
+// same reports whether f is the number that text spells, in the sense that its shortest spelling
+// is.
 func same(text string, f float64) bool {
 	if len(text) <= digitsMax && !strings.ContainsAny(text, "eE") {
 		return true
@@ -66,9 +68,9 @@ func floatText(f float64) string {
 	return text
 }
 
-// exactNumber is a JSON number that no number type of CEL holds exactly, such as a decimal of 20 digits. An
-// expression can pass it on and compare it for equality, and nothing else: rounding it in silence is what
-// must not happen.
+// exactNumber is a JSON number that no number type of CEL holds exactly, such as a decimal of 20
+// digits. An expression can pass it on and compare it for equality, and nothing else: rounding it
+// in silence is what must not happen.
 type exactNumber string
 
 var exactNumberType = types.NewOpaqueType("number")
@@ -86,8 +88,8 @@ func (n exactNumber) ConvertToType(t ref.Type) ref.Val {
 	return types.NewErr("the number has more digits than int, uint or double can hold")
 }
 
-// Equal compares the numbers and not their spelling. A number of another type is never equal, since it would
-// not have been exact.
+// Equal compares the numbers and not their spelling. A number of another type is never equal, since
+// it would not have been exact.
 func (n exactNumber) Equal(other ref.Val) ref.Val {
 	o, ok := other.(exactNumber)
 	return types.Bool(ok && bytes.Equal([]byte(canonical(string(n))), []byte(canonical(string(o)))))

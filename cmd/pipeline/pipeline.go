@@ -44,8 +44,8 @@ type pipeline struct {
 	steps       []step
 }
 
-// step is one step of a pipeline. It adds itself to the topology behind a stream, and returns the stream for
-// the next step.
+// step is one step of a pipeline. It adds itself to the topology behind a stream, and returns the
+// stream for the next step.
 type step interface {
 	declare(s stream) stream
 }
@@ -87,8 +87,8 @@ func (r *reader) step(v yamldoc.Value) step {
 	return kinds[entries[0].Key](r, entries[0].Value)
 }
 
-// claim notes that a node or a store with that name comes from v, and says if another one has it. The
-// builder would say so too, but with the places of this program.
+// claim notes that a node or a store with that name comes from v, and says if another one has it.
+// The builder would say so too, but with the places of this program.
 func (r *reader) claim(name string, v yamldoc.Value) {
 	first, taken := r.names[name]
 	if !taken {
@@ -98,7 +98,8 @@ func (r *reader) claim(name string, v yamldoc.Value) {
 	v.Mistake("the name %q is taken in line %d; names are unique in a pipeline", name, first.Position().Line)
 }
 
-// build declares the topology. Mistakes that only the builder knows are noted at their places in the file.
+// build declares the topology. Mistakes that only the builder knows are noted at their places in
+// the file.
 func (p pipeline) build(r *reader) *topology.Topology {
 	var opts []topology.BuilderOption
 	if p.deadLetters.Present() {
@@ -118,8 +119,9 @@ func (p pipeline) build(r *reader) *topology.Topology {
 	return nil
 }
 
-// note notes at least one of the mistakes of the builder, and of those that follow from each other the
-// first: a name that is wrong for a node is wrong for its stores, and for the sinks that are named after it.
+// note notes at least one of the mistakes of the builder, and of those that follow from each other
+// the first: a name that is wrong for a node is wrong for its stores, and for the sinks that are
+// named after it.
 func (p pipeline) note(r *reader, mistakes []*topology.Mistake) {
 	told := map[yamldoc.Position]bool{}
 	for _, derived := range []bool{false, true} {

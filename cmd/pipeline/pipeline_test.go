@@ -50,8 +50,8 @@ func TestDocumentedPipeline(t *testing.T) {
 //	describe     the same for a pipeline whose topology is shown
 //	pipe         records for a topic, and everything that they lead to
 //
-// A line of pipe is a key, a value and headers (name=text after a #); - is null. With several lines each is
-// a record.
+// A line of pipe is a key, a value and headers (name=text after a #); - is null. With several lines
+// each is a record.
 func TestTranscripts(t *testing.T) {
 	datadriven.Walk(t, "testdata/transcript", func(t *testing.T, path string) {
 		var d *topologytest.Driver

@@ -127,8 +127,8 @@ func readLedger(r *reader, v yamldoc.Value) step {
 	if amounts.IsEmptyMapping() {
 		amounts.Mistake("is empty; a ledger adds up at least one amount, such as {amount: event.amount}")
 	}
-	// The order of the columns belongs to the stored form. The order of the file must not, because people
-	// sort keys.
+	// The order of the columns belongs to the stored form. The order of the file must not, because
+	// people sort keys.
 	slices.SortFunc(entries, func(a, b yamldoc.Entry) int { return strings.Compare(a.Key, b.Key) })
 	for _, e := range entries {
 		if !columnPattern.MatchString(e.Key) {

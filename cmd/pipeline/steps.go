@@ -27,7 +27,8 @@ var kinds = map[string]func(r *reader, v yamldoc.Value) step{
 
 var kindNames = slices.Sorted(maps.Keys(kinds))
 
-// name reads the name of a step, which is that of its node, and claims the names that are made of it.
+// name reads the name of a step, which is that of its node, and claims the names that are made of
+// it.
 func (r *reader) name(m yamldoc.Mapping, suffixes ...string) string {
 	v := m.Required("name")
 	name := v.Text()
@@ -43,8 +44,8 @@ func (r *reader) name(m yamldoc.Mapping, suffixes ...string) string {
 // branch is a topic to which a step writes beside the stream. The zero branch is none.
 type branch struct{ sink, topic string }
 
-// branch reads an optional topic. Its sink is named after the step and not after the topic, so that several
-// steps can write to one topic.
+// branch reads an optional topic. Its sink is named after the step and not after the topic, so that
+// several steps can write to one topic.
 func (r *reader) branch(v yamldoc.Value, step string) branch {
 	b := branch{topic: v.Text()}
 	if b.topic == "" || step == "" {

@@ -16,9 +16,10 @@ import (
 	"github.com/onceward/onceward/schemas"
 )
 
-// appendValue appends the result of an expression as JSON: the mapping of CEL's specification, except that
-// integers are numbers whatever their size, since that mapping would make texts of large ones, and that keys
-// of maps must be texts. Keys are sorted, so that equal results give equal bytes.
+// appendValue appends the result of an expression as JSON: the mapping of CEL's specification,
+// except that integers are numbers whatever their size, since that mapping would make texts of
+// large ones, and that keys of maps must be texts. Keys are sorted, so that equal results give
+// equal bytes.
 func appendValue(dst []byte, v ref.Val, depth int) ([]byte, error) {
 	if depth > schemas.MaxJSONDepth {
 		return dst, schemas.Reason("the result is nested too deeply")
@@ -97,7 +98,8 @@ func appendList(dst []byte, l traits.Lister, depth int) ([]byte, error) {
 	return append(dst, ']'), nil
 }
 
-// durationText spells a duration in seconds, exactly; the duration's own seconds would be a float64.
+// durationText spells a duration in seconds, exactly; the duration's own seconds would be a
+// float64.
 func durationText(d time.Duration) string {
 	sign, whole, nanos := "", d/time.Second, d%time.Second
 	if d < 0 {
@@ -107,8 +109,8 @@ func durationText(d time.Duration) string {
 	return fmt.Sprintf("%s%d%ss", sign, int64(whole), strings.TrimSuffix(fraction, "."))
 }
 
-// texts spells texts as the JSON codec does; it refuses what is not UTF-8, because encoding/json would
-// replace it.
+// texts spells texts as the JSON codec does; it refuses what is not UTF-8, because encoding/json
+// would replace it.
 var texts = schemas.JSON[string]()
 
 func appendText(dst []byte, s string) ([]byte, error) {

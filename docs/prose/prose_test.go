@@ -32,7 +32,8 @@ func run(log func(string, ...any), name string) {
 }
 `
 
-// TestProseOfGoFiles: comments, messages and help texts are prose; code, directives, names and SQL are not.
+// TestProseOfGoFiles: comments, messages and help texts are prose; code, directives, names and SQL
+// are not.
 func TestProseOfGoFiles(t *testing.T) {
 	p, err := extract("p.go", []byte(plantedGo), true)
 	if err != nil {
@@ -91,7 +92,8 @@ func TestGeneratedFilesHaveNoProse(t *testing.T) {
 // words returns a sentence of n words.
 func words(n int) string { return "The task reads" + strings.Repeat(" a", n-4) + " row.\n" }
 
-// TestPlantedSentencesAreFound is the negative control of the rules: each of them finds what was planted, where it was planted.
+// TestPlantedSentencesAreFound is the negative control of the rules: each of them finds what was
+// planted, where it was planted.
 func TestPlantedSentencesAreFound(t *testing.T) {
 	if os.Getenv("ONCEWARD_REQUIRE_VALE") == "" {
 		t.Skip("compiles Vale: make lint runs it")

@@ -8,8 +8,8 @@ import (
 	"github.com/onceward/onceward/e2e/check"
 )
 
-// The topics of the application that is played here: it copies, accepts each message once, keeps totals by key, repartitions, and
-// keeps totals by the other key.
+// The topics of the application that is played here: it copies, accepts each message once, keeps
+// totals by key, repartitions, and keeps totals by the other key.
 const (
 	in, copied, repeated, dead, balances, repartition, counts = "in", "copied", "repeated", "dead", "balances", "rp", "counts"
 	sumsLog, idsLog, countsLog                                = "sums-log", "ids-log", "counts-log"
@@ -34,7 +34,8 @@ func spec() check.Spec {
 	}
 }
 
-// application plays a correct application on logs of one partition each and records the history of it.
+// application plays a correct application on logs of one partition each and records the history of
+// it.
 type application struct {
 	events []check.Event
 	now    int64
@@ -162,7 +163,8 @@ func (a *application) first(producer int64, from, to int, commit bool) {
 	}
 }
 
-// second processes the repartitioned records that are left, in one transaction. Offsets of that topic have gaps where markers are.
+// second processes the repartitioned records that are left, in one transaction. Offsets of that
+// topic have gaps where markers are.
 func (a *application) second(producer int64) {
 	r := a.begin(producer)
 	for _, p := range a.queue {
@@ -217,8 +219,9 @@ func (a *application) state(store, changelog, from, source string, totals map[ui
 	return s
 }
 
-// history plays a whole life: two rounds of the first half with an aborted one between, repeats, poison, an input whose producing was
-// not answered and that is not there, and dumps after each part.
+// history plays a whole life: two rounds of the first half with an aborted one between, repeats,
+// poison, an input whose producing was not answered and that is not there, and dumps after each
+// part.
 func history() *application {
 	a := newApplication()
 	a.send(check.OK,

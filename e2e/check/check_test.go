@@ -30,7 +30,8 @@ func TestGoodHistory(t *testing.T) {
 // fault changes a good history. It fails the test if there is nothing to change.
 type fault func(t *testing.T, events []check.Event) []check.Event
 
-// each is a history with one thing wrong, and the anomalies that have to be found: all of them, and no other kind.
+// each is a history with one thing wrong, and the anomalies that have to be found: all of them, and
+// no other kind.
 var bad = []struct {
 	name  string
 	kinds []check.Kind
@@ -132,11 +133,12 @@ func TestUnknownOutcomes(t *testing.T) {
 	}
 }
 
-// TestMarkersInAnotherOrder: the markers of two transactions of two producers come in any order; their positions count in the order of
-// their records.
+// TestMarkersInAnotherOrder: the markers of two transactions of two producers come in any order;
+// their positions count in the order of their records.
 func TestMarkersInAnotherOrder(t *testing.T) {
 	events := history().events
-	// The position of producer 101 waits for its marker until the ones of all later transactions are written.
+	// The position of producer 101 waits for its marker until the ones of all later transactions
+	// are written.
 	var late check.Event
 	for i, e := range slices.Backward(events) {
 		if e.Marker != nil && e.Marker.Topic == check.OffsetsTopic && e.Marker.Producer == 101 {

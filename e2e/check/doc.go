@@ -1,10 +1,11 @@
-// Package check judges a recorded history of a consume-transform-produce application: was anything lost, doubled, torn, reordered or
-// seen too early, does the state say what the log says, and does anything hang.
+// Package check judges a recorded history of a consume-transform-produce application: was anything
+// lost, doubled, torn, reordered or seen too early, does the state say what the log says, and does
+// anything hang.
 //
 // # History
 //
-// A history is a sequence of [Event] values, in a file one JSON document a line ([Writer], [Read]). It is recorded by a test's harness
-// and never by the code under test:
+// A history is a sequence of [Event] values, in a file one JSON document a line ([Writer], [Read]).
+// It is recorded by a test's harness and never by the code under test:
 //
 //	sent       inputs that were produced, with dense ids from 1 and how the produce request ended
 //	read       what a reader got from one partition in one transaction
@@ -15,12 +16,14 @@
 //	fault      something that the nemesis did, for the reader of the history
 //	quiesced   from here on nothing is in flight any more
 //
-// One reader has the name [LogReader]. It reads every topic from its start at isolation level read_uncommitted, control records
-// included, so that its events are the log itself: records in the order of their offsets, each transaction's end behind them. All other
-// readers are read_committed ones that follow while faults happen, and are judged by the log.
+// One reader has the name [LogReader]. It reads every topic from its start at isolation level
+// read_uncommitted, control records included, so that its events are the log itself: records in the
+// order of their offsets, each transaction's end behind them. All other readers are read_committed
+// ones that follow while faults happen, and are judged by the log.
 //
-// A transaction is named by producer id and epoch. With transaction.version 2 a broker raises the epoch with every transaction, so that
-// name is unique, and every record batch and every committed position carries it: nothing has to be added to records.
+// A transaction is named by producer id and epoch. With transaction.version 2 a broker raises the
+// epoch with every transaction, so that name is unique, and every record batch and every committed
+// position carries it: nothing has to be added to records.
 //
 // # Predicates
 //
@@ -40,15 +43,16 @@
 //	ledger          a running total is not the sum of the contributions
 //	stuck           a partition's last stable offset stays behind for longer than any transaction may be open
 //
-// The outcome of a produce request is ok, fail or unknown. What is unknown may have happened or not, and is never counted as lost: the
-// log says what happened.
+// The outcome of a produce request is ok, fail or unknown. What is unknown may have happened or
+// not, and is never counted as lost: the log says what happened.
 //
 // G0, the interleaving of transactions in a partition, is normal in Kafka and is no anomaly.
 //
 // # Memory
 //
-// [Run] reads the history twice: once for the index, once for the predicates. What it keeps is a few integers for each id and each
-// offset (about 90 bytes an input for the soak's topology), and one hash for each key of a store.
+// [Run] reads the history twice: once for the index, once for the predicates. What it keeps is a
+// few integers for each id and each offset (about 90 bytes an input for the soak's topology), and
+// one hash for each key of a store.
 //
 // # Concurrency
 //
@@ -56,6 +60,7 @@
 //
 // # What it is not
 //
-// It does not talk to a cluster, it does not know processors, and it does not measure. It cannot find what was not recorded: a reader
-// that fails to follow shows as unseen only after a quiesced event.
+// It does not talk to a cluster, it does not know processors, and it does not measure. It cannot
+// find what was not recorded: a reader that fails to follow shows as unseen only after a quiesced
+// event.
 package check

@@ -36,11 +36,13 @@ const (
 	Unknown Outcome = "unknown"
 )
 
-// Sent is a batch of inputs with consecutive ids. The slices have one entry for each, or are empty where all entries are zero.
+// Sent is a batch of inputs with consecutive ids. The slices have one entry for each, or are empty
+// where all entries are zero.
 type Sent struct {
 	First   uint32  `json:"first"`
 	Outcome Outcome `json:"outcome"`
-	// Message is the id of the first delivery of the same message: the input's own id unless it is a repeated delivery.
+	// Message is the id of the first delivery of the same message: the input's own id unless it is
+	// a repeated delivery.
 	Message []uint32 `json:"m"`
 	// Key is the record's key, Other the one that it is repartitioned by, both as small integers.
 	Key   []uint32 `json:"k"`
@@ -63,7 +65,8 @@ var NoTxn = Txn{Producer: -1, Epoch: -1}
 // LogReader is the name of the reader whose events are the log.
 const LogReader = "log"
 
-// Records are what a reader got from a partition, all of one transaction, in the order of their offsets.
+// Records are what a reader got from a partition, all of one transaction, in the order of their
+// offsets.
 type Records struct {
 	Reader    string `json:"by"`
 	Topic     string `json:"t"`
@@ -75,12 +78,14 @@ type Records struct {
 	// Counts and Sums are the running totals that the records carry, where the topic has them.
 	Counts []int64 `json:"c,omitempty"`
 	Sums   []int64 `json:"s,omitempty"`
-	// Keys and Values are hashes, of records of a changelog only. The hash of a tombstone's value is 0, and no other value's is.
+	// Keys and Values are hashes, of records of a changelog only. The hash of a tombstone's value
+	// is 0, and no other value's is.
 	Keys   []uint64 `json:"kh,omitempty"`
 	Values []uint64 `json:"vh,omitempty"`
 }
 
-// Marker is the end of a transaction in a partition: it decides about everything that the producer wrote there since its last marker.
+// Marker is the end of a transaction in a partition: it decides about everything that the producer
+// wrote there since its last marker.
 type Marker struct {
 	Topic     string `json:"t"`
 	Partition int32  `json:"p"`
@@ -89,8 +94,9 @@ type Marker struct {
 	Commit    bool   `json:"commit"`
 }
 
-// Position is an input position in __consumer_offsets. It counts once its marker commits it. Of two that are committed the one with the
-// higher offset there counts, whatever the order of their markers.
+// Position is an input position in __consumer_offsets. It counts once its marker commits it. Of two
+// that are committed the one with the higher offset there counts, whatever the order of their
+// markers.
 type Position struct {
 	// Log is the partition of __consumer_offsets, Offset that of the record there.
 	Log       int32  `json:"log"`
@@ -114,11 +120,12 @@ type State struct {
 	// Next is the position in the store's input topic, Applied the one in its changelog.
 	Next    int64 `json:"next"`
 	Applied int64 `json:"applied"`
-	// Rows and Digest are the number of entries and the XOR of [HashEntry] of all of them. With [NoRows] they are not known, and the
-	// state is only compared with the inputs.
+	// Rows and Digest are the number of entries and the XOR of [HashEntry] of all of them. With
+	// [NoRows] they are not known, and the state is only compared with the inputs.
 	Rows   int64  `json:"rows"`
 	Digest uint64 `json:"digest"`
-	// Totals are the rows of a store of totals; IDs the XOR of [HashID] of the messages in a store of ids.
+	// Totals are the rows of a store of totals; IDs the XOR of [HashID] of the messages in a store
+	// of ids.
 	Totals []Total `json:"totals,omitempty"`
 	IDs    uint64  `json:"ids,omitempty"`
 }
@@ -181,7 +188,8 @@ func (w *Writer) Flush() error {
 	return w.err
 }
 
-// Read yields the events of a history. An error is the last thing that it yields; it names the line.
+// Read yields the events of a history. An error is the last thing that it yields; it names the
+// line.
 func Read(r io.Reader) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		in := bufio.NewReaderSize(r, 1<<20)

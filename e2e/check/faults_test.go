@@ -7,7 +7,8 @@ import (
 	"github.com/onceward/onceward/e2e/check"
 )
 
-// nth returns the index of the nth event of a reader and topic that is about records of a committed transaction or none.
+// nth returns the index of the nth event of a reader and topic that is about records of a committed
+// transaction or none.
 func nth(t *testing.T, events []check.Event, reader, topic string, n int) int {
 	t.Helper()
 	for i, e := range events {
@@ -170,7 +171,8 @@ func changeState(store string, change func(*check.State)) fault {
 	}
 }
 
-// stuck samples a partition that stays behind for 30 s without an end. A gap of samples, as by a broker that is down, starts anew.
+// stuck samples a partition that stays behind for 30 s without an end. A gap of samples, as by a
+// broker that is down, starts anew.
 func stuck(_ *testing.T, events []check.Event) []check.Event {
 	at := events[len(events)-1].At
 	for range 31 {

@@ -6,14 +6,15 @@ import (
 	"sort"
 )
 
-// index is what the first pass over a history leaves: the inputs, the committed content of the logs, the ends of all transactions. The
-// predicates of the second pass know the whole of it, so that they need not wait for what comes later.
+// index is what the first pass over a history leaves: the inputs, the committed content of the
+// logs, the ends of all transactions. The predicates of the second pass know the whole of it, so
+// that they need not wait for what comes later.
 type index struct {
 	spec Spec
 	// inputs is indexed by id; entry 0 is nobody's.
 	inputs []input
-	// logs has the committed content of every topic: by partition and offset the id of the input, or for a changelog a short hash of the
-	// value. 0 is an offset without a committed record.
+	// logs has the committed content of every topic: by partition and offset the id of the input,
+	// or for a changelog a short hash of the value. 0 is an offset without a committed record.
 	logs map[string][][]uint32
 	// places says for the input topic and the repartition topic where an id is.
 	places map[string][]place
@@ -32,7 +33,8 @@ type index struct {
 
 type input struct {
 	message, key, other uint32
-	// sent, acked and failed say whether anybody produced it and how that ended; first that it is the first delivery in the log.
+	// sent, acked and failed say whether anybody produced it and how that ended; first that it is
+	// the first delivery in the log.
 	sent, acked, failed, poison, first bool
 	amount                             int64
 }
@@ -222,7 +224,8 @@ func (ix *index) commitPosition(p *Position, t *txn) {
 	ix.positions[p.Topic] = of
 }
 
-// complete computes what needs the whole history: the order of positions, and which delivery of each message is the first in the log.
+// complete computes what needs the whole history: the order of positions, and which delivery of
+// each message is the first in the log.
 func (ix *index) complete() {
 	for _, partitions := range ix.positions {
 		for _, commits := range partitions {

@@ -2,13 +2,15 @@ package check
 
 import "fmt"
 
-// order judges whether outputs follow the order of the inputs, within what the output's grouping says.
+// order judges whether outputs follow the order of the inputs, within what the output's grouping
+// says.
 type order struct {
 	*judge
 	last map[orderKey]int64
 }
 
-// orderKey is a sequence that has to be kept: the records of one group that come from one input partition, in one output partition.
+// orderKey is a sequence that has to be kept: the records of one group that come from one input
+// partition, in one output partition.
 type orderKey struct {
 	output    int
 	partition int32

@@ -2,7 +2,8 @@ package check
 
 import "fmt"
 
-// readers judges what read_committed followers got: aborted read, inconsistent, nonmonotonic, skip, and unseen at the end.
+// readers judges what read_committed followers got: aborted read, inconsistent, nonmonotonic, skip,
+// and unseen at the end.
 type readers struct {
 	*judge
 	// next is the offset after the last record that a reader got.

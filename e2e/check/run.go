@@ -58,17 +58,21 @@ func (a Anomaly) String() string {
 
 // Report is what [Run] found.
 type Report struct {
-	// Counts has the number of anomalies of each kind; the first of each kind, examplesMax at most, are in Examples.
+	// Counts has the number of anomalies of each kind; the first of each kind, examplesMax at most,
+	// are in Examples.
 	Counts   map[Kind]int64
 	Examples []Anomaly
-	// Inputs are the inputs in the log, Committed and Aborted the transactions that ended so, Reads the records that readers other than
-	// the log got, and States the stores that were compared. A judgement without any of them has judged nothing.
+	// Inputs are the inputs in the log, Committed and Aborted the transactions that ended so, Reads
+	// the records that readers other than the log got, and States the stores that were compared. A
+	// judgement without any of them has judged nothing.
 	Inputs, Committed, Aborted, Reads, States int64
 	// Outputs are the committed records of each output topic, in the order of the Spec.
 	Outputs []int64
-	// Sizes are the numbers of records of the first output in each committed transaction that has any, ascending.
+	// Sizes are the numbers of records of the first output in each committed transaction that has
+	// any, ascending.
 	Sizes []int
-	// LongestPause is the longest time in milliseconds that a follower of a partition of the first output waited for the next record.
+	// LongestPause is the longest time in milliseconds that a follower of a partition of the first
+	// output waited for the next record.
 	LongestPause int64
 }
 
@@ -119,8 +123,8 @@ func (j *judge) found(a Anomaly) {
 	}
 }
 
-// Run judges a history. It calls history twice, for the two passes over the same events. An error is one of reading; anomalies are in
-// the report.
+// Run judges a history. It calls history twice, for the two passes over the same events. An error
+// is one of reading; anomalies are in the report.
 func Run(spec Spec, history func() iter.Seq2[Event, error]) (*Report, error) {
 	ix := newIndex(spec)
 	for e, err := range history() {

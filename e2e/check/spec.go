@@ -6,12 +6,13 @@ import "time"
 type Spec struct {
 	// Input is the source topic.
 	Input string
-	// Repartition is the topic between the two halves of the application, empty if there is none. What it holds is judged as an
-	// output of the first half, and is the input of the second.
+	// Repartition is the topic between the two halves of the application, empty if there is none.
+	// What it holds is judged as an output of the first half, and is the input of the second.
 	Repartition string
 	Outputs     []Output
 	Stores      []Store
-	// OpenMax is how long a last stable offset may stay behind: the transaction timeout and a margin.
+	// OpenMax is how long a last stable offset may stay behind: the transaction timeout and a
+	// margin.
 	OpenMax time.Duration
 }
 
@@ -38,7 +39,8 @@ const (
 	// ByPartition keeps the order of the whole input partition.
 	ByPartition Grouping = iota
 	ByKey
-	// ByOther is the key of the repartitioning. Order is then kept among the inputs of one partition.
+	// ByOther is the key of the repartitioning. Order is then kept among the inputs of one
+	// partition.
 	ByOther
 )
 
@@ -51,7 +53,8 @@ type Output struct {
 	By    Grouping
 	// Totals says that records carry running totals of the grouping.
 	Totals bool
-	// Store is the store whose changelog must have a record in every transaction that writes to the topic, empty if there is none.
+	// Store is the store whose changelog must have a record in every transaction that writes to the
+	// topic, empty if there is none.
 	Store string
 }
 

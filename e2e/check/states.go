@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// states judges the content of stores: it has to be the fold of the committed inputs below its position, and the fold of the
-// changelog below its position there.
+// states judges the content of stores: it has to be the fold of the committed inputs below its
+// position, and the fold of the changelog below its position there.
 type states struct {
 	*judge
 	folds map[storeAt]*changelogFold
@@ -84,7 +84,8 @@ func (f *changelogFold) take(key, value uint64) {
 	}
 }
 
-// compareUpTo compares the states whose position the replay has reached, before the record at offset is taken.
+// compareUpTo compares the states whose position the replay has reached, before the record at
+// offset is taken.
 func (s *states) compareUpTo(f *changelogFold, offset int64) {
 	for len(f.todo) > 0 && f.todo[0].Applied <= offset {
 		st := f.todo[0]

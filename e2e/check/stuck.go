@@ -2,8 +2,9 @@ package check
 
 import "fmt"
 
-// stuck judges the samples of logs: a last stable offset below the high watermark has to move before any transaction could have timed
-// out. What an open transaction of a living client may hold it for is within that bound.
+// stuck judges the samples of logs: a last stable offset below the high watermark has to move
+// before any transaction could have timed out. What an open transaction of a living client may hold
+// it for is within that bound.
 type stuck struct {
 	*judge
 	behind map[logAt]*behind
@@ -21,8 +22,8 @@ type behind struct {
 	told        bool
 }
 
-// sampleGapMax is the time in milliseconds without a sample after which the clock starts anew: the broker was down, and a transaction
-// does not time out without it.
+// sampleGapMax is the time in milliseconds without a sample after which the clock starts anew: the
+// broker was down, and a transaction does not time out without it.
 const sampleGapMax = 5000
 
 func newStuck(j *judge) *stuck { return &stuck{judge: j, behind: map[logAt]*behind{}} }

@@ -2,8 +2,9 @@ package check
 
 import "fmt"
 
-// torn judges transactions: whether an output and the move past its input are in the same one, whether it ended alike everywhere, and
-// whether something was processed by the transaction that wrote it.
+// torn judges transactions: whether an output and the move past its input are in the same one,
+// whether it ended alike everywhere, and whether something was processed by the transaction that
+// wrote it.
 type torn struct{ *judge }
 
 func newTorn(j *judge) *torn { return &torn{j} }
@@ -93,7 +94,8 @@ func (t *torn) end() {
 	}
 }
 
-// endOpen judges what never got a marker. A transaction that is committed elsewhere is torn once nothing is in flight.
+// endOpen judges what never got a marker. A transaction that is committed elsewhere is torn once
+// nothing is in flight.
 func (t *torn) endOpen(lp logProducer, name Txn) {
 	if x := t.txns[name]; t.quiesced && x.committed {
 		t.found(Anomaly{Kind: Torn, Topic: lp.topic, Partition: lp.partition, Offset: -1,

@@ -2,7 +2,8 @@ package check
 
 import "fmt"
 
-// totals judges running totals: each one is the one before it in the log plus the contribution of its own input.
+// totals judges running totals: each one is the one before it in the log plus the contribution of
+// its own input.
 type totals struct {
 	*judge
 	sums map[totalKey]Total

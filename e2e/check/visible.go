@@ -34,7 +34,8 @@ func (v *visible) see(e *Event) {
 	}
 }
 
-// seeInput finds inputs that nobody sent. The harness's own duplicates would be its fault, and show as lost further down.
+// seeInput finds inputs that nobody sent. The harness's own duplicates would be its fault, and show
+// as lost further down.
 func (v *visible) seeInput(r *Records) {
 	for n, id := range r.IDs {
 		a := Anomaly{Kind: Phantom, Topic: r.Topic, Partition: r.Partition, Offset: r.Offsets[n], ID: id}

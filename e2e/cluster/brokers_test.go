@@ -6,7 +6,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// TestABrokerOfThreeMayDie: topics have a replica on each broker, and what was written goes on to be read and written while one is away.
+// TestABrokerOfThreeMayDie: topics have a replica on each broker, and what was written goes on to
+// be read and written while one is away.
 func TestABrokerOfThreeMayDie(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

@@ -11,19 +11,23 @@ import (
 	"github.com/onceward/onceward/e2e/virtual"
 )
 
-// byPackage is what InParallel has set the flag -parallel to, which is not the choice of the user who runs the tests.
+// byPackage is what InParallel has set the flag -parallel to, which is not the choice of the user
+// who runs the tests.
 var byPackage string
 
-// InParallel lets n tests that call t.Parallel run at a time, unless the flag -parallel says otherwise. The default is the number of
-// processors, too few for tests that wait for sessions and transactions to end most of the time. Call it in TestMain, before [Main].
+// InParallel lets n tests that call t.Parallel run at a time, unless the flag -parallel says
+// otherwise. The default is the number of processors, too few for tests that wait for sessions and
+// transactions to end most of the time. Call it in TestMain, before [Main].
 func InParallel(n int) {
 	byPackage = strconv.Itoa(n)
 	_ = flag.Set("test.parallel", byPackage) // a test binary has that flag
 }
 
-// Cells runs run as a subtest for each cell, named by name: at most inParallel of them at once, or as many as the flag -parallel says.
-// They start in the order of the slice, so that the long ones can come first. With [testing.T.Parallel] they start in no order that is
-// promised, in practice nearly the reverse one, and its bound is the number of processors: cells wait for timeouts most of the time.
+// Cells runs run as a subtest for each cell, named by name: at most inParallel of them at once, or
+// as many as the flag -parallel says. They start in the order of the slice, so that the long ones
+// can come first. With [testing.T.Parallel] they start in no order that is promised, in practice
+// nearly the reverse one, and its bound is the number of processors: cells wait for timeouts most
+// of the time.
 //
 // It returns when all of them have ended. run must not call t.Parallel.
 func Cells[C any](t *testing.T, inParallel int, cells []C, name func(C) string, run func(t *testing.T, c C)) {
@@ -49,8 +53,9 @@ func Cells[C any](t *testing.T, inParallel int, cells []C, name func(C) string, 
 	workers.Wait()
 }
 
-// EachKind runs f as a subtest on the kind of broker that this process tests on: "embedded", or "kafka" where the environment asks for real
-// Kafka. So each half of the test runs once in `make test` and `make test-kafka`. f must not call t.Parallel.
+// EachKind runs f as a subtest on the kind of broker that this process tests on: "embedded", or
+// "kafka" where the environment asks for real Kafka. So each half of the test runs once in `make
+// test` and `make test-kafka`. f must not call t.Parallel.
 func EachKind(t *testing.T, f func(t *testing.T, k Kind)) {
 	t.Helper()
 	kind := kindWanted(t, KindEmbedded)
@@ -70,7 +75,8 @@ func kindWanted(t *testing.T, without Kind) Kind {
 	return without
 }
 
-// Each is [EachKind] with a broker of the kind: the real one is [Kafka], the embedded one belongs to the subtest.
+// Each is [EachKind] with a broker of the kind: the real one is [Kafka], the embedded one belongs
+// to the subtest.
 func Each(t *testing.T, f func(t *testing.T, c *Cluster)) {
 	t.Helper()
 	EachKind(t, func(t *testing.T, k Kind) {
@@ -83,10 +89,12 @@ func Each(t *testing.T, f func(t *testing.T, c *Cluster)) {
 	})
 }
 
-// Scenario runs f as a subtest: "virtual", on brokers of its own on virtual time (package virtual), or "kafka", on [Kafka], where the
-// environment asks for real Kafka. f is to make no subtests and must not call t.Parallel: a bubble has neither.
+// Scenario runs f as a subtest: "virtual", on brokers of its own on virtual time (package virtual),
+// or "kafka", on [Kafka], where the environment asks for real Kafka. f is to make no subtests and
+// must not call t.Parallel: a bubble has neither.
 //
-// On virtual time applications need the [Cluster.Dialer] of their host, and txn.Config.NoControl. [Cluster.Network] has the faults.
+// On virtual time applications need the [Cluster.Dialer] of their host, and txn.Config.NoControl.
+// [Cluster.Network] has the faults.
 func Scenario(t *testing.T, f func(t *testing.T, c *Cluster)) {
 	t.Helper()
 	kind := kindWanted(t, KindVirtual)
@@ -99,15 +107,16 @@ func Scenario(t *testing.T, f func(t *testing.T, c *Cluster)) {
 	})
 }
 
-// OnVirtual runs f on virtual time alone, as [Scenario] does, for what real Kafka adds nothing to. Where the process tests on real Kafka it skips
-// the test. The options are those of the brokers.
+// OnVirtual runs f on virtual time alone, as [Scenario] does, for what real Kafka adds nothing to.
+// Where the process tests on real Kafka it skips the test. The options are those of the brokers.
 func OnVirtual(t *testing.T, f func(t *testing.T, c *Cluster), opts ...kfake.Opt) {
 	t.Helper()
 	processBroker.expect(t, KindVirtual)
 	virtual.Test(t, func(t *testing.T) { f(t, virtualOwn(t, opts...)) })
 }
 
-// virtualBrokers is how many brokers a virtual cluster has: a coordinator or a leader is mostly elsewhere.
+// virtualBrokers is how many brokers a virtual cluster has: a coordinator or a leader is mostly
+// elsewhere.
 const virtualBrokers = 3
 
 func virtualOwn(t *testing.T, opts ...kfake.Opt) *Cluster {

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestCells: every cell runs once, in order, and never more than the bound at a time, whatever the package has set for its tests.
+// TestCells: every cell runs once, in order, and never more than the bound at a time, whatever the
+// package has set for its tests.
 func TestCells(t *testing.T) {
 	const inParallel = 3
 	said := flag.Lookup("test.parallel").Value.String()

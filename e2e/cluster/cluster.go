@@ -24,24 +24,26 @@ const (
 	KindKafka    Kind = "kafka"    // Apache Kafka, in a process of its own or elsewhere
 )
 
-// Bounds of the waits. They only decide how long a failure takes to show, so they are generous: a machine
-// that runs several test packages at once starts a broker many times more slowly than an idle one.
+// Bounds of the waits. They only decide how long a failure takes to show, so they are generous: a
+// machine that runs several test packages at once starts a broker many times more slowly than an
+// idle one.
 const (
 	startTimeout = 2 * time.Minute
 	stopGrace    = 20 * time.Second
 	probeTimeout = 15 * time.Second
-	// settleTimeout covers what follows a killed application: its transaction ends after the transaction
-	// timeout, 10 s by Onceward's default, and at the broker's next look at the clock, 10 s by Kafka's
-	// default.
+	// settleTimeout covers what follows a killed application: its transaction ends after the
+	// transaction timeout, 10 s by Onceward's default, and at the broker's next look at the clock,
+	// 10 s by Kafka's default.
 	settleTimeout = 45 * time.Second
 	pollInterval  = 50 * time.Millisecond
 )
 
-// startAttempts bounds how often [Start] tries other ports when somebody took the chosen ones first.
+// startAttempts bounds how often [Start] tries other ports when somebody took the chosen ones
+// first.
 const startAttempts = 5
 
-// ErrUnavailable is what [Start] wraps when this machine has nothing to run a real Kafka with. The text
-// around it says what is missing.
+// ErrUnavailable is what [Start] wraps when this machine has nothing to run a real Kafka with. The
+// text around it says what is missing.
 var ErrUnavailable = errors.New("no real Kafka here")
 
 var (
@@ -56,35 +58,40 @@ type Options struct {
 	Own bool
 
 	// Settings are broker settings by their Kafka names, stronger than the harness's own, such as
-	// "message.max.bytes". The embedded broker knows only some of them. A cluster that is not started here
-	// refuses them.
+	// "message.max.bytes". The embedded broker knows only some of them. A cluster that is not
+	// started here refuses them.
 	Settings map[string]string
 
-	// SASL gives a real broker a second listener, [Cluster.SASLBrokers], that wants SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER (with
-	// Kafka's unsigned tokens), and an authorizer that denies what no ACL allows. The other listener stays open, and what comes
-	// through it, such as [Cluster.Admin], may do everything: users and ACLs are made through it.
+	// SASL gives a real broker a second listener, [Cluster.SASLBrokers], that wants SCRAM-SHA-256,
+	// SCRAM-SHA-512 or OAUTHBEARER (with Kafka's unsigned tokens), and an authorizer that denies
+	// what no ACL allows. The other listener stays open, and what comes through it, such as
+	// [Cluster.Admin], may do everything: users and ACLs are made through it.
 	SASL bool
 
-	// SeparateController gives a real broker a controller in a process of its own, which stays up from Start to Close: Kill, Stop and
-	// Resume are about the broker alone. Resume starts it only when the controller has taken the leadership away from it, which is when
-	// its session has ended, 6 s after its last heartbeat. From then on it leads once and loads its coordinators once. Without this
-	// option a broker leads from the start, by what it last knew, loses the leadership when its old session ends, and gets it again.
-	// It does not go with SASL.
+	// SeparateController gives a real broker a controller in a process of its own, which stays up
+	// from Start to Close: Kill, Stop and Resume are about the broker alone. Resume starts it only
+	// when the controller has taken the leadership away from it, which is when its session has
+	// ended, 6 s after its last heartbeat. From then on it leads once and loads its coordinators
+	// once. Without this option a broker leads from the start, by what it last knew, loses the
+	// leadership when its old session ends, and gets it again. It does not go with SASL.
 	SeparateController bool
 
-	// Brokers is how many real brokers there are, one by default. Several have a controller of their own, as with SeparateController, and
-	// replicate every topic to all of them.
+	// Brokers is how many real brokers there are, one by default. Several have a controller of
+	// their own, as with SeparateController, and replicate every topic to all of them.
 	Brokers int
 
-	// Host is the address of this machine that real brokers listen on and advertise, loopback by default.
+	// Host is the address of this machine that real brokers listen on and advertise, loopback by
+	// default.
 	Host string
 
-	// ShortLived has the JVM of a real broker compile its code once and fast, instead of again and better while it works. A test has ended
-	// before that pays, and the compiler takes the processors from everything else meanwhile. What is measured has to do without it.
-	// [Kafka] and [Own] set it.
+	// ShortLived has the JVM of a real broker compile its code once and fast, instead of again and
+	// better while it works. A test has ended before that pays, and the compiler takes the
+	// processors from everything else meanwhile. What is measured has to do without it. [Kafka] and
+	// [Own] set it.
 	ShortLived bool
 
-	// Features are levels of features that a real broker's storage is formatted with, by their names. They are not checked then.
+	// Features are levels of features that a real broker's storage is formatted with, by their
+	// names. They are not checked then.
 	Features map[string]int16
 }
 
@@ -94,9 +101,11 @@ type node interface {
 	addrs() []string
 	// clusterID returns the id that the broker must answer with, or "" where any will do.
 	clusterID() string
-	// launch starts the broker on its ports and data, without waiting for it to answer. The context bounds what has to come before.
+	// launch starts the broker on its ports and data, without waiting for it to answer. The context
+	// bounds what has to come before.
 	launch(ctx context.Context) error
-	// ended is closed when the broker process is gone, or the controller's. It is nil for a broker without a process of its own.
+	// ended is closed when the broker process is gone, or the controller's. It is nil for a broker
+	// without a process of its own.
 	ended() <-chan struct{}
 	// cause says why one of them ended; valid once ended is closed.
 	cause() error
@@ -110,14 +119,16 @@ type node interface {
 	logTail() string
 }
 
-// Cluster is a running Kafka cluster. Get one from [Embedded], [Virtual], [Kafka], [Each], [Scenario], [Own] or [Start].
+// Cluster is a running Kafka cluster. Get one from [Embedded], [Virtual], [Kafka], [Each],
+// [Scenario], [Own] or [Start].
 type Cluster struct {
 	kind   Kind
 	node   node
 	client *kgo.Client
 	admin  *kadm.Client
 
-	// shared is set on the broker that all tests of a process use; its life is not one test's to end.
+	// shared is set on the broker that all tests of a process use; its life is not one test's to
+	// end.
 	shared bool
 	// anyFeatures is set where the caller has chosen feature levels.
 	anyFeatures bool
@@ -129,13 +140,13 @@ type Cluster struct {
 	closed bool
 }
 
-// Start starts a broker of the given kind, or connects to the cluster that ONCEWARD_KAFKA_BROKERS names, and
-// returns when it has created and deleted a topic. The cluster must have transaction.version 2, on which
-// Onceward's commit protocol is built. The caller closes it. It is for programs that are not tests; tests use
-// [Kafka], [Embedded] or [Own].
+// Start starts a broker of the given kind, or connects to the cluster that ONCEWARD_KAFKA_BROKERS
+// names, and returns when it has created and deleted a topic. The cluster must have
+// transaction.version 2, on which Onceward's commit protocol is built. The caller closes it. It is
+// for programs that are not tests; tests use [Kafka], [Embedded] or [Own].
 //
-// The error wraps [ErrUnavailable] if Java or the jars are missing. A first start of the real kind downloads
-// about 55 MB.
+// The error wraps [ErrUnavailable] if Java or the jars are missing. A first start of the real kind
+// downloads about 55 MB.
 func Start(ctx context.Context, kind Kind, o Options) (*Cluster, error) {
 	for attempt := 1; ; attempt++ {
 		c, err := startOnce(ctx, kind, o)
@@ -192,11 +203,11 @@ func (c *Cluster) open(ctx context.Context) error {
 	}
 	opts := []kgo.Opt{
 		kgo.SeedBrokers(c.node.addrs()...),
-		// The default backoff (250 ms, doubling) suits a production network, not a broker on loopback that
-		// will listen any moment now.
+		// The default backoff (250 ms, doubling) suits a production network, not a broker on
+		// loopback that will listen any moment now.
 		kgo.RetryBackoffFn(func(int) time.Duration { return pollInterval }),
-		// The admin client answers from metadata up to this age, and 5 s is the default: a topic that was
-		// missing a moment ago would stay so.
+		// The admin client answers from metadata up to this age, and 5 s is the default: a topic
+		// that was missing a moment ago would stay so.
 		kgo.MetadataMinAge(10 * time.Millisecond),
 	}
 	if dial := c.Dialer(observer); dial != nil {
@@ -213,10 +224,12 @@ func (c *Cluster) open(ctx context.Context) error {
 // Kind returns which broker this is.
 func (c *Cluster) Kind() Kind { return c.kind }
 
-// Brokers returns the bootstrap addresses, host:port each. They stay the same over [Cluster.Restart].
+// Brokers returns the bootstrap addresses, host:port each. They stay the same over
+// [Cluster.Restart].
 func (c *Cluster) Brokers() []string { return c.node.addrs() }
 
-// SASLBrokers returns the bootstrap addresses of the listener that Options.SASL asked for, none without it.
+// SASLBrokers returns the bootstrap addresses of the listener that Options.SASL asked for, none
+// without it.
 func (c *Cluster) SASLBrokers() []string {
 	if n, ok := c.node.(*kafkaNode); ok && n.saslAddr != "" {
 		return []string{n.saslAddr}
@@ -224,8 +237,8 @@ func (c *Cluster) SASLBrokers() []string {
 	return nil
 }
 
-// PID returns the process of the broker that was started here, for its processor time, and 0 where it has none of its own. Restart makes
-// it another one.
+// PID returns the process of the broker that was started here, for its processor time, and 0 where
+// it has none of its own. Restart makes it another one.
 func (c *Cluster) PID() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -238,9 +251,9 @@ func (c *Cluster) PID() int {
 // Admin returns an admin client that lives as long as the cluster; callers do not close it.
 func (c *Cluster) Admin() *kadm.Client { return c.admin }
 
-// CreateTopic creates a topic with the broker's default replication and waits until every partition has a
-// leader that answers, so that the first client to use it does not start with a retry. A nil value in configs
-// is the broker's default.
+// CreateTopic creates a topic with the broker's default replication and waits until every partition
+// has a leader that answers, so that the first client to use it does not start with a retry. A nil
+// value in configs is the broker's default.
 func (c *Cluster) CreateTopic(
 	ctx context.Context, topic string, partitions int32, configs map[string]*string,
 ) error {
@@ -265,7 +278,8 @@ func (c *Cluster) createTopics(ctx context.Context, partitions int32, configs ma
 	return nil
 }
 
-// topicPending returns what the topic still lacks, or "" once each of its partitions has a leader that answers.
+// topicPending returns what the topic still lacks, or "" once each of its partitions has a leader
+// that answers.
 func (c *Cluster) topicPending(ctx context.Context, topic string, partitions int) (string, error) {
 	md, err := c.admin.Metadata(ctx, topic)
 	if err != nil {
@@ -298,18 +312,20 @@ func (c *Cluster) topicPending(ctx context.Context, topic string, partitions int
 	return "", err
 }
 
-// Kill takes the broker down and keeps its data and its address. A real broker gets SIGKILL, so what it had
-// not synced is in the page cache, as after a crash of the process. The embedded broker lives in this process
-// and has only an orderly close: connections break, and open transactions and group members are saved with
-// the rest.
+// Kill takes the broker down and keeps its data and its address. A real broker gets SIGKILL, so
+// what it had not synced is in the page cache, as after a crash of the process. The embedded broker
+// lives in this process and has only an orderly close: connections break, and open transactions and
+// group members are saved with the rest.
 //
 // It fails on a broker that other tests share and on a cluster that was not started here.
 func (c *Cluster) Kill() error { return c.takeDown("kill", node.kill) }
 
-// Stop is [Cluster.Kill] in order: a real broker gets SIGTERM and writes everything down, and is killed after 20 s if it has not ended.
+// Stop is [Cluster.Kill] in order: a real broker gets SIGTERM and writes everything down, and is
+// killed after 20 s if it has not ended.
 func (c *Cluster) Stop() error { return c.takeDown("stop", node.stop) }
 
-// KillBroker is [Cluster.Kill] of one of several real brokers, counted from 0. Resume brings it back.
+// KillBroker is [Cluster.Kill] of one of several real brokers, counted from 0. Resume brings it
+// back.
 func (c *Cluster) KillBroker(number int) error {
 	return c.takeDown("kill a broker of", func(n node) error {
 		k, ok := n.(*kafkaNode)
@@ -336,8 +352,8 @@ func (c *Cluster) takeDown(verb string, down func(node) error) error {
 	return nil
 }
 
-// Resume starts what [Cluster.Kill], [Cluster.KillBroker] or [Cluster.Stop] took down, on the same data and address, and waits until it
-// works.
+// Resume starts what [Cluster.Kill], [Cluster.KillBroker] or [Cluster.Stop] took down, on the same
+// data and address, and waits until it works.
 func (c *Cluster) Resume(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -400,8 +416,9 @@ func (c *Cluster) external() bool {
 	return ok
 }
 
-// Close stops the broker and removes its data; a cluster that was not started here is only disconnected from.
-// A second Close does nothing. It fails on the broker that a test process shares, which [Main] closes.
+// Close stops the broker and removes its data; a cluster that was not started here is only
+// disconnected from. A second Close does nothing. It fails on the broker that a test process
+// shares, which [Main] closes.
 func (c *Cluster) Close() error {
 	if c.shared {
 		return fmt.Errorf("cluster: close: %w", errShared)
@@ -425,7 +442,8 @@ func (c *Cluster) shutdown() error {
 	return nil
 }
 
-// failure returns an error with the end of the broker's log if the broker ended without being asked to.
+// failure returns an error with the end of the broker's log if the broker ended without being asked
+// to.
 func (c *Cluster) failure() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -42,7 +42,8 @@ func reachable(addr string) bool {
 	return conn.Close() == nil
 }
 
-// TestLifecycle takes a broker down and up in every way. Its settings have to reach each of its lives.
+// TestLifecycle takes a broker down and up in every way. Its settings have to reach each of its
+// lives.
 func TestLifecycle(t *testing.T) {
 	t.Parallel()
 	EachKind(t, func(t *testing.T, k Kind) {
@@ -143,8 +144,8 @@ func testLifecycle(t *testing.T, c *Cluster) {
 	}
 }
 
-// TestBrokerDiesWithItsProcess kills a process that has launched a broker, so that nothing of the harness can
-// run.
+// TestBrokerDiesWithItsProcess kills a process that has launched a broker, so that nothing of the
+// harness can run.
 func TestBrokerDiesWithItsProcess(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
@@ -196,7 +197,8 @@ func processExists(pid int) bool {
 	return err == nil && !strings.Contains(string(status), ") Z ")
 }
 
-// requireKafka ends a test that starts a real Kafka by hand, where there is none to start or none is wanted.
+// requireKafka ends a test that starts a real Kafka by hand, where there is none to start or none
+// is wanted.
 func requireKafka(t *testing.T) {
 	t.Helper()
 	processBroker.expect(t, KindKafka)
@@ -212,7 +214,8 @@ func requireKafka(t *testing.T) {
 	}
 }
 
-// TestKafkaIsFound starts nothing. It tells at once, before tests wait for brokers, that there is no real Kafka to be had.
+// TestKafkaIsFound starts nothing. It tells at once, before tests wait for brokers, that there is
+// no real Kafka to be had.
 func TestKafkaIsFound(t *testing.T) {
 	if os.Getenv(envBrokers) == "" {
 		requireKafka(t)
@@ -260,7 +263,8 @@ func occupy(t *testing.T, addr string) {
 	}()
 }
 
-// TestForeignBrokerOnOurPort is the other half of TestTakenPort: what took the port is a working broker.
+// TestForeignBrokerOnOurPort is the other half of TestTakenPort: what took the port is a working
+// broker.
 func TestForeignBrokerOnOurPort(t *testing.T) {
 	c := Embedded(t)
 	c.node.(*embeddedNode).id = newID() // now another one's broker answers

@@ -12,16 +12,18 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// controller is the process of Options.SeparateController. It has one life, from the first launch of its broker to the node's close. A
-// broker that is its own controller has a nil one, which needs no starting and never ends.
+// controller is the process of Options.SeparateController. It has one life, from the first launch
+// of its broker to the node's close. A broker that is its own controller has a nil one, which needs
+// no starting and never ends.
 type controller struct {
 	addr string
 	dir  *TempDir
 	proc *Process // nil before the launch
 }
 
-// separateSession is the session of a broker that is there to be killed. It may not come back before its old session has ended, 9 s by
-// default. Not shorter than this either: a broker that misses its heartbeats on a busy machine is fenced.
+// separateSession is the session of a broker that is there to be killed. It may not come back
+// before its old session has ended, 9 s by default. Not shorter than this either: a broker that
+// misses its heartbeats on a busy machine is fenced.
 const separateSession = "broker.session.timeout.ms=6000"
 
 // separateID is the number of a separate controller in the cluster.
@@ -55,16 +57,18 @@ func (c *controller) configPath() string  { return c.dir.File("controller.proper
 func (c *controller) logPath() string     { return c.dir.File("controller.log") }
 func (c *controller) consolePath() string { return c.dir.File("controller-console.log") }
 
-// prepare does what has to come before a launch of the broker. Before the first it starts the controller. Before the others it waits until
-// the controller has fenced the life before: a broker that starts earlier believes what it finds, that it is the leader of everything. A
-// controller that has ended is not started again, because that would hide it. Where there are several brokers the others lead meanwhile, and
-// the controller keeps one out until its last session has ended.
+// prepare does what has to come before a launch of the broker. Before the first it starts the
+// controller. Before the others it waits until the controller has fenced the life before: a broker
+// that starts earlier believes what it finds, that it is the leader of everything. A controller
+// that has ended is not started again, because that would hide it. Where there are several brokers
+// the others lead meanwhile, and the controller keeps one out until its last session has ended.
 func (c *controller) prepare(ctx context.Context, n *kafkaNode) (err error) {
 	if c == nil {
 		return nil
 	}
 	if c.proc == nil {
-		// The metadata of a test's few topics is small, and nobody waits for the pauses of a small heap.
+		// The metadata of a test's few topics is small, and nobody waits for the pauses of a small
+		// heap.
 		c.proc, err = n.run([]string{"-Xms32m", "-Xmx256m", "-XX:+UseSerialGC"}, c.configPath(), c.logPath(), c.consolePath())
 		return err
 	}
@@ -88,8 +92,9 @@ func (c *controller) prepare(ctx context.Context, n *kafkaNode) (err error) {
 	return nil
 }
 
-// unfenced returns "" once the controller has fenced the only broker. Controllers do not describe brokers to clients, but where all are
-// fenced there is no place for a topic. That is asked for only, not made.
+// unfenced returns "" once the controller has fenced the only broker. Controllers do not describe
+// brokers to clients, but where all are fenced there is no place for a topic. That is asked for
+// only, not made.
 func (c *controller) unfenced(ctx context.Context, at *kgo.Broker) (waiting string, err error) {
 	topic := kmsg.NewCreateTopicsRequestTopic()
 	topic.Topic, topic.NumPartitions, topic.ReplicationFactor = uniqueName("onceward-probe"), 1, 1
@@ -114,7 +119,8 @@ func (c *controller) unfenced(ctx context.Context, at *kgo.Broker) (waiting stri
 	}
 }
 
-// anyEnds returns a channel that is closed once one of the processes is gone. Its goroutines live no longer than the first of them.
+// anyEnds returns a channel that is closed once one of the processes is gone. Its goroutines live
+// no longer than the first of them.
 func anyEnds(processes ...*Process) <-chan struct{} {
 	ended := make(chan struct{})
 	var once sync.Once

@@ -13,14 +13,17 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// loggedLoads are the options of the Java launcher that make the brokers of this package log the loads of their group coordinators.
+// loggedLoads are the options of the Java launcher that make the brokers of this package log the
+// loads of their group coordinators.
 const loggedLoads = "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.coordinator.common.runtime.CoordinatorRuntime=info"
 
-// TestRestartLoadsOnce kills a broker that has a controller of its own process, and one that has not, which is the negative control: it
-// leads with the epoch of its last life first, and loads __consumer_offsets twice.
+// TestRestartLoadsOnce kills a broker that has a controller of its own process, and one that has
+// not, which is the negative control: it leads with the epoch of its last life first, and loads
+// __consumer_offsets twice.
 func TestRestartLoadsOnce(t *testing.T) {
 	t.Parallel()
-	// A session longer than a start on a loaded machine, so that a Resume that does not wait for its end is seen.
+	// A session longer than a start on a loaded machine, so that a Resume that does not wait for
+	// its end is seen.
 	settings := map[string]string{"broker.session.timeout.ms": "15000"}
 	t.Run("separate=true", func(t *testing.T) {
 		t.Parallel()
@@ -100,7 +103,8 @@ func leaderEpoch(t *testing.T, c *Cluster, topic string) int32 {
 
 var loadLine = regexp.MustCompile(`Scheduling loading of metadata from (__consumer_offsets-\d+) with epoch (\d+)`)
 
-// loadEpochs returns the leader epochs with which the broker's current life has loaded each partition of __consumer_offsets, in order.
+// loadEpochs returns the leader epochs with which the broker's current life has loaded each
+// partition of __consumer_offsets, in order.
 func loadEpochs(t *testing.T, c *Cluster) map[string][]int32 {
 	t.Helper()
 	log, err := os.ReadFile(c.node.(*kafkaNode).logPath())
@@ -121,8 +125,9 @@ func loadEpochs(t *testing.T, c *Cluster) map[string][]int32 {
 	return loads
 }
 
-// TestDeadControllerIsReported takes the controller away behind the harness's back: it is not started again, a broker that is to come
-// back does not wait for it until the end, and the rest can be closed.
+// TestDeadControllerIsReported takes the controller away behind the harness's back: it is not
+// started again, a broker that is to come back does not wait for it until the end, and the rest can
+// be closed.
 func TestDeadControllerIsReported(t *testing.T) {
 	t.Parallel()
 	c := OwnWith(t, KindKafka, Options{ShortLived: true, SeparateController: true})

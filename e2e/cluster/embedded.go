@@ -10,8 +10,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 )
 
-// embeddedNode is kfake with its data on disk: one broker, transaction.version 2 (its default), no topics
-// made on the fly.
+// embeddedNode is kfake with its data on disk: one broker, transaction.version 2 (its default), no
+// topics made on the fly.
 type embeddedNode struct {
 	settings map[string]string
 	id       string // cluster id

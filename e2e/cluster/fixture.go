@@ -24,15 +24,16 @@ import (
 
 const envRequire = "ONCEWARD_REQUIRE_KAFKA"
 
-// Embedded starts an embedded broker for the test and stops it at the test's end. Where the process tests on real Kafka it skips the test,
-// which runs without.
+// Embedded starts an embedded broker for the test and stops it at the test's end. Where the process
+// tests on real Kafka it skips the test, which runs without.
 func Embedded(t testing.TB) *Cluster {
 	t.Helper()
 	return Own(t, KindEmbedded)
 }
 
-// onKafka says whether this process tests on real Kafka, and whether a missing Kafka is a failure then. Neither is so unless the environment
-// asks for it: a JVM is never started because there happens to be one.
+// onKafka says whether this process tests on real Kafka, and whether a missing Kafka is a failure
+// then. Neither is so unless the environment asks for it: a JVM is never started because there
+// happens to be one.
 func onKafka() (wanted, required bool, err error) {
 	if v := os.Getenv(envRequire); v != "" {
 		if required, err = strconv.ParseBool(v); err != nil {
@@ -42,17 +43,19 @@ func onKafka() (wanted, required bool, err error) {
 	return required || os.Getenv(envBrokers) != "", required, nil
 }
 
-// Kafka returns the real Kafka that all tests of this process share, and starts it if this is the first to
-// ask. The package's TestMain must call [Main]. Where the process does not test on real Kafka, it skips the test; where it does and there is
-// none to be had, it fails the test or skips it, as the package documentation says.
+// Kafka returns the real Kafka that all tests of this process share, and starts it if this is the
+// first to ask. The package's TestMain must call [Main]. Where the process does not test on real
+// Kafka, it skips the test; where it does and there is none to be had, it fails the test or skips
+// it, as the package documentation says.
 func Kafka(t testing.TB) *Cluster {
 	t.Helper()
 	return processBroker.get(t)
 }
 
-// Own starts a [Options].ShortLived broker for this test alone, which it may take down, and stops it at the test's end. It starts
-// a real Kafka even where ONCEWARD_KAFKA_BROKERS names another, and skips or fails like [Kafka] where it
-// cannot. That takes seconds: prefer [Kafka]. An embedded one is for the processes that [Embedded] is for.
+// Own starts a [Options].ShortLived broker for this test alone, which it may take down, and stops
+// it at the test's end. It starts a real Kafka even where ONCEWARD_KAFKA_BROKERS names another, and
+// skips or fails like [Kafka] where it cannot. That takes seconds: prefer [Kafka]. An embedded one
+// is for the processes that [Embedded] is for.
 func Own(t testing.TB, kind Kind) *Cluster {
 	t.Helper()
 	return OwnWith(t, kind, Options{ShortLived: true})
@@ -79,8 +82,9 @@ func OwnWith(t testing.TB, kind Kind, o Options) *Cluster {
 	return c
 }
 
-// Java returns the Java program, version 17 or newer, and the class path to run a library and its programs with. It downloads the library if
-// it is not there yet, and skips or fails like [Kafka] where it cannot.
+// Java returns the Java program, version 17 or newer, and the class path to run a library and its
+// programs with. It downloads the library if it is not there yet, and skips or fails like [Kafka]
+// where it cannot.
 func Java(t testing.TB, l Library) (java, classes string) {
 	t.Helper()
 	processBroker.expect(t, KindKafka)
@@ -103,12 +107,14 @@ func Java(t testing.TB, l Library) (java, classes string) {
 	return java, classes
 }
 
-// Main runs a package's tests, stops the broker that they shared, looks for leaked goroutines and exits the
-// process. Call it from TestMain, which has nothing to do afterwards. The leak options name goroutines that
-// are not the package's to end; a broker that does not stop and a leak fail an otherwise successful run.
+// Main runs a package's tests, stops the broker that they shared, looks for leaked goroutines and
+// exits the process. Call it from TestMain, which has nothing to do afterwards. The leak options
+// name goroutines that are not the package's to end; a broker that does not stop and a leak fail an
+// otherwise successful run.
 func Main(m *testing.M, leaks ...goleak.Option) { os.Exit(Run(m, leaks...)) }
 
-// Run is [Main] for a TestMain that has something to do afterwards: it returns the code to exit with.
+// Run is [Main] for a TestMain that has something to do afterwards: it returns the code to exit
+// with.
 func Run(m *testing.M, leaks ...goleak.Option) (exitCode int) {
 	exitCode = processBroker.run(m, os.Stderr, leaks...)
 	if err := compiled.remove(); err != nil {
@@ -118,15 +124,16 @@ func Run(m *testing.M, leaks ...goleak.Option) (exitCode int) {
 	return exitCode
 }
 
-// SkipWithout skips the test where this process does not test on brokers of the kind, for a test that looks at what several scenes of that
-// kind have found.
+// SkipWithout skips the test where this process does not test on brokers of the kind, for a test
+// that looks at what several scenes of that kind have found.
 func SkipWithout(t testing.TB, kind Kind) {
 	t.Helper()
 	processBroker.expect(t, kind)
 }
 
-// Client returns a client of the cluster with the given options, closed at the end of the test. On a virtual network it is on the host of
-// the observers: give it a [kgo.Dialer] of another one to have it bear faults.
+// Client returns a client of the cluster with the given options, closed at the end of the test. On
+// a virtual network it is on the host of the observers: give it a [kgo.Dialer] of another one to
+// have it bear faults.
 func (c *Cluster) Client(t testing.TB, opts ...kgo.Opt) *kgo.Client {
 	t.Helper()
 	first := []kgo.Opt{kgo.SeedBrokers(c.Brokers()...)}
@@ -159,10 +166,11 @@ func (c *Cluster) Records(t testing.TB, topic string) []*kgo.Record {
 	return slices.Concat(records...)
 }
 
-// Name returns a name for a topic, a group or an application, or the start of several: readable, valid for
-// all of them, made of the test's name and suffix, different at every call. On a cluster that was not started
-// here, topics and groups whose names start with it are deleted at the end of the test. On a virtual network a test gets the same names in
-// every run, because brokers place groups and transactional ids by them.
+// Name returns a name for a topic, a group or an application, or the start of several: readable,
+// valid for all of them, made of the test's name and suffix, different at every call. On a cluster
+// that was not started here, topics and groups whose names start with it are deleted at the end of
+// the test. On a virtual network a test gets the same names in every run, because brokers place
+// groups and transactional ids by them.
 func (c *Cluster) Name(t testing.TB, suffix string) string {
 	t.Helper()
 	test := strings.TrimPrefix(plain(t.Name()), "test")
@@ -197,8 +205,8 @@ func plain(s string) string {
 	return strings.TrimSuffix(b.String(), "-")
 }
 
-// uniqueName appends eight random characters. Their number is fixed, so that no unique name is the start of
-// another.
+// uniqueName appends eight random characters. Their number is fixed, so that no unique name is the
+// start of another.
 func uniqueName(base string) string {
 	var id [4]byte
 	_, _ = rand.Read(id[:]) // never fails
@@ -228,8 +236,8 @@ type sharedBroker struct {
 	stderr   io.Writer // set by run
 }
 
-// processBroker is a variable of the package because one broker for all tests of a process is the point of
-// it.
+// processBroker is a variable of the package because one broker for all tests of a process is the
+// point of it.
 var processBroker = sharedBroker{options: Options{ShortLived: true}, patience: leaktest.Patience}
 
 // run is [Run] with what tests replace.
@@ -314,8 +322,9 @@ func (s *sharedBroker) say(what string) {
 	})
 }
 
-// unavailable ends a test that wants a real Kafka of its own where there is none: as failed where real Kafka is required. Where the
-// environment only names a cluster it is skipped, with one line for the whole package.
+// unavailable ends a test that wants a real Kafka of its own where there is none: as failed where
+// real Kafka is required. Where the environment only names a cluster it is skipped, with one line
+// for the whole package.
 func (s *sharedBroker) unavailable(t testing.TB, reason error) {
 	t.Helper()
 	if _, required, err := onKafka(); err != nil || required {

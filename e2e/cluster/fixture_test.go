@@ -45,8 +45,8 @@ func outcome(t *testing.T, f func(testing.TB)) string {
 	return fake.outcome
 }
 
-// testRun stands in for a package's tests in Main. Its runs ignore the goroutines that are there before: this
-// process may have a shared broker of its own.
+// testRun stands in for a package's tests in Main. Its runs ignore the goroutines that are there
+// before: this process may have a shared broker of its own.
 type testRun func() int
 
 func (f testRun) Run() int { return f() }
@@ -67,7 +67,8 @@ func saidOnce(t *testing.T, said, text string) {
 	}
 }
 
-// TestKafkaIsSkippedUnlessAskedFor: a Java that is installed is not started without a word in the environment.
+// TestKafkaIsSkippedUnlessAskedFor: a Java that is installed is not started without a word in the
+// environment.
 func TestKafkaIsSkippedUnlessAskedFor(t *testing.T) {
 	noKafka(t)
 	t.Setenv("PATH", filepath.Dir(script(t, "java", `touch "$(dirname "$0")/started"`)))
@@ -120,8 +121,8 @@ func TestMissingKafkaFailsWhereRequired(t *testing.T) {
 	}
 }
 
-// TestMissingJavaIsSkippedBesideACluster: where the environment names a cluster, tests that start a broker of their own are skipped for want
-// of Java, and the package says so once.
+// TestMissingJavaIsSkippedBesideACluster: where the environment names a cluster, tests that start a
+// broker of their own are skipped for want of Java, and the package says so once.
 func TestMissingJavaIsSkippedBesideACluster(t *testing.T) {
 	noKafka(t)
 	t.Setenv(envBrokers, "127.0.0.1:1")
@@ -143,7 +144,8 @@ func TestMissingJavaIsSkippedBesideACluster(t *testing.T) {
 	saidOnce(t, stderr.String(), "install Java 17")
 }
 
-// TestOneKindPerProcess: each half of a test runs in the process that tests on its kind of broker, and in no other.
+// TestOneKindPerProcess: each half of a test runs in the process that tests on its kind of broker,
+// and in no other.
 func TestOneKindPerProcess(t *testing.T) {
 	for _, c := range []struct {
 		require, brokers string
@@ -204,8 +206,8 @@ func TestMainStopsTheBroker(t *testing.T) {
 	expectExists(t, false, n.dir.path)
 }
 
-// TestDeadBrokerIsReported is about a shared broker that ends on its own, say for lack of memory: the
-// tests after that must not blame what they test.
+// TestDeadBrokerIsReported is about a shared broker that ends on its own, say for lack of memory:
+// the tests after that must not blame what they test.
 func TestDeadBrokerIsReported(t *testing.T) {
 	t.Parallel()
 	requireKafka(t)

@@ -13,7 +13,8 @@ import (
 	"sync"
 )
 
-// format writes a process's configuration, made of who it is, what all have in common and the caller's settings, and formats its storage.
+// format writes a process's configuration, made of who it is, what all have in common and the
+// caller's settings, and formats its storage.
 func (n *kafkaNode) format(ctx context.Context, path string, identity []string, data string, o Options) error {
 	config := serverProperties(identity, data, o.Settings)
 	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
@@ -40,8 +41,9 @@ func (n *kafkaNode) format(ctx context.Context, path string, identity []string, 
 	return storages.keep(strings.Join(kind, " "), data)
 }
 
-// storages are the files of the storages that this process has had formatted, so that the next one of a kind does not need a JVM for it.
-// What Kafka writes depends on the roles, the node id and the levels of features, and holds two ids, which a copy gets anew.
+// storages are the files of the storages that this process has had formatted, so that the next one
+// of a kind does not need a JVM for it. What Kafka writes depends on the roles, the node id and the
+// levels of features, and holds two ids, which a copy gets anew.
 var storages formatted
 
 // metaProperties is the file with the ids.

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestFormattedStorageIsCopied: a copy has everything that Kafka wrote, under ids of its own. Brokers that start on one are in the other
-// tests, which have many of a kind.
+// TestFormattedStorageIsCopied: a copy has everything that Kafka wrote, under ids of its own.
+// Brokers that start on one are in the other tests, which have many of a kind.
 func TestFormattedStorageIsCopied(t *testing.T) {
 	const meta = "#\ncluster.id=theirs\nversion=1\ndirectory.id=that\nnode.id=1\n"
 	first, second := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "data")

@@ -35,17 +35,19 @@ const (
 //go:embed pom.xml
 var pom []byte
 
-// Library is a set of Java archives that Maven gets from Maven Central once and keeps in the user's cache
-// directory.
+// Library is a set of Java archives that Maven gets from Maven Central once and keeps in the user's
+// cache directory.
 type Library struct {
-	// Name is the directory in the cache. It has the version in it: what is there already is never looked at
-	// again.
+	// Name is the directory in the cache. It has the version in it: what is there already is never
+	// looked at again.
 	Name string
 	// POM names the archives as its runtime dependencies.
 	POM []byte
-	// Jar is the file name of the archive that stands for all: Maven copies it with the rest or fails.
+	// Jar is the file name of the archive that stands for all: Maven copies it with the rest or
+	// fails.
 	Jar string
-	// Programs are sources in Java that need the archives, nil for none. [Java] compiles them once in a process.
+	// Programs are sources in Java that need the archives, nil for none. [Java] compiles them once
+	// in a process.
 	Programs fs.FS
 }
 
@@ -73,10 +75,12 @@ func findJava(ctx context.Context) (string, error) {
 	return java, nil
 }
 
-// javaVersions are the versions by path, once asked for: asking starts a JVM, and the tests of a package want many brokers.
+// javaVersions are the versions by path, once asked for: asking starts a JVM, and the tests of a
+// package want many brokers.
 var javaVersions sync.Map
 
-// askJava asks a program for its version, because a file of that name proves nothing: macOS ships one that only says where to get Java.
+// askJava asks a program for its version, because a file of that name proves nothing: macOS ships
+// one that only says where to get Java.
 func askJava(ctx context.Context, java string) (int, error) {
 	if known, ok := javaVersions.Load(java); ok {
 		return known.(int), nil
@@ -95,7 +99,8 @@ func askJava(ctx context.Context, java string) (int, error) {
 
 var javaVersionLine = regexp.MustCompile(`(?m) version "(?:1\.)?(\d+)`)
 
-// javaVersion reads the feature release, 17 or the 8 of "1.8.0_402", from what java -version prints.
+// javaVersion reads the feature release, 17 or the 8 of "1.8.0_402", from what java -version
+// prints.
 func javaVersion(out string) (int, error) {
 	m := javaVersionLine.FindStringSubmatch(out)
 	if m == nil {
@@ -104,7 +109,8 @@ func javaVersion(out string) (int, error) {
 	return strconv.Atoi(m[1])
 }
 
-// findJars returns a directory with the broker's jars, and downloads them first where that is needed.
+// findJars returns a directory with the broker's jars, and downloads them first where that is
+// needed.
 func findJars(ctx context.Context) (string, error) {
 	if dir := os.Getenv(envJars); dir != "" {
 		if !isFile(filepath.Join(dir, brokerJar)) {
@@ -140,8 +146,8 @@ func (l Library) find(ctx context.Context) (string, error) {
 	return dir, nil
 }
 
-// download fills dir with the jars. The directory appears at once and complete, under a lock: several test
-// processes start together and all want it.
+// download fills dir with the jars. The directory appears at once and complete, under a lock:
+// several test processes start together and all want it.
 func (l Library) download(ctx context.Context, mvn, dir string) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, downloadTimeout)
 	defer cancel()
@@ -223,7 +229,8 @@ type programs struct {
 	dirs map[compiledKey]*TempDir
 }
 
-// compiledKey tells the programs of libraries apart. Libraries of one name may have different programs.
+// compiledKey tells the programs of libraries apart. Libraries of one name may have different
+// programs.
 type compiledKey struct {
 	library string
 	sources [sha256.Size]byte
@@ -244,7 +251,8 @@ func hashFiles(files fs.FS) (sum [sha256.Size]byte, err error) {
 	return [sha256.Size]byte(h.Sum(nil)), err
 }
 
-// get returns the class path of a library with its compiled programs. The compiler is that of the Java, which has to be a JDK's.
+// get returns the class path of a library with its compiled programs. The compiler is that of the
+// Java, which has to be a JDK's.
 func (p *programs) get(ctx context.Context, java, classes string, l Library) (withPrograms string, err error) {
 	key := compiledKey{library: l.Name}
 	if key.sources, err = hashFiles(l.Programs); err != nil {

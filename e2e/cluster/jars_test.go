@@ -144,8 +144,8 @@ func TestFindJars(t *testing.T) {
 	}
 }
 
-// TestProgramsAreCompiledOnce: a library's programs run with the class path from Java, which is the same at each call, and a program that does
-// not compile is an error that leaves nothing.
+// TestProgramsAreCompiledOnce: a library's programs run with the class path from Java, which is the
+// same at each call, and a program that does not compile is an error that leaves nothing.
 func TestProgramsAreCompiledOnce(t *testing.T) {
 	l := Library{Name: kafkaLibrary.Name, POM: pom, Jar: brokerJar, Programs: fstest.MapFS{
 		"programs/Hello.java": {Data: []byte(`public final class Hello {

@@ -19,8 +19,9 @@ import (
 const (
 	// logLimit is how much of a log goes into an error, in bytes.
 	logLimit = 4 << 10
-	// internalPartitions is how many partitions Kafka's own topics get, instead of 50: enough that groups and
-	// transactions of one test meet on different ones, few enough that the broker creates them in no time.
+	// internalPartitions is how many partitions Kafka's own topics get, instead of 50: enough that
+	// groups and transactions of one test meet on different ones, few enough that the broker
+	// creates them in no time.
 	internalPartitions = "4"
 	// minSessionTimeout lets a test's group member be declared dead after a second instead of six.
 	minSessionTimeout = time.Second
@@ -34,7 +35,8 @@ var (
 	shortLived = []string{"-Xms256m", "-Xmx1g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"}
 )
 
-// kafkaNode is an Apache Kafka on this machine: one broker, which is the controller too or has one beside it, or several with a controller.
+// kafkaNode is an Apache Kafka on this machine: one broker, which is the controller too or has one
+// beside it, or several with a controller.
 type kafkaNode struct {
 	java string
 	jars string
@@ -125,8 +127,8 @@ func newKafkaNode(ctx context.Context, o Options) (*kafkaNode, error) {
 	return n, nil
 }
 
-// replicated are the settings of several brokers: everything is on all of them, and one may be missing. It is the controller that asks for some
-// of them.
+// replicated are the settings of several brokers: everything is on all of them, and one may be
+// missing. It is the controller that asks for some of them.
 func replicated(brokers int) map[string]string {
 	all, least := strconv.Itoa(brokers), strconv.Itoa(brokers-1)
 	return map[string]string{
@@ -138,7 +140,8 @@ func replicated(brokers int) map[string]string {
 	}
 }
 
-// newID returns a random id of a cluster or a directory in Kafka's form: 16 bytes in the URL alphabet of base64.
+// newID returns a random id of a cluster or a directory in Kafka's form: 16 bytes in the URL
+// alphabet of base64.
 func newID() string {
 	var id [16]byte
 	_, _ = rand.Read(id[:]) // never fails
@@ -155,14 +158,16 @@ func combinedProperties(broker, controller string) []string {
 		"inter.broker.listener.name=PLAINTEXT",
 		"listeners=PLAINTEXT://" + broker + ",CONTROLLER://" + controller,
 		"advertised.listeners=PLAINTEXT://" + broker,
-		// A broker that misses its own heartbeats on a busy machine is fenced, and leads nothing for a while. What that does to its
-		// coordinators is not what a test is about (see docs/limits.md), and it is only whoever kills a broker who waits for the end of
-		// its session.
+		// A broker that misses its own heartbeats on a busy machine is fenced, and leads nothing
+		// for a while. What that does to its coordinators is not what a test is about (see
+		// docs/limits.md), and it is only whoever kills a broker who waits for the end of its
+		// session.
 		"broker.session.timeout.ms=30000",
 	}
 }
 
-// serverProperties writes a configuration. Where a key comes twice the later one counts, so the caller's settings stand last.
+// serverProperties writes a configuration. Where a key comes twice the later one counts, so the
+// caller's settings stand last.
 func serverProperties(identity []string, data string, settings map[string]string) string {
 	lines := append(slices.Clone(identity),
 		"controller.listener.names=CONTROLLER",
@@ -185,10 +190,12 @@ func serverProperties(identity []string, data string, settings map[string]string
 		"log.cleaner.backoff.ms=500",
 		"broker.heartbeat.interval.ms=500",
 
-		// A controlled shutdown takes the leadership away from every partition before the transaction coordinator stops. Where there
-		// is no other replica, the coordinator then finds no leader for the markers of a transaction whose commit it has already
-		// answered, takes the partitions for deleted, and never writes them ("likely deleted already and hence can be skipped", Kafka
-		// 4.3.1): committed records stay invisible, or committed offsets vanish. Nothing a client does can help, so stop without it.
+		// A controlled shutdown takes the leadership away from every partition before the
+		// transaction coordinator stops. Where there is no other replica, the coordinator then
+		// finds no leader for the markers of a transaction whose commit it has already answered,
+		// takes the partitions for deleted, and never writes them ("likely deleted already and
+		// hence can be skipped", Kafka 4.3.1): committed records stay invisible, or committed
+		// offsets vanish. Nothing a client does can help, so stop without it.
 		"controlled.shutdown.enable=false",
 
 		// The cleaner is on by default; its 128 MB of buffer are an eighth of the heap.
@@ -365,7 +372,7 @@ func (n *kafkaNode) logTail() string {
 }
 
 func (s *server) logTail() string {
-	// The console has what the logger cannot say: a JVM that does not start, a stack dump, an exit by the
-	// runtime.
+	// The console has what the logger cannot say: a JVM that does not start, a stack dump, an exit
+	// by the runtime.
 	return strings.TrimSpace(Tail(s.logPath(), logLimit) + "\n" + Tail(s.consolePath(), logLimit))
 }

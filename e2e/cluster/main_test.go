@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// envChild makes the test binary a program that launches a broker, says which process it is, and waits to be killed.
+// envChild makes the test binary a program that launches a broker, says which process it is, and
+// waits to be killed.
 const envChild = "ONCEWARD_CLUSTER_TEST_CHILD"
 
 func TestMain(m *testing.M) {

@@ -9,8 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// deleteNamed deletes the topics and groups whose names start with prefix, on a cluster that goes on after
-// the tests.
+// deleteNamed deletes the topics and groups whose names start with prefix, on a cluster that goes
+// on after the tests.
 func (c *Cluster) deleteNamed(ctx context.Context, prefix string) error {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()

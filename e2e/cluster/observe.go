@@ -12,8 +12,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// stateOngoing is a transaction that has been added to and neither committed nor aborted. The states of one
-// that is ending (PrepareCommit, PrepareAbort) are not open: their outcome is decided.
+// stateOngoing is a transaction that has been added to and neither committed nor aborted. The
+// states of one that is ending (PrepareCommit, PrepareAbort) are not open: their outcome is
+// decided.
 const stateOngoing = "Ongoing"
 
 // Commit is what a group has committed for a partition.
@@ -22,13 +23,14 @@ type Commit struct {
 	Metadata string // as the committer gave it
 }
 
-// OpenTransactions returns the sorted transactional ids with the given prefix whose transaction is open.
+// OpenTransactions returns the sorted transactional ids with the given prefix whose transaction is
+// open.
 func (c *Cluster) OpenTransactions(ctx context.Context, prefix string) ([]string, error) {
 	return c.transactions(ctx, prefix, stateOngoing)
 }
 
-// EndingTransactions lists, in order, the transactional ids with that prefix whose transaction is decided, while its markers are still
-// being written.
+// EndingTransactions lists, in order, the transactional ids with that prefix whose transaction is
+// decided, while its markers are still being written.
 func (c *Cluster) EndingTransactions(ctx context.Context, prefix string) ([]string, error) {
 	return c.transactions(ctx, prefix, "PrepareCommit", "PrepareAbort")
 }
@@ -49,8 +51,8 @@ func (c *Cluster) transactions(ctx context.Context, prefix string, states ...str
 	return open, nil
 }
 
-// EndOffsets returns the high watermark of each partition of a topic: the offset that the next record gets,
-// counting transaction markers and records that are not committed.
+// EndOffsets returns the high watermark of each partition of a topic: the offset that the next
+// record gets, counting transaction markers and records that are not committed.
 func (c *Cluster) EndOffsets(ctx context.Context, topic string) ([]int64, error) {
 	return listOffsets(ctx, topic, "end", c.admin.ListEndOffsets)
 }
@@ -79,8 +81,9 @@ func (c *Cluster) AwaitReplicas(ctx context.Context) error {
 	return nil
 }
 
-// StableOffsets returns the last stable offset of each partition of a topic: where a read_committed consumer stops for
-// now. What is between it and the end is of a transaction that is open, or behind one.
+// StableOffsets returns the last stable offset of each partition of a topic: where a read_committed
+// consumer stops for now. What is between it and the end is of a transaction that is open, or
+// behind one.
 func (c *Cluster) StableOffsets(ctx context.Context, topic string) ([]int64, error) {
 	return listOffsets(ctx, topic, "last stable", c.admin.ListCommittedOffsets)
 }
@@ -110,9 +113,9 @@ func listOffsets(
 	return offsets, nil
 }
 
-// WaitStable waits until no transaction is open on any partition of the topics, that is until everybody sees
-// everything: the last stable offset equals the high watermark. The error at the end of ctx, or after 45 s,
-// names the transactions that are in the way.
+// WaitStable waits until no transaction is open on any partition of the topics, that is until
+// everybody sees everything: the last stable offset equals the high watermark. The error at the end
+// of ctx, or after 45 s, names the transactions that are in the way.
 func (c *Cluster) WaitStable(ctx context.Context, topics ...string) error {
 	for _, topic := range topics {
 		if err := c.settle(ctx, topic, nil); err != nil {
@@ -122,9 +125,9 @@ func (c *Cluster) WaitStable(ctx context.Context, topics ...string) error {
 	return nil
 }
 
-// WaitEnded waits until no transaction of the ids with that prefix is being ended. A commit is answered before its markers are written,
-// and they still move the ends of topics and the offsets of groups: who compares two looks at those waits before each. It gives up after
-// 45 s.
+// WaitEnded waits until no transaction of the ids with that prefix is being ended. A commit is
+// answered before its markers are written, and they still move the ends of topics and the offsets
+// of groups: who compares two looks at those waits before each. It gives up after 45 s.
 func (c *Cluster) WaitEnded(ctx context.Context, prefix string) error {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
@@ -137,14 +140,15 @@ func (c *Cluster) WaitEnded(ctx context.Context, prefix string) error {
 	})
 }
 
-// settle waits until the last stable offset of each partition has reached its target; nil targets are the
-// high watermarks, wherever they are by then.
+// settle waits until the last stable offset of each partition has reached its target; nil targets
+// are the high watermarks, wherever they are by then.
 func (c *Cluster) settle(ctx context.Context, topic string, targets []int64) error {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
 	var behind []int32
 	err := await(ctx, func(ctx context.Context) (string, error) {
-		// In this order: a stable offset that equals a high watermark read later equals it at that time too.
+		// In this order: a stable offset that equals a high watermark read later equals it at that
+		// time too.
 		stable, err := c.StableOffsets(ctx, topic)
 		if err != nil {
 			return "", err
@@ -174,8 +178,8 @@ func (c *Cluster) settle(ctx context.Context, topic string, targets []int64) err
 	return fmt.Errorf("cluster: wait for the transactions on topic %s to end: %w", topic, err)
 }
 
-// holders describes the transactions that are open on the partitions. It is part of an error message, so what
-// it cannot find out it says instead of failing.
+// holders describes the transactions that are open on the partitions. It is part of an error
+// message, so what it cannot find out it says instead of failing.
 func (c *Cluster) holders(ctx context.Context, topic string, partitions []int32) string {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout) // ctx has just ended
 	defer cancel()
@@ -211,11 +215,12 @@ func (c *Cluster) holders(ctx context.Context, topic string, partitions []int32)
 	return strings.Join(holders, ", ")
 }
 
-// CommittedOffsets returns what a group has committed for every partition of the topics, by partition number.
-// Where a commit is part of a transaction that has not ended, it waits for the end: until ctx ends, or 45 s.
+// CommittedOffsets returns what a group has committed for every partition of the topics, by
+// partition number. Where a commit is part of a transaction that has not ended, it waits for the
+// end: until ctx ends, or 45 s.
 //
-// The request names every partition, because the forms that do not leave out a partition whose first commit
-// is still pending. That is also why this is not one of the admin client's calls.
+// The request names every partition, because the forms that do not leave out a partition whose
+// first commit is still pending. That is also why this is not one of the admin client's calls.
 func (c *Cluster) CommittedOffsets(
 	ctx context.Context, group string, topics ...string,
 ) (map[string][]Commit, error) {

@@ -34,12 +34,14 @@ type producer struct {
 
 func newProducer(t *testing.T, c *Cluster, id string) producer {
 	t.Helper()
-	// A transaction that is open over a restart must not run out while a busy machine starts the broker.
+	// A transaction that is open over a restart must not run out while a busy machine starts the
+	// broker.
 	return producer{t, c.Client(t, kgo.TransactionalID(id), kgo.TransactionTimeout(5*time.Minute),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()))}
 }
 
-// write adds records to the transaction, beginning one if begin is set, and waits until the broker has them.
+// write adds records to the transaction, beginning one if begin is set, and waits until the broker
+// has them.
 func (p producer) write(begin bool, topic string, partition int32, values ...string) {
 	p.t.Helper()
 	if begin {
@@ -62,8 +64,8 @@ func (p producer) end(how kgo.TransactionEndTry) {
 	}
 }
 
-// ended waits for the markers of what end has ended. Kafka 4.3.1 can lose those that are under way when its only broker goes down or
-// comes back: see docs/limits.md.
+// ended waits for the markers of what end has ended. Kafka 4.3.1 can lose those that are under way
+// when its only broker goes down or comes back: see docs/limits.md.
 func (p producer) ended(c *Cluster) {
 	p.t.Helper()
 	id, _ := p.client.OptValue(kgo.TransactionalID).(string)
@@ -107,7 +109,8 @@ func TestReadAllHasWhatWasCommitted(t *testing.T) {
 		p.end(kgo.TryAbort)
 		p.write(true, topic, 0, "d")
 		p.end(kgo.TryCommit)
-		// Both logs end in something invisible: one in aborted records and a marker, one in a marker.
+		// Both logs end in something invisible: one in aborted records and a marker, one in a
+		// marker.
 		p.write(true, topic, 0, "aborted", "aborted")
 		p.end(kgo.TryAbort)
 
@@ -153,7 +156,8 @@ func TestReadAllReadsManyBatches(t *testing.T) {
 	})
 }
 
-// TestReadAllReadsManyAbortedBatches: what was aborted stays away if it is more than one answer brings.
+// TestReadAllReadsManyAbortedBatches: what was aborted stays away if it is more than one answer
+// brings.
 func TestReadAllReadsManyAbortedBatches(t *testing.T) {
 	Scenario(t, func(t *testing.T, c *Cluster) {
 		topic := newTopic(t, c, 1)
@@ -237,9 +241,9 @@ func TestOpenTransaction(t *testing.T) {
 	})
 }
 
-// expectWait calls wait with longer and longer deadlines until its error at the deadline contains reason:
-// how long it takes to find the reason out is the machine's business. It fails if wait returns before its
-// deadline.
+// expectWait calls wait with longer and longer deadlines until its error at the deadline contains
+// reason: how long it takes to find the reason out is the machine's business. It fails if wait
+// returns before its deadline.
 func expectWait(t *testing.T, wait func(context.Context) error, reason string) error {
 	t.Helper()
 	for deadline := 250 * time.Millisecond; ; deadline *= 2 {
@@ -306,7 +310,8 @@ func expectCommits(t *testing.T, c *Cluster, group, topic string, want ...Commit
 	}
 }
 
-// commitInTransaction sends an offset with the client's open transaction, as a member of an empty group.
+// commitInTransaction sends an offset with the client's open transaction, as a member of an empty
+// group.
 func commitInTransaction(
 	t *testing.T, c *Cluster, client *kgo.Client,
 	group, topic string, partition int32, offset int64, metadata string,

@@ -10,11 +10,12 @@ import (
 	"testing"
 )
 
-// asksForKafka is how make test-kafka finds the packages with tests on real Kafka. The Makefile has the same functions.
+// asksForKafka is how make test-kafka finds the packages with tests on real Kafka. The Makefile has
+// the same functions.
 var asksForKafka = regexp.MustCompile(`cluster\.(Kafka|Each|EachKind|Own|OwnWith|Java)\b`)
 
-// TestKafkaIsAskedForInTests: make test-kafka looks into test files only. A helper that asks for a broker in another file would hide the
-// packages that call it.
+// TestKafkaIsAskedForInTests: make test-kafka looks into test files only. A helper that asks for a
+// broker in another file would hide the packages that call it.
 func TestKafkaIsAskedForInTests(t *testing.T) {
 	found := 0
 	look := func(path string, d fs.DirEntry, err error) error {

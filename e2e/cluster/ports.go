@@ -7,9 +7,10 @@ import (
 	"strconv"
 )
 
-// The ports that brokers listen on. They lie below the ranges from which the kernels in use give ports to
-// outgoing connections (Linux from 32768, others from 49152): a broker that is down for a restart must find
-// its port free again, while clients are busily connecting from ports of that range.
+// The ports that brokers listen on. They lie below the ranges from which the kernels in use give
+// ports to outgoing connections (Linux from 32768, others from 49152): a broker that is down for a
+// restart must find its port free again, while clients are busily connecting from ports of that
+// range.
 const (
 	firstPort = 20000
 	lastPort  = 31999
@@ -17,8 +18,8 @@ const (
 
 const loopback = "127.0.0.1"
 
-// freePorts returns n different ports of a host on which no process listened a moment ago. Another process can be quicker to
-// take one; callers try again with others then.
+// freePorts returns n different ports of a host on which no process listened a moment ago. Another
+// process can be quicker to take one; callers try again with others then.
 func freePorts(host string, n int) ([]int, error) {
 	var ports []int
 	var lastErr error

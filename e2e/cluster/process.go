@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Process is a child process that dies with this one where the system can arrange it, which is on Linux. Its
-// methods may be called from any goroutine.
+// Process is a child process that dies with this one where the system can arrange it, which is on
+// Linux. Its methods may be called from any goroutine.
 type Process struct {
 	cmd   *exec.Cmd
 	ended chan struct{} // closed once the process is reaped
@@ -26,8 +26,8 @@ func Launch(cmd *exec.Cmd) (*Process, error) {
 	p := &Process{cmd: cmd, ended: make(chan struct{})}
 	started := make(chan error)
 	go func() {
-		// The kernel ties the parent-death signal to the thread that forked, not to the process. Locked to
-		// this goroutine, the thread cannot end before the child does.
+		// The kernel ties the parent-death signal to the thread that forked, not to the process.
+		// Locked to this goroutine, the thread cannot end before the child does.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
@@ -47,7 +47,8 @@ func Launch(cmd *exec.Cmd) (*Process, error) {
 // Ended is closed once the process is gone and everything that it wrote has been passed on.
 func (p *Process) Ended() <-chan struct{} { return p.ended }
 
-// Err returns how the process ended: nil for exit code 0. It is for callers that have seen Ended closed.
+// Err returns how the process ended: nil for exit code 0. It is for callers that have seen Ended
+// closed.
 func (p *Process) Err() error { return p.err }
 
 // Signal sends a signal to the process. It fails if the process is gone.
@@ -56,8 +57,8 @@ func (p *Process) Signal(s os.Signal) error { return p.cmd.Process.Signal(s) }
 // Pid returns the id of the process.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
-// Terminate asks the process to end and kills it if it has not done so after grace. It returns once the
-// process is gone. The process alone is signalled, not a group: a broker starts no processes.
+// Terminate asks the process to end and kills it if it has not done so after grace. It returns once
+// the process is gone. The process alone is signalled, not a group: a broker starts no processes.
 func (p *Process) Terminate(grace time.Duration) error {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		return p.Kill() // gone already, or a system without SIGTERM
@@ -81,8 +82,8 @@ func (p *Process) Kill() error {
 	return nil
 }
 
-// Tail returns the last lines of a log file, at most limit bytes of them, and "" if there is no such file. It is for messages: instead of
-// what cannot be read it returns the reason.
+// Tail returns the last lines of a log file, at most limit bytes of them, and "" if there is no
+// such file. It is for messages: instead of what cannot be read it returns the reason.
 func Tail(path string, limit int64) string {
 	f, err := os.Open(path)
 	if err != nil {

@@ -13,21 +13,24 @@ import (
 const (
 	fetchBytes   = 8 << 20
 	fetchWaitMax = 500 // milliseconds
-	// answerBytes is more than the one partition can bring: where the embedded broker ends an answer for its size in the middle of a
-	// partition, it leaves out which of its transactions were aborted.
+	// answerBytes is more than the one partition can bring: where the embedded broker ends an
+	// answer for its size in the middle of a partition, it leaves out which of its transactions
+	// were aborted.
 	answerBytes = 2 * fetchBytes
 )
 
-// ReadAll returns the committed records of a topic that were written before the call, by partition, in offset
-// order.
+// ReadAll returns the committed records of a topic that were written before the call, by partition,
+// in offset order.
 //
-// Nothing is missing from a result: ReadAll takes the high watermarks and waits for the transactions below
-// them to end before it reads. Without the wait, a commit whose markers are still being written, or one that
-// lies behind somebody else's open transaction, would look like a loss. If a transaction stays open until ctx
-// ends, or 45 s, the error names it. A compacted topic has what compaction has left.
+// Nothing is missing from a result: ReadAll takes the high watermarks and waits for the
+// transactions below them to end before it reads. Without the wait, a commit whose markers are
+// still being written, or one that lies behind somebody else's open transaction, would look like a
+// loss. If a transaction stays open until ctx ends, or 45 s, the error names it. A compacted topic
+// has what compaction has left.
 //
-// It follows the offsets of the raw fetch and not of the records, so it ends at logs that end in markers,
-// aborted records or offsets that compaction has emptied. Topics are read into memory whole.
+// It follows the offsets of the raw fetch and not of the records, so it ends at logs that end in
+// markers, aborted records or offsets that compaction has emptied. Topics are read into memory
+// whole.
 func (c *Cluster) ReadAll(ctx context.Context, topic string) ([][]*kgo.Record, error) {
 	ends, err := c.EndOffsets(ctx, topic)
 	if err != nil {
@@ -39,8 +42,9 @@ func (c *Cluster) ReadAll(ctx context.Context, topic string) ([][]*kgo.Record, e
 	return c.readTo(ctx, topic, ends)
 }
 
-// ReadStable returns what a reader of committed records can see of a topic now, as [Cluster.ReadAll] does. It
-// waits for no transaction: what is behind one that is open is left out, committed or not.
+// ReadStable returns what a reader of committed records can see of a topic now, as
+// [Cluster.ReadAll] does. It waits for no transaction: what is behind one that is open is left out,
+// committed or not.
 func (c *Cluster) ReadStable(ctx context.Context, topic string) ([][]*kgo.Record, error) {
 	ends, err := c.StableOffsets(ctx, topic)
 	if err != nil {
@@ -79,8 +83,8 @@ type reader struct {
 func (r *reader) readAll(ctx context.Context) ([]*kgo.Record, error) {
 	var records []*kgo.Record
 	for r.next < r.end {
-		// Everything below end is readable, so a fetch that brings nothing is a fault, and a passing one at
-		// most. The bound is on each step, not on the topic.
+		// Everything below end is readable, so a fetch that brings nothing is a fault, and a
+		// passing one at most. The bound is on each step, not on the topic.
 		ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 		err := await(ctx, func(ctx context.Context) (string, error) {
 			step, err := r.fetch(ctx)

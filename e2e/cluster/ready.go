@@ -9,12 +9,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// transactionVersion is the feature level at which a broker bumps a producer's epoch with every transaction,
-// which is what Onceward's commit protocol needs of it.
+// transactionVersion is the feature level at which a broker bumps a producer's epoch with every
+// transaction, which is what Onceward's commit protocol needs of it.
 const transactionVersion = 2
 
-// awaitReady waits until the broker answers as itself, creates and deletes a topic, and has the right
-// features. It gives up as soon as the broker process ends. The caller holds c.mu.
+// awaitReady waits until the broker answers as itself, creates and deletes a topic, and has the
+// right features. It gives up as soon as the broker process ends. The caller holds c.mu.
 func (c *Cluster) awaitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -103,8 +103,8 @@ func (c *Cluster) checkFeatures(ctx context.Context) error {
 	return nil
 }
 
-// await calls try until it waits for nothing any more, fails, or ctx ends. try returns what is still missing;
-// the error at the end of ctx tells what was missing last.
+// await calls try until it waits for nothing any more, fails, or ctx ends. try returns what is
+// still missing; the error at the end of ctx tells what was missing last.
 func await(ctx context.Context, try func(context.Context) (waiting string, err error)) error {
 	last := "nothing, no answer came"
 	for {

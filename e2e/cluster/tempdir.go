@@ -14,19 +14,20 @@ const (
 	dirPrefix = "onceward-"
 	dataKind  = "cluster" // of the directories with the data of brokers
 	lockName  = "lock"
-	// staleAfter keeps the sweep away from a directory whose owner has made it but not locked it yet.
+	// staleAfter keeps the sweep away from a directory whose owner has made it but not locked it
+	// yet.
 	staleAfter = time.Hour
 )
 
-// TempDir is a temporary directory of a process. It is locked while its owner lives, so that a later process can tell the directory of a
-// process that died from one in use.
+// TempDir is a temporary directory of a process. It is locked while its owner lives, so that a
+// later process can tell the directory of a process that died from one in use.
 type TempDir struct {
 	path string
 	lock *flock.Flock
 }
 
-// NewTempDir makes a directory whose name has the kind in it. It first removes the directories of that kind whose owners died without
-// [TempDir.Remove].
+// NewTempDir makes a directory whose name has the kind in it. It first removes the directories of
+// that kind whose owners died without [TempDir.Remove].
 func NewTempDir(kind string) (*TempDir, error) {
 	prefix := dirPrefix + kind + "-"
 	sweep(os.TempDir(), prefix, time.Now())
@@ -59,8 +60,9 @@ func (d *TempDir) Remove() error {
 	return os.RemoveAll(d.path)
 }
 
-// sweep removes directories under root whose names begin with the prefix and whose owners died without doing so. It is a courtesy to the
-// disk: a directory that it cannot look into or remove, such as another user's, is no reason to fail, and the next sweep tries again.
+// sweep removes directories under root whose names begin with the prefix and whose owners died
+// without doing so. It is a courtesy to the disk: a directory that it cannot look into or remove,
+// such as another user's, is no reason to fail, and the next sweep tries again.
 func sweep(root, prefix string, now time.Time) {
 	entries, err := os.ReadDir(root)
 	if err != nil {

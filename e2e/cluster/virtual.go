@@ -8,7 +8,8 @@ import (
 	"github.com/onceward/onceward/e2e/virtual"
 )
 
-// virtualNode is brokers on a virtual network. They begin and end with their test; what takes them down makes them unreachable.
+// virtualNode is brokers on a virtual network. They begin and end with their test; what takes them
+// down makes them unreachable.
 type virtualNode struct {
 	network *virtual.Network
 	kafka   *virtual.Kafka
@@ -17,8 +18,9 @@ type virtualNode struct {
 // observer is the host of a virtual cluster's own requests. The weather leaves it alone.
 const observer = "observer"
 
-// Virtual returns the brokers of a virtual network as a cluster. Call it in the bubble of the network. [Cluster.Kill] and [Cluster.Stop] make
-// all brokers unreachable, their data kept, as [virtual.Kafka.Stop] does.
+// Virtual returns the brokers of a virtual network as a cluster. Call it in the bubble of the
+// network. [Cluster.Kill] and [Cluster.Stop] make all brokers unreachable, their data kept, as
+// [virtual.Kafka.Stop] does.
 func Virtual(t testing.TB, network *virtual.Network, kafka *virtual.Kafka) *Cluster {
 	t.Helper()
 	network.Host(observer).Steady()
@@ -43,8 +45,8 @@ func (c *Cluster) Network() *virtual.Network {
 	return nil
 }
 
-// Dialer returns how a client on a host reaches the brokers, for kgo.Dialer and txn.Config.Dialer. It is nil, which is the clients' own way,
-// unless the network is virtual.
+// Dialer returns how a client on a host reaches the brokers, for kgo.Dialer and txn.Config.Dialer.
+// It is nil, which is the clients' own way, unless the network is virtual.
 func (c *Cluster) Dialer(host string) func(ctx context.Context, network, address string) (net.Conn, error) {
 	if n := c.Network(); n != nil {
 		return n.Host(host).Dial

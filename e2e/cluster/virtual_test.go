@@ -40,7 +40,8 @@ func TestVirtualLifecycle(t *testing.T) {
 	})
 }
 
-// TestVirtualNamesRepeat: a test gets the same names in every run, and different ones for each call.
+// TestVirtualNamesRepeat: a test gets the same names in every run, and different ones for each
+// call.
 func TestVirtualNamesRepeat(t *testing.T) {
 	var runs [2][]string
 	for i := range runs {
@@ -55,7 +56,8 @@ func TestVirtualNamesRepeat(t *testing.T) {
 	}
 }
 
-// TestDialerIsOfTheHost: a client with the dialer of a host bears what happens to that host, and the observers do not.
+// TestDialerIsOfTheHost: a client with the dialer of a host bears what happens to that host, and
+// the observers do not.
 func TestDialerIsOfTheHost(t *testing.T) {
 	OnVirtual(t, func(t *testing.T, c *Cluster) {
 		topic := newTopic(t, c, 1)

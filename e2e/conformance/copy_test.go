@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	// copyTransaction is how many records the copy takes into a transaction. The values are padded so that a round is full by bytes
-	// with exactly so many of them.
+	// copyTransaction is how many records the copy takes into a transaction. The values are padded
+	// so that a round is full by bytes with exactly so many of them.
 	copyTransaction = 750
 	copyRecordBytes = 96 + copyKeyBytes + copyValueBytes // as the runtime counts an output: 96 bytes, the key and the value
 	copyKeyBytes    = 8
@@ -39,8 +39,9 @@ type copySize struct {
 	pace    time.Duration
 }
 
-// TestCopyHasEveryRecordOnce copies a topic while its broker and the client are killed in turn, and judges the copy. -full has the size of
-// Kafka's TransactionsTest. Row of the failure matrix: broker restart.
+// TestCopyHasEveryRecordOnce copies a topic while its broker and the client are killed in turn, and
+// judges the copy. -full has the size of Kafka's TransactionsTest. Row of the failure matrix:
+// broker restart.
 func TestCopyHasEveryRecordOnce(t *testing.T) {
 	t.Parallel()
 	if *full {
@@ -57,8 +58,9 @@ func TestCopyHasEveryRecordOnce(t *testing.T) {
 
 // copyOnce seeds the input, copies it under bounces, and judges.
 func copyOnce(t *testing.T, s copySize) {
-	// A broker that is its own controller can lose markers when it is killed, and answer with offsets of long ago when it comes back (Kafka
-	// 4.3.1, see docs/limits.md). The checker would find it, and it is not Onceward's.
+	// A broker that is its own controller can lose markers when it is killed, and answer with
+	// offsets of long ago when it comes back (Kafka 4.3.1, see docs/limits.md). The checker would
+	// find it, and it is not Onceward's.
 	c := cluster.OwnWith(t, cluster.KindKafka, cluster.Options{ShortLived: true, SeparateController: true})
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
@@ -91,7 +93,8 @@ func copyOnce(t *testing.T, s copySize) {
 	later.await(ctx, t, p, int64(s.records))
 	log, stopLog := h.follow(t, c, check.LogReader)
 	log.awaitLog(ctx, t, c)
-	// A duplicate may still be on its way to the readers; the log has it by now, and the checker tells of a reader that misses it.
+	// A duplicate may still be on its way to the readers; the log has it by now, and the checker
+	// tells of a reader that misses it.
 	stopConcurrent()
 	stopLater()
 	stopLog()
@@ -100,7 +103,8 @@ func copyOnce(t *testing.T, s copySize) {
 	checkCopy(t, s, report)
 }
 
-// checkCopy also holds the copy to the size of its transactions: it would be another test otherwise.
+// checkCopy also holds the copy to the size of its transactions: it would be another test
+// otherwise.
 func checkCopy(t *testing.T, s copySize, report *check.Report) {
 	t.Helper()
 	if report.Anomalies() != 0 {
@@ -133,8 +137,8 @@ func copier(t *testing.T, c *cluster.Cluster, s copySize) *workload.Process {
 	}
 }
 
-// bounceCopy kills the client and the broker in turn, at equal shares of the progress. It returns how many of the client's ends met an open
-// transaction.
+// bounceCopy kills the client and the broker in turn, at equal shares of the progress. It returns
+// how many of the client's ends met an open transaction.
 func bounceCopy(ctx context.Context, t *testing.T, c *cluster.Cluster, p *workload.Process, f copyReader, s copySize) (met int) {
 	t.Helper()
 	share := func(i int) int64 { return int64(i * s.records / (2*s.bounces + 2)) }
@@ -159,8 +163,8 @@ func bounceCopy(ctx context.Context, t *testing.T, c *cluster.Cluster, p *worklo
 	return met
 }
 
-// freezeCopier freezes the copier with a transaction open, and reports whether it has met one before the copy has come too far. Transactions
-// are short, so it freezes the copier for each look.
+// freezeCopier freezes the copier with a transaction open, and reports whether it has met one
+// before the copy has come too far. Transactions are short, so it freezes the copier for each look.
 func freezeCopier(ctx context.Context, t *testing.T, c *cluster.Cluster, p *workload.Process, tooFar func() bool) (open bool) {
 	t.Helper()
 	for {

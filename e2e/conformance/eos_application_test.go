@@ -25,14 +25,15 @@ const (
 // int32Record is an input, or a result of 32 bits, by its key.
 type int32Record = topology.Record[string, int32]
 
-// eosTopology returns the application that StreamsEosTest judges, with a mistake unless that is empty. Keys are strings, "data" has 32-bit
-// integers, and all topics have equally many partitions:
+// eosTopology returns the application that StreamsEosTest judges, with a mistake unless that is
+// empty. Keys are strings, "data" has 32-bit integers, and all topics have equally many partitions:
 //
 //	data         every input goes to echo as it is, and to min and sum, each as a new result per input
 //	repartition  only complex: a copy of data, written and read again by this application, which gives max and cnt, again one result per input
 //
-// Results of a partition are in the order of its inputs and in the partition of the same number. min and max are 32-bit integers, sum and cnt
-// 64-bit, big-endian as Kafka's serializers write them.
+// Results of a partition are in the order of its inputs and in the partition of the same number.
+// min and max are 32-bit integers, sum and cnt 64-bit, big-endian as Kafka's serializers write
+// them.
 func eosTopology(variant, broken string) (*topology.Topology, error) {
 	switch broken {
 	case "", eosDuplicate, eosSkip, eosForget:
@@ -55,7 +56,8 @@ func eosTopology(variant, broken string) (*topology.Topology, error) {
 	case eosSimple.name:
 	case eosComplex.name:
 		data.Into(int32Topic(eosRepartition))
-		// A topic of the user's, as in Kafka's own application, and not topology.Repartition: the verifier reads it by this name.
+		// A topic of the user's, as in Kafka's own application, and not topology.Repartition: the
+		// verifier reads it by this name.
 		again := topology.From(b, int32Topic(eosRepartition))
 		eosAggregate(again, "max", schemas.Int32(), always, math.MinInt32,
 			func(current, value int32) int32 { return max(current, value) })
@@ -97,8 +99,8 @@ func hundredthTwice(s topology.Stream[string, int32]) topology.Stream[string, in
 	})
 }
 
-// oneIn returns what picks one input in n of a partition. It goes by the offset, so that an input that is processed again after an abort is
-// treated the same way.
+// oneIn returns what picks one input in n of a partition. It goes by the offset, so that an input
+// that is processed again after an abort is treated the same way.
 func oneIn(n int64) func(r int32Record) bool {
 	return func(r int32Record) bool {
 		_, _, offset := r.Source()
@@ -108,8 +110,8 @@ func oneIn(n int64) func(r int32Record) bool {
 
 func always(int32Record) bool { return true }
 
-// eosAggregate adds every record of s to what its key has in the store of that name, and writes the result to the topic of that name. kept says
-// whether the result is stored too.
+// eosAggregate adds every record of s to what its key has in the store of that name, and writes the
+// result to the topic of that name. kept says whether the result is stored too.
 func eosAggregate[A any](
 	s topology.Stream[string, int32], name string, codec schemas.Codec[A], kept func(r int32Record) bool,
 	initial A, add func(current A, value int32) A,

@@ -11,8 +11,8 @@ import (
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
-// driveEos runs the application in memory over n inputs of one partition: the keys a and b in turn, the values
-// 5, 4, 7, 6, 9, 8 and so on.
+// driveEos runs the application in memory over n inputs of one partition: the keys a and b in turn,
+// the values 5, 4, 7, 6, 9, 8 and so on.
 func driveEos(t *testing.T, v eosVariant, broken string, n int) *topologytest.Driver {
 	t.Helper()
 	topo, err := eosTopology(v.name, broken)

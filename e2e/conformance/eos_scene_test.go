@@ -19,9 +19,11 @@ import (
 const (
 	// eosSession is the session timeout of the instances.
 	eosSession = 10 * time.Second
-	// eosVerifyTimeout is far beyond what a good run takes. The verifier itself waits ten minutes for a transaction that hangs.
+	// eosVerifyTimeout is far beyond what a good run takes. The verifier itself waits ten minutes
+	// for a transaction that hangs.
 	eosVerifyTimeout = 5 * time.Minute
-	// eosGeneratorGrace is for the records in flight and for the generator's own look at the end offsets.
+	// eosGeneratorGrace is for the records in flight and for the generator's own look at the end
+	// offsets.
 	eosGeneratorGrace = time.Minute
 )
 
@@ -33,7 +35,8 @@ type eosScene struct {
 	records    int64 // as the generator says, once it is stopped
 }
 
-// newEosScene makes instances of the names, which are down, of an application with the mistake, "" for none.
+// newEosScene makes instances of the names, which are down, of an application with the mistake, ""
+// for none.
 func newEosScene(t *testing.T, c *cluster.Cluster, v eosVariant, mistake string, names ...string) *eosScene {
 	t.Helper()
 	settings := judgedSettings{Application: eosApplication, Session: eosSession, Variant: v.name, Broken: mistake}
@@ -91,7 +94,8 @@ var errUncounted = errors.New("the generator does not say how many records it ha
 
 var eosClosedLine = regexp.MustCompile(`(?m)^Producer closed: (\d+) records produced$`)
 
-// stopGenerator ends the generator in order and checks that the topic has what it says to have written.
+// stopGenerator ends the generator in order and checks that the topic has what it says to have
+// written.
 func (s *eosScene) stopGenerator(ctx context.Context) error {
 	if err := s.generator.Terminate(eosGeneratorGrace); err != nil {
 		return fmt.Errorf("stop the generator: %w", err)
@@ -122,8 +126,8 @@ func (s *eosScene) stopGenerator(ctx context.Context) error {
 	return nil
 }
 
-// drain waits until everything is processed and committed. The verifier looks at no input beyond the committed offsets: an application that
-// left the end of it would pass.
+// drain waits until everything is processed and committed. The verifier looks at no input beyond
+// the committed offsets: an application that left the end of it would pass.
 func (s *eosScene) drain(ctx context.Context) error {
 	for _, topic := range s.inputs {
 		targets, err := s.committedEnds(ctx, topic)
@@ -137,8 +141,8 @@ func (s *eosScene) drain(ctx context.Context) error {
 	return nil
 }
 
-// committedEnds returns the offsets behind the last committed record of each partition. They can be below the end offsets, which count
-// transaction markers.
+// committedEnds returns the offsets behind the last committed record of each partition. They can be
+// below the end offsets, which count transaction markers.
 func (s *eosScene) committedEnds(ctx context.Context, topic string) ([]int64, error) {
 	records, err := s.cluster.ReadAll(ctx, topic)
 	if err != nil {
@@ -158,8 +162,8 @@ func (s *eosScene) verify(ctx context.Context) (output string, err error) {
 	return launchJava(s.t, s.command(ctx, s.variant.verifier)).wait(ctx, eosVerifyTimeout)
 }
 
-// count checks that every output topic has as many records as there were inputs: the verifier does not miss records at the end of echo and
-// repartition.
+// count checks that every output topic has as many records as there were inputs: the verifier does
+// not miss records at the end of echo and repartition.
 func (s *eosScene) count(ctx context.Context) error {
 	for _, topic := range s.variant.outputs {
 		records, err := s.cluster.ReadAll(ctx, topic)
@@ -192,12 +196,14 @@ func (s *eosScene) repeat(ctx context.Context) error {
 	return s.stopAll(ctx)
 }
 
-// forget leaves nothing of a run but the topic to keep: it deletes the group and all other topics but Kafka's own.
+// forget leaves nothing of a run but the topic to keep: it deletes the group and all other topics
+// but Kafka's own.
 func (s *eosScene) forget(ctx context.Context, keep string) error {
 	if _, err := s.cluster.Admin().DeleteGroup(ctx, eosApplication); err != nil {
 		return fmt.Errorf("delete group %s: %w", eosApplication, err)
 	}
-	// The broker goes on knowing a deleted topic for a moment, and then forgets the new one of that name too.
+	// The broker goes on knowing a deleted topic for a moment, and then forgets the new one of that
+	// name too.
 	return s.await(ctx, func(ctx context.Context) (pending string, err error) {
 		topics, err := s.cluster.Admin().ListTopics(ctx)
 		if err != nil {

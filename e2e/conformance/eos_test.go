@@ -46,11 +46,13 @@ var (
 	}
 )
 
-// eosDelivered is what the verifier prints at its end if it has found nothing wrong. Its exit code says nothing: it is 0 after some failures.
+// eosDelivered is what the verifier prints at its end if it has found nothing wrong. Its exit code
+// says nothing: it is 0 after some failures.
 const eosDelivered = "ALL-RECORDS-DELIVERED"
 
-// TestEosVerifierAccepts kills and stops the instances of the application in turn while the generator of StreamsEosTest writes, and lets its
-// verifier judge what they leave behind. Then, over the same input, the verifier has to refuse what an application leaves behind that makes
+// TestEosVerifierAccepts kills and stops the instances of the application in turn while the
+// generator of StreamsEosTest writes, and lets its verifier judge what they leave behind. Then,
+// over the same input, the verifier has to refuse what an application leaves behind that makes
 // mistakes. With -short it does so for the simple variant only.
 func TestEosVerifierAccepts(t *testing.T) {
 	t.Parallel()
@@ -93,7 +95,8 @@ func TestEosVerifierAccepts(t *testing.T) {
 	}
 }
 
-// refuseMistake is the negative control: the verifier has to fail, and where it looks at what is wrong.
+// refuseMistake is the negative control: the verifier has to fail, and where it looks at what is
+// wrong.
 func refuseMistake(t *testing.T, c *cluster.Cluster, v eosVariant, m eosMistake) {
 	s := newEosScene(t, c, v, m.name, "broken")
 	if err := s.repeat(t.Context()); err != nil {

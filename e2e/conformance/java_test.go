@@ -38,8 +38,9 @@ func kafkaStreams(version string, programs fs.FS) cluster.Library {
 	}
 }
 
-// javaCommand runs a class of a library. What it keeps below Java's directory for temporary files goes with the test. It skips or fails the
-// test where there is no JDK, or no Maven to get the jars with.
+// javaCommand runs a class of a library. What it keeps below Java's directory for temporary files
+// goes with the test. It skips or fails the test where there is no JDK, or no Maven to get the jars
+// with.
 func javaCommand(ctx context.Context, t *testing.T, l cluster.Library, class string, args ...string) *exec.Cmd {
 	t.Helper()
 	java, classes := cluster.Java(t, l)

@@ -40,8 +40,9 @@ func (s judgedSettings) Config() txn.Config {
 	return txn.Config{Brokers: s.Brokers, StateDir: s.StateDir, Instance: s.Instance, SessionTimeout: s.Session}
 }
 
-// judged is an instance of an application, which is started and ended any number of times, always with the same name and state directory,
-// each time as a process of its own. It belongs to one goroutine.
+// judged is an instance of an application, which is started and ended any number of times, always
+// with the same name and state directory, each time as a process of its own. It belongs to one
+// goroutine.
 type judged struct {
 	t        *testing.T
 	settings judgedSettings
@@ -90,8 +91,9 @@ func (j *judged) stop() {
 	j.process = nil
 }
 
-// status returns the status of an instance that is up, and what is pending before all tasks that the group has given to it work, "" if
-// nothing is. It fails if the process has ended, or a task has stopped for good.
+// status returns the status of an instance that is up, and what is pending before all tasks that
+// the group has given to it work, "" if nothing is. It fails if the process has ended, or a task
+// has stopped for good.
 func (j *judged) status(ctx context.Context) (s txn.Status, pending string, err error) {
 	if err := j.process.Alive(); err != nil {
 		return s, "", fmt.Errorf("%s: %w", j.name(), err)
@@ -110,7 +112,8 @@ func (j *judged) status(ctx context.Context) (s txn.Status, pending string, err 
 	return s, pending, nil
 }
 
-// pendingOf tells an instance that works from one that waits for tasks. For the group both are members.
+// pendingOf tells an instance that works from one that waits for tasks. For the group both are
+// members.
 func pendingOf(s txn.Status) (pending string, err error) {
 	if s.State != txn.Running {
 		pending = "it is " + string(s.State)

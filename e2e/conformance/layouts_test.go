@@ -45,8 +45,9 @@ var (
 	versionsStore = topology.VersionedStore("versions", schemas.String(), schemas.String(), layoutRetention)
 )
 
-// layoutTopology puts every record into all stores: a session of it ends some seconds later, and a value that begins with "delete" deletes.
-// A join of the stream with itself has every record twice in its series stores.
+// layoutTopology puts every record into all stores: a session of it ends some seconds later, and a
+// value that begins with "delete" deletes. A join of the stream with itself has every record twice
+// in its series stores.
 func layoutTopology(t *testing.T, application, in string) *topology.Topology {
 	t.Helper()
 	b := topology.NewBuilder(application)
@@ -105,8 +106,9 @@ func layoutInput(topic string, began time.Time) (out []*kgo.Record) {
 	return out
 }
 
-// TestLayoutsOfChangelogs: Kafka Streams restores the stores from our changelogs, and sees in them, entry by entry and with all times, what we
-// see in ours. A changelog of which start and end of the sessions are swapped is the negative control: that one it cannot read.
+// TestLayoutsOfChangelogs: Kafka Streams restores the stores from our changelogs, and sees in them,
+// entry by entry and with all times, what we see in ours. A changelog of which start and end of the
+// sessions are swapped is the negative control: that one it cannot read.
 func TestLayoutsOfChangelogs(t *testing.T) {
 	t.Parallel()
 	c := cluster.Kafka(t)
@@ -158,7 +160,8 @@ func compareLines(t *testing.T, got, want []string) {
 	t.Errorf("Kafka Streams has %d entries, we have %d", len(got), len(want))
 }
 
-// fillStores runs the application until it has everything, and returns what it sees in its stores, sorted.
+// fillStores runs the application until it has everything, and returns what it sees in its stores,
+// sorted.
 func fillStores(t *testing.T, c *cluster.Cluster, application, in string) []string {
 	t.Helper()
 	app := instance.Start(t, layoutTopology(t, application, in), txn.Config{
@@ -239,7 +242,8 @@ func eachEntry[S, E any](
 	}
 }
 
-// swapSessions makes the changelog of the control: that of the sessions with start and end of each swapped.
+// swapSessions makes the changelog of the control: that of the sessions with start and end of each
+// swapped.
 func swapSessions(t *testing.T, c *cluster.Cluster, application string) {
 	t.Helper()
 	topic := graph.ChangelogTopic(application, swappedStore)

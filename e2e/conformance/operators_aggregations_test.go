@@ -7,7 +7,8 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// numbers is a topic of keys and values that are never null: a null in it dies, where Kafka Streams drops it in the aggregation.
+// numbers is a topic of keys and values that are never null: a null in it dies, where Kafka Streams
+// drops it in the aggregation.
 func numbers(name string) topology.TopicOf[string, int64] {
 	return topology.Topic(name, strCodec, longCodec)
 }
@@ -61,7 +62,8 @@ func tableOf(b *topology.Builder, topic string, opts ...topology.SourceOption) t
 	return topology.TableFrom(b, numbers(topic), stored(topic+"-table"), opts...)
 }
 
-// presentKey is the codec of a store for keys that may be null in a topic. A null key never comes to the store.
+// presentKey is the codec of a store for keys that may be null in a topic. A null key never comes
+// to the store.
 type presentKey struct{}
 
 func (presentKey) Name() string { return strCodec.Name() }
@@ -153,7 +155,8 @@ var tableOperators = map[string]operator{
 			return l.Or(0) + r.Or(1000), nil
 		}).Into(nullableKeys("out"))
 	}},
-	// The stream meets the row that its own table has made. A record that both drop is dropped twice there.
+	// The stream meets the row that its own table has made. A record that both drop is dropped
+	// twice there.
 	"stream-own-table-join": {caseTraits: caseTraits{uncounted: true}, declare: func(b *topology.Builder) {
 		s := topology.From(b, numbers("in"))
 		topology.JoinStreamTable(s, topology.Reduce(s, stored("sums"), addValue), "join",

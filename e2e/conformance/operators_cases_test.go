@@ -11,8 +11,8 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// The windows of all operators, the interval of punctuations, and where the wall clock begins, in milliseconds; the Java program has the
-// same.
+// The windows of all operators, the interval of punctuations, and where the wall clock begins, in
+// milliseconds; the Java program has the same.
 const (
 	windowSize     = 10
 	windowAdvance  = 3
@@ -37,12 +37,13 @@ type operatorCase struct {
 	operator, name string
 	caseTraits
 	records []caseRecord
-	// leaps has the wall clock of Kafka Streams leap. Otherwise it moves by the millisecond, so that what is due in between is due there too.
+	// leaps has the wall clock of Kafka Streams leap. Otherwise it moves by the millisecond, so
+	// that what is due in between is due there too.
 	leaps bool
 }
 
-// caseOutputs are lines of topic, timestamp, key, value and headers, topic by topic in the order of their names. The last line says how many
-// records were dropped.
+// caseOutputs are lines of topic, timestamp, key, value and headers, topic by topic in the order of
+// their names. The last line says how many records were dropped.
 type caseOutputs []string
 
 // text is the form of the case that the Java program reads.
@@ -144,7 +145,8 @@ func (r caseRecord) with(name string, value []byte) caseRecord {
 type caseTraits struct {
 	// topics are what it reads.
 	topics []string
-	// negative allows negative timestamps, valueTimes makes the values times; with both of them it is the values that are negative.
+	// negative allows negative timestamps, valueTimes makes the values times; with both of them it
+	// is the values that are negative.
 	negative, valueTimes bool
 	// headerless leaves out the headers of what is written.
 	headerless bool

@@ -2,9 +2,10 @@ package conformance
 
 import "github.com/onceward/onceward/topology"
 
-// closingOperators are windowed aggregations that emit once, when a window closes. Kafka Streams has two ways to that: it suppresses the updates
-// behind the aggregation, or has the aggregation look into its store for what is over (on close). Ours is one way. They differ in the
-// headers, which differences_test.go shows.
+// closingOperators are windowed aggregations that emit once, when a window closes. Kafka Streams
+// has two ways to that: it suppresses the updates behind the aggregation, or has the aggregation
+// look into its store for what is over (on close). Ours is one way. They differ in the headers,
+// which differences_test.go shows.
 var closingOperators = map[string]operator{
 	"count-tumbling-suppressed":          closedCount(tumbling()),
 	"count-tumbling-on-close":            closedCount(tumbling()),

@@ -96,8 +96,9 @@ func (s subtopology) check() error {
 var (
 	// onlyThere are the processors of Kafka Streams that have none like them here.
 	onlyThere = regexp.MustCompile(`^(KTABLE-TOSTREAM-\d+|KTABLE-SUPPRESS-\d+|split-\d|.*-repartition-filter)$`)
-	// sides are those of a join of tables, with the store of the other one, those of a join of streams, and the streams of a
-	// cogroup, with its store. Here they are one processor with what is behind them.
+	// sides are those of a join of tables, with the store of the other one, those of a join of
+	// streams, and the streams of a cogroup, with its store. Here they are one processor with what
+	// is behind them.
 	sides = regexp.MustCompile(`^((KTABLE-(JOIN|LEFT|OUTER)(THIS|OTHER)|COGROUPKSTREAM-AGGREGATE)-\d+|join-(this|other)-windowed|join-(outer-)?(this|other)-join)$`)
 	// waiting are the stores of what waits until a window closes.
 	waiting = regexp.MustCompile(`-closing$|-(left|outer)-shared-join-store$`)
@@ -144,7 +145,8 @@ func (s subtopology) takeOut(n *describedNode) {
 	delete(s, n.name)
 }
 
-// structure is what is left of a description without names: of each node what it has, what all is behind it, and what all is before it.
+// structure is what is left of a description without names: of each node what it has, what all is
+// behind it, and what all is before it.
 func structure(t *testing.T, text string) string {
 	t.Helper()
 	subs, err := parseDescription(text)
@@ -178,8 +180,8 @@ func (s subtopology) walk(n *describedNode, follow func(n *describedNode) []stri
 	return fmt.Sprintf("%s%v{%s}", n.kind, has, strings.Join(others, " "))
 }
 
-// otherStructures are the operators that have another structure there: the sink of one chooses its topic there, and the two processors of a
-// join by a foreign key are five there.
+// otherStructures are the operators that have another structure there: the sink of one chooses its
+// topic there, and the two processors of a join by a foreign key are five there.
 var otherStructures = []string{
 	"dynamic", "foreign-key-join", "foreign-key-left-join", "foreign-key-computed", "foreign-key-own",
 }
@@ -214,8 +216,8 @@ var describedControls = map[string]control{
 	}},
 }
 
-// TestOperatorDescriptionsAreThoseOfKafkaStreams wants both descriptions of each operator to have one structure, and those of the controls to
-// have others.
+// TestOperatorDescriptionsAreThoseOfKafkaStreams wants both descriptions of each operator to have
+// one structure, and those of the controls to have others.
 func TestOperatorDescriptionsAreThoseOfKafkaStreams(t *testing.T) {
 	t.Parallel()
 	operators := allOperators(t)

@@ -26,7 +26,8 @@ func wrote(at int64, key string, value int64) string {
 	return fmt.Sprintf("out %d %s %s", at, hexOf([]byte(key)), hexOf(binary.BigEndian.AppendUint64(nil, uint64(value))))
 }
 
-// closedWindow is the line of a window of a key that begins at 1000 and has counted n, and of the header id if it is not 0.
+// closedWindow is the line of a window of a key that begins at 1000 and has counted n, and of the
+// header id if it is not 0.
 func closedWindow(key string, n int64, id byte) string {
 	line := wrote(1001, string(binary.BigEndian.AppendUint64([]byte(key), 1000)), n)
 	if id != 0 {
@@ -187,8 +188,8 @@ var differences = map[string]difference{
 	},
 }
 
-// TestOperatorsDifferOnPurpose pins what differs on purpose, on both sides: one that goes away, here or with another version there, is no difference
-// any more.
+// TestOperatorsDifferOnPurpose pins what differs on purpose, on both sides: one that goes away,
+// here or with another version there, is no difference any more.
 func TestOperatorsDifferOnPurpose(t *testing.T) {
 	t.Parallel()
 	var cases []operatorCase

@@ -2,7 +2,8 @@ package conformance
 
 import "github.com/onceward/onceward/topology"
 
-// headerOperators are the operators that change headers. All others keep those of the record that they have at hand, which their cases show.
+// headerOperators are the operators that change headers. All others keep those of the record that
+// they have at hand, which their cases show.
 var headerOperators = map[string]operator{
 	"map-headers": {declare: func(b *topology.Builder) {
 		topology.MapHeaders(anyInput(b), "seen", func(r inRecord) ([]topology.Header, error) {
@@ -15,7 +16,8 @@ var headerOperators = map[string]operator{
 	"with-header": {declare: func(b *topology.Builder) {
 		topology.Map(anyInput(b), "seen", func(r inRecord) (inRecord, error) { return r.WithHeader("id", []byte{2}), nil }).Into(outTopic)
 	}},
-	// What is built from nothing has the headers and the timestamp of the record that it is built of.
+	// What is built from nothing has the headers and the timestamp of the record that it is built
+	// of.
 	"map-from-nothing": {declare: func(b *topology.Builder) {
 		topology.Map(anyInput(b), "new", func(r inRecord) (inRecord, error) {
 			return inRecord{Key: r.Key, Value: topology.Some(r.Value.Or(-1))}, nil

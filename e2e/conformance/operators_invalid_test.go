@@ -6,8 +6,8 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// invalidTimeOperators have state behind records with invalid timestamps. A record with a null key is left out, and its timestamp counts all
-// the same.
+// invalidTimeOperators have state behind records with invalid timestamps. A record with a null key
+// is left out, and its timestamp counts all the same.
 var invalidTimeOperators = map[string]operator{
 	"skip-invalid-count": {caseTraits: caseTraits{negative: true}, declare: func(b *topology.Builder) { countOf(b, skipInvalid) }},
 	"skip-invalid-count-tumbling": {caseTraits: caseTraits{negative: true}, declare: func(b *topology.Builder) {
@@ -26,7 +26,8 @@ var invalidTimeOperators = map[string]operator{
 	"partition-time-count-hopping-suppressed": {caseTraits: caseTraits{negative: true, headerless: true}, declare: func(b *topology.Builder) {
 		countIn(b, hopping(), topology.SkipNullKeys(), streamTimeForInvalid).Closed().Into(windowedOut)
 	}},
-	// The time of a partition is that of its task where the task reads one topic, so that is what can be compared.
+	// The time of a partition is that of its task where the task reads one topic, so that is what
+	// can be compared.
 	"partition-time-table": {caseTraits: caseTraits{negative: true}, declare: func(b *topology.Builder) {
 		tableOf(b, "in", streamTimeForInvalid).Into(numbers("out"))
 	}},
@@ -53,8 +54,8 @@ func joinOf(b *topology.Builder, opts ...topology.SourceOption) {
 		func(_ string, l, r int64) (int64, error) { return l + r, nil }).Into(numbers("out"))
 }
 
-// countByValueTime counts in windows by the times that are the values. Null keys are left out behind the source, and not by it, because
-// what a source leaves out it does not look into.
+// countByValueTime counts in windows by the times that are the values. Null keys are left out
+// behind the source, and not by it, because what a source leaves out it does not look into.
 func countByValueTime(b *topology.Builder, opts ...topology.SourceOption) {
 	times := topology.EventTime(func(r inRecord) (time.Time, error) { return time.UnixMilli(r.Value.Or(r.Timestamp)), nil })
 	withKey := topology.FlatMap(anyInput(b, append(opts, times)...), "keyed",

@@ -9,7 +9,8 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// processorOperators are nodes with code, a store and schedules of their own. Records with a null key end there.
+// processorOperators are nodes with code, a store and schedules of their own. Records with a null
+// key end there.
 var processorOperators = map[string]operator{
 	"process":               {declare: func(b *topology.Builder) { pairs(b, remember) }},
 	"punctuate-stream-time": {declare: func(b *topology.Builder) { punctuated(b, onStreamTime(punctuateEvery)) }},
@@ -79,8 +80,8 @@ func onWallClock(millis int64) punctuationSchedule {
 	return func(t *topology.Setup, f topology.Punctuator) { t.OnWallClock(time.Duration(millis)*ms, f) }
 }
 
-// punctuated is a node that passes records on and remembers the last value of each key. Each firing of a schedule emits how many there
-// are, and then all of them, and forgets the odd ones.
+// punctuated is a node that passes records on and remembers the last value of each key. Each firing
+// of a schedule emits how many there are, and then all of them, and forgets the odd ones.
 func punctuated(b *topology.Builder, schedules ...punctuationSchedule) {
 	n := topology.Stateful(anyInput(b), "last", lastValues)
 	outlet := topology.Outlet[string, maybeValue](n, "out")

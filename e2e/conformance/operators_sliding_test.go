@@ -9,8 +9,8 @@ import (
 
 func sliding() topology.Windows { return topology.Sliding(windowSize * ms).Grace(windowGrace * ms) }
 
-// slidingStore keeps windows for longer than needed, as that of the Java program does. So both know all windows before a record, and count it
-// as late for the same ones.
+// slidingStore keeps windows for longer than needed, as that of the Java program does. So both know
+// all windows before a record, and count it as late for the same ones.
 func slidingStore(name string) topology.Store[state.Window[string, int64]] {
 	return topology.WindowStore(name, strCodec, longCodec, time.Hour)
 }
@@ -41,7 +41,8 @@ func removeSevenths(agg int64, r topology.Record[string, int64]) (int64, error) 
 	return agg + r.Value, nil
 }
 
-// slidingOperators are the aggregations in sliding windows, with an update for each record and on close.
+// slidingOperators are the aggregations in sliding windows, with an update for each record and on
+// close.
 var slidingOperators = map[string]operator{
 	"count-sliding":          {declare: func(b *topology.Builder) { countSliding(b, sliding()).Into(windowedOut) }},
 	"count-sliding-no-grace": {declare: func(b *topology.Builder) { countSliding(b, graceless(sliding())).Into(windowedOut) }},

@@ -6,7 +6,8 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// presentValue is the codec of a store for values that may be null in a topic. A null value never comes to the store.
+// presentValue is the codec of a store for values that may be null in a topic. A null value never
+// comes to the store.
 type presentValue struct{}
 
 func (presentValue) Name() string { return longCodec.Name() }
@@ -58,8 +59,9 @@ func declareJoin(kind string, w topology.JoinWindows) func(b *topology.Builder) 
 	}
 }
 
-// streamJoinOperators are the joins of two streams. A null that an outer join leaves out moves the time there, and not here, which
-// operators_differences_test.go shows: it is not ahead of the others in these cases.
+// streamJoinOperators are the joins of two streams. A null that an outer join leaves out moves the
+// time there, and not here, which operators_differences_test.go shows: it is not ahead of the
+// others in these cases.
 var streamJoinOperators = func() map[string]operator {
 	all := map[string]operator{
 		"skip-invalid-stream-join": {caseTraits: caseTraits{topics: twoTopics.topics, negative: true}, declare: func(b *topology.Builder) {

@@ -32,7 +32,8 @@ func streamsDescribe(t *testing.T, operators []string) map[string]string {
 	return descriptions
 }
 
-// askStreams runs the program Differential and returns the lines of its answers, of which n are wanted.
+// askStreams runs the program Differential and returns the lines of its answers, of which n are
+// wanted.
 func askStreams(t *testing.T, input string, n int) []caseOutputs {
 	t.Helper()
 	dir := t.TempDir()

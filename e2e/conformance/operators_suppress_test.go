@@ -13,7 +13,8 @@ func suppressInput(b *topology.Builder, until topology.Suppression) topology.Tab
 	return suppress(tableOf(b, "in"), until)
 }
 
-// suppressOperators are suppressions with a time limit. A bound for bytes is not compared, because what Kafka Streams counts is its memory.
+// suppressOperators are suppressions with a time limit. A bound for bytes is not compared, because
+// what Kafka Streams counts is its memory.
 var suppressOperators = map[string]operator{
 	"suppress": operatorOf(func(b *topology.Builder) {
 		suppress(topology.Count(topology.From(b, keyed("in")), stored("count")), limit()).Into(numbers("out"))

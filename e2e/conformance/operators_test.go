@@ -116,8 +116,9 @@ func (o caseOutputs) compared(t caseTraits) caseOutputs {
 	return o
 }
 
-// droppedRecords is how many records were left out. What Kafka Streams drops we count, one outcome for each reason, or it is a dead letter: a null
-// that its topic does not allow, and a timestamp that is refused.
+// droppedRecords is how many records were left out. What Kafka Streams drops we count, one outcome
+// for each reason, or it is a dead letter: a null that its topic does not allow, and a timestamp
+// that is refused.
 func droppedRecords(t *testing.T, d *topologytest.Driver) int64 {
 	t.Helper()
 	letters, err := d.DeadLetters()
@@ -154,8 +155,8 @@ func buildOperator(t *testing.T, declare func(b *topology.Builder)) *topology.To
 	return built
 }
 
-// TestOperatorsDoWhatKafkaStreamsDoes runs every case of every operator on both sides. Controls are topologies that are wrong in one detail:
-// the cases of their operator have to find them.
+// TestOperatorsDoWhatKafkaStreamsDoes runs every case of every operator on both sides. Controls are
+// topologies that are wrong in one detail: the cases of their operator have to find them.
 func TestOperatorsDoWhatKafkaStreamsDoes(t *testing.T) {
 	t.Parallel()
 	operators, controls := allOperators(t), controlsByOperator(t)
@@ -245,7 +246,8 @@ func (o caseOutputs) people() string {
 	return "  " + strings.Join(o, "\n  ") + "\n"
 }
 
-// TestOperatorCountControlsWriteTheSame: it is by how many records were dropped that they are found.
+// TestOperatorCountControlsWriteTheSame: it is by how many records were dropped that they are
+// found.
 func TestOperatorCountControlsWriteTheSame(t *testing.T) {
 	operators := allOperators(t)
 	for name, c := range countControls {
@@ -259,7 +261,8 @@ func TestOperatorCountControlsWriteTheSame(t *testing.T) {
 	}
 }
 
-// TestOperatorCasesAreWhatTheyAreNamedFor keeps the generator honest: random cases have what they are made for.
+// TestOperatorCasesAreWhatTheyAreNamedFor keeps the generator honest: random cases have what they
+// are made for.
 func TestOperatorCasesAreWhatTheyAreNamedFor(t *testing.T) {
 	late, nullKeys, nullValues, equal, negative, noHeaders, repeated, nullHeaders, passes := 0, 0, 0, 0, 0, 0, 0, 0, 0
 	for i := range 1000 {

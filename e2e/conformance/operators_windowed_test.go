@@ -25,8 +25,8 @@ func countIn(b *topology.Builder, w topology.Windows, opts ...topology.SourceOpt
 	return topology.CountWindows(topology.From(b, keyed("in"), opts...), w, windowStore("count"))
 }
 
-// inputValues are the records of the input that have a value. Windowed aggregations of Kafka Streams take null for a value as ours do, so
-// those that would fail on it get none.
+// inputValues are the records of the input that have a value. Windowed aggregations of Kafka
+// Streams take null for a value as ours do, so those that would fail on it get none.
 func inputValues(b *topology.Builder) topology.Stream[string, int64] { return valuesOf(b, "in", "") }
 
 // valuesOf are the records of a topic that have a value. The nodes are named with the prefix.

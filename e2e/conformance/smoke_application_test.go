@@ -22,19 +22,22 @@ const (
 
 const (
 	day = 24 * time.Hour
-	// smokeRetention is how long the stores keep windows. The inputs are of two days ago, and brokers delete the beginning of the changelogs by the clock,
-	// a day after the stores have forgotten it: what was kept for less would not be there for a restore.
+	// smokeRetention is how long the stores keep windows. The inputs are of two days ago, and
+	// brokers delete the beginning of the changelogs by the clock, a day after the stores have
+	// forgotten it: what was kept for less would not be there for a restore.
 	smokeRetention = 2 * day
-	// smokeFlush is the key of the inputs that close all windows, smokeEnd a value that is no input.
+	// smokeFlush is the key of the inputs that close all windows, smokeEnd a value that is no
+	// input.
 	smokeFlush = "flush"
 	smokeEnd   = math.MaxInt32
 )
 
 type windowed = topology.Windowed[string]
 
-// smokeTopology returns the application that StreamsSmokeTest judges, with a mistake unless that is empty: what SmokeTestClient is there. Keys
-// are strings, "data" has 32-bit integers, and an input with the key "flush" at the end of each partition, whose time closes all windows. All
-// topics have equally many partitions:
+// smokeTopology returns the application that StreamsSmokeTest judges, with a mistake unless that is
+// empty: what SmokeTestClient is there. Keys are strings, "data" has 32-bit integers, and an input
+// with the key "flush" at the end of each partition, whose time closes all windows. All topics have
+// equally many partitions:
 //
 //	echo                          every input but the flush
 //	min-raw, min-suppressed, min  the smallest value of a day: each update, the final one, and each update by the key alone
@@ -131,7 +134,8 @@ func finalResults(t topology.WindowedTable[string, int32], name, broken string) 
 	return t.Closed()
 }
 
-// intoByText writes results of windows by a key that tells the window, as Kafka's Windowed.toString has it.
+// intoByText writes results of windows by a key that tells the window, as Kafka's Windowed.toString
+// has it.
 func intoByText(s topology.Stream[windowed, int32], topic string) {
 	withoutFlush := s.Filter(topic+"-without-flush", func(r topology.Record[windowed, int32]) (bool, error) { return r.Key.Key != smokeFlush, nil })
 	topology.SelectKey(withoutFlush, topic+"-text", func(r topology.Record[windowed, int32]) (string, error) {

@@ -7,8 +7,8 @@ import (
 	"maps"
 )
 
-// checkWindows compares the final results of the windows of two seconds with sums over the inputs. Kafka's verifier only sees whether one of
-// them is there twice.
+// checkWindows compares the final results of the windows of two seconds with sums over the inputs.
+// Kafka's verifier only sees whether one of them is there twice.
 func (s *smokeScene) checkWindows(ctx context.Context) error {
 	inputs, err := s.cluster.ReadAll(ctx, generatedTopic)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 // smokeMorning is when the inputs of these tests begin.
 var smokeMorning = time.Date(2026, 3, 1, 8, 0, 0, 0, time.UTC)
 
-// driveSmoke runs the application in memory over n inputs of one partition, a second apart: the keys a and b in turn, the values 1, 2, 3 and so
-// on, and the flush two days later.
+// driveSmoke runs the application in memory over n inputs of one partition, a second apart: the
+// keys a and b in turn, the values 1, 2, 3 and so on, and the flush two days later.
 func driveSmoke(t *testing.T, broken string, n int) *topologytest.Test {
 	t.Helper()
 	topo, err := smokeTopology(broken)

@@ -12,8 +12,8 @@ import (
 	"github.com/onceward/onceward/e2e/cluster"
 )
 
-// smokeTimeout is beyond what a run takes that fails: a minute and a half to generate, and six to wait for what does not come. The verifier
-// would wait ten minutes for a transaction that hangs.
+// smokeTimeout is beyond what a run takes that fails: a minute and a half to generate, and six to
+// wait for what does not come. The verifier would wait ten minutes for a transaction that hangs.
 const smokeTimeout = 12 * time.Minute
 
 // smokeTopics are all that Kafka's test has; fk is written by its generator alone.
@@ -21,8 +21,8 @@ var smokeTopics = []string{
 	generatedTopic, "echo", "max", "min", "min-suppressed", "min-raw", "dif", "sum", "sws-raw", "sws-suppressed", "cnt", "avg", "tagg", "fk",
 }
 
-// smokeLoad is what is generated: for each of so many keys so many values, in about so many seconds. The zero load is that of Kafka's own
-// command, 20 keys with 1,000 values in 90 s.
+// smokeLoad is what is generated: for each of so many keys so many values, in about so many
+// seconds. The zero load is that of Kafka's own command, 20 keys with 1,000 values in 90 s.
 type smokeLoad struct{ keys, values, seconds int }
 
 // smokeScene is one run of StreamsSmokeTest.
@@ -33,8 +33,8 @@ type smokeScene struct {
 	judge *javaProcess
 }
 
-// newSmokeScene starts a broker with all topics, and makes instances of the names, which are down, of an application with the mistake, "" for
-// none.
+// newSmokeScene starts a broker with all topics, and makes instances of the names, which are down,
+// of an application with the mistake, "" for none.
 func newSmokeScene(t *testing.T, f smokeForm, mistake string, names ...string) *smokeScene {
 	t.Helper()
 	settings := judgedSettings{Application: smokeApplication, Session: f.session, Broken: mistake}
@@ -44,7 +44,8 @@ func newSmokeScene(t *testing.T, f smokeForm, mistake string, names ...string) *
 	return s
 }
 
-// judged runs the scenario and returns what the verifier has printed and what is wrong by that, nil if nothing is.
+// judged runs the scenario and returns what the verifier has printed and what is wrong by that, nil
+// if nothing is.
 func (s *smokeScene) judged(ctx context.Context) (output string, wrong error) {
 	s.t.Helper()
 	s.awaitMidnight(ctx)
@@ -76,10 +77,12 @@ func (s *smokeScene) awaitMidnight(ctx context.Context) {
 	}
 }
 
-// run starts the first instance and the generator, and then lets instances join, die and leave for some rounds.
+// run starts the first instance and the generator, and then lets instances join, die and leave for
+// some rounds.
 //
-// It does not fail if the generator has ended before the last kill: nothing bounds the time of a takeover on a slow machine. The log says
-// after each round how many records were generated since its last kill.
+// It does not fail if the generator has ended before the last kill: nothing bounds the time of a
+// takeover on a slow machine. The log says after each round how many records were generated since
+// its last kill.
 func (s *smokeScene) run(ctx context.Context) (err error) {
 	if err := s.begin(ctx, s.instances[0]); err != nil {
 		return err
@@ -126,7 +129,8 @@ func (s *smokeScene) run(ctx context.Context) (err error) {
 	return nil
 }
 
-// launchJudge starts the command "run" of StreamsSmokeTest, or what does the same with another load.
+// launchJudge starts the command "run" of StreamsSmokeTest, or what does the same with another
+// load.
 func (s *smokeScene) launchJudge(ctx context.Context) {
 	class, args := "org.apache.kafka.streams.tests.StreamsSmokeTest", []string{clientProperties(s.t, s.cluster), "run"}
 	if l := s.form.load; l != (smokeLoad{}) {
@@ -145,7 +149,8 @@ func (s *smokeScene) generated(ctx context.Context) (n int64, err error) {
 	return n, err
 }
 
-// generating waits until the generator writes: a takeover is none if there is nothing to go on with.
+// generating waits until the generator writes: a takeover is none if there is nothing to go on
+// with.
 func (s *smokeScene) generating(ctx context.Context) error {
 	return s.await(ctx, func(ctx context.Context) (pending string, err error) {
 		n, err := s.generated(ctx)

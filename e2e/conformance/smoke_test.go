@@ -18,16 +18,16 @@ type smokeForm struct {
 }
 
 var (
-	// shortSmoke leaves the generator half a minute. The instances have the shortest session that brokers allow by default, so that the
-	// others take over from a dead one before it is over.
+	// shortSmoke leaves the generator half a minute. The instances have the shortest session that
+	// brokers allow by default, so that the others take over from a dead one before it is over.
 	shortSmoke = smokeForm{load: smokeLoad{keys: 20, values: 400, seconds: 30}, rounds: 1, session: 6 * time.Second, most: 3 * time.Minute}
 	fullSmoke  = smokeForm{rounds: 3, session: 10 * time.Second, most: 15 * time.Minute}
 	// brokenSmoke is enough for a mistake that is made every hundred inputs of a partition.
 	brokenSmoke = smokeForm{load: smokeLoad{keys: 20, values: 100, seconds: 4}, session: 10 * time.Second, most: 10 * time.Minute}
 )
 
-// TestSmokeVerifierAccepts lets instances of the application join, die and leave while the generator of StreamsSmokeTest writes, and lets its
-// verifier judge.
+// TestSmokeVerifierAccepts lets instances of the application join, die and leave while the
+// generator of StreamsSmokeTest writes, and lets its verifier judge.
 func TestSmokeVerifierAccepts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("this is one of the long scenarios, which -short leaves out")
@@ -47,8 +47,8 @@ func TestSmokeVerifierAccepts(t *testing.T) {
 	s.logf("%d kills, %d of them met open transactions, %d altogether", s.kills.all, s.kills.met, s.kills.open)
 }
 
-// TestSmokeVerifierFindsMistakes: the verifier finds out applications that make a mistake. It waits minutes for what is right to come, but for
-// what is twice.
+// TestSmokeVerifierFindsMistakes: the verifier finds out applications that make a mistake. It waits
+// minutes for what is right to come, but for what is twice.
 func TestSmokeVerifierFindsMistakes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("this is one of the long scenarios, which -short leaves out")

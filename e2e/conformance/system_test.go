@@ -16,8 +16,8 @@ const (
 	// generatedTopic is what the generators write to.
 	generatedTopic = "data"
 
-	// stepTimeout bounds each wait and only decides how long a failure takes to show. A takeover takes the session timeout; a transaction of
-	// the dead instance ends at about the same time.
+	// stepTimeout bounds each wait and only decides how long a failure takes to show. A takeover
+	// takes the session timeout; a transaction of the dead instance ends at about the same time.
 	stepTimeout = 3 * time.Minute
 	stepPoll    = 50 * time.Millisecond
 	// lookTimeout bounds the search for an open transaction.
@@ -25,8 +25,9 @@ const (
 	lookPoll    = 3 * time.Millisecond
 )
 
-// systemTest is the part of a system test of Kafka's that is ours: the application between generator and verifier. Its broker has nothing
-// else, because Kafka's test gives the names of the topics and of the group.
+// systemTest is the part of a system test of Kafka's that is ours: the application between
+// generator and verifier. Its broker has nothing else, because Kafka's test gives the names of the
+// topics and of the group.
 type systemTest struct {
 	t           *testing.T
 	cluster     *cluster.Cluster
@@ -76,7 +77,8 @@ func (s *systemTest) begin(ctx context.Context, instances ...*judged) error {
 	return nil
 }
 
-// killAndTakeOver kills the instance, waits until the others have taken over its tasks, and starts it again.
+// killAndTakeOver kills the instance, waits until the others have taken over its tasks, and starts
+// it again.
 func (s *systemTest) killAndTakeOver(ctx context.Context, i *judged) error {
 	if err := s.kill(ctx, i); err != nil {
 		return err
@@ -87,7 +89,8 @@ func (s *systemTest) killAndTakeOver(ctx context.Context, i *judged) error {
 	return s.begin(ctx, i)
 }
 
-// killAndRestart kills the instance and starts it before its session ends, so that it gets its tasks back.
+// killAndRestart kills the instance and starts it before its session ends, so that it gets its
+// tasks back.
 func (s *systemTest) killAndRestart(ctx context.Context, i *judged) error {
 	if err := s.kill(ctx, i); err != nil {
 		return err
@@ -121,8 +124,8 @@ func (s *systemTest) takenOver(ctx context.Context, from *judged) error {
 	return nil
 }
 
-// kill ends the instance with SIGKILL. As long as there is certainly something to process, it does so while the broker lists an open
-// transaction of the instance.
+// kill ends the instance with SIGKILL. As long as there is certainly something to process, it does
+// so while the broker lists an open transaction of the instance.
 func (s *systemTest) kill(ctx context.Context, i *judged) error {
 	if _, _, err := i.status(ctx); err != nil {
 		return err
@@ -148,8 +151,8 @@ func (s *systemTest) kill(ctx context.Context, i *judged) error {
 	return nil
 }
 
-// freezeInTransaction freezes the instance with a transaction open. It freezes it for each look: transactions last a few milliseconds, and
-// are over when the answer of the broker is here.
+// freezeInTransaction freezes the instance with a transaction open. It freezes it for each look:
+// transactions last a few milliseconds, and are over when the answer of the broker is here.
 func (s *systemTest) freezeInTransaction(ctx context.Context, i *judged) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
@@ -211,9 +214,10 @@ func (s *systemTest) openTransactions(ctx context.Context, i *judged) (int, erro
 	return len(ids), err
 }
 
-// settled waits until every input that there was at the call is committed in every partition, whichever instance had the partition before,
-// and until all tasks of every instance that is up run. As long as there is certainly something to process, each instance has to process
-// more, and each partition to have a commit.
+// settled waits until every input that there was at the call is committed in every partition,
+// whichever instance had the partition before, and until all tasks of every instance that is up
+// run. As long as there is certainly something to process, each instance has to process more, and
+// each partition to have a commit.
 func (s *systemTest) settled(ctx context.Context) error {
 	before := map[*judged]int64{}
 	least := int64(0)

@@ -41,8 +41,8 @@ const (
 	whole broken = ""
 	// countInMemory keeps the counts beside the store: a new life counts from 1 again.
 	countInMemory broken = "count-in-memory"
-	// dedupeInFile notes the records that it has seen in a file, and leaves out what it has noted: what was noted and not committed is
-	// lost.
+	// dedupeInFile notes the records that it has seen in a file, and leaves out what it has noted:
+	// what was noted and not committed is lost.
 	dedupeInFile broken = "dedupe-in-file"
 )
 
@@ -79,8 +79,9 @@ var (
 
 type text = topology.Record[string, string]
 
-// Topology returns the topology. A value of the input is an id, behind it padding after a space. A value of the outputs is the number of
-// the record in its key or group, a space, and the input's value.
+// Topology returns the topology. A value of the input is an id, behind it padding after a space. A
+// value of the outputs is the number of the record in its key or group, a space, and the input's
+// value.
 func (s crashSettings) Topology() (*topology.Topology, error) {
 	stringTopic := func(name string) topology.TopicOf[string, string] {
 		return topology.Topic(s.Prefix+name, schemas.String(), schemas.String())

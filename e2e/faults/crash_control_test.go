@@ -12,11 +12,12 @@ import (
 	"github.com/onceward/onceward/e2e/instance"
 )
 
-// scenes is in how many scenes an application is broken at most until it shows: the round that the kill meets can be one of groups alone, in
-// which nothing is broken.
+// scenes is in how many scenes an application is broken at most until it shows: the round that the
+// kill meets can be one of groups alone, in which nothing is broken.
 const scenes = 5
 
-// TestTheCheckFindsLossAndDuplicates breaks the application: it works outside of its transactions, and a kill has to show.
+// TestTheCheckFindsLossAndDuplicates breaks the application: it works outside of its transactions,
+// and a kill has to show.
 func TestTheCheckFindsLossAndDuplicates(t *testing.T) {
 	cluster.SkipWithout(t, cluster.KindVirtual)
 	says := map[broken]string{
@@ -63,13 +64,15 @@ func TestTheCheckFindsLossAndDuplicates(t *testing.T) {
 	})
 }
 
-// committed waits until every input is behind a committed position, whatever became of it, and so are the groups' records.
+// committed waits until every input is behind a committed position, whatever became of it, and so
+// are the groups' records.
 func (s *crashScene) committed(l *instance.App) {
 	s.t.Helper()
 	in, again := s.settings.Prefix+inTopic, s.settings.Application+"-groups-repartition"
 	await(s.t, s.patience, "the commit of all inputs", func() error {
 		for _, topic := range []string{in, again} {
-			// Behind the last record there may be a marker, which moves the position only with the next record.
+			// Behind the last record there may be a marker, which moves the position only with the
+			// next record.
 			records, err := s.cluster.ReadAll(s.t.Context(), topic)
 			if err != nil {
 				s.t.Fatal(err)

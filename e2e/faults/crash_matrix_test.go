@@ -19,10 +19,11 @@ const (
 	delay  action = "delay"
 	// hang stops only the goroutine, past the transaction timeout: the membership goes on.
 	hang action = "hang"
-	// stall freezes the whole process past its session: another instance takes the tasks, and then the process goes on.
+	// stall freezes the whole process past its session: another instance takes the tasks, and then
+	// the process goes on.
 	stall action = "stall"
-	// nap freezes the process until another instance has its tasks, and no longer: what was about to be committed still can be, by a
-	// process that is no member any more. It is no column.
+	// nap freezes the process until another instance has its tasks, and no longer: what was about
+	// to be committed still can be, by a process that is no member any more. It is no column.
 	nap action = "nap"
 )
 
@@ -31,7 +32,8 @@ var actions = []action{kill, fail, refuse, delay, hang, stall}
 // delayed is long for a round and short for everything that has a deadline in seconds.
 const delayed = "delay:700ms"
 
-// hung is longer than the transaction timeout and than the session, which goes on, and shorter than the wait for brokers at a start.
+// hung is longer than the transaction timeout and than the session, which goes on, and shorter than
+// the wait for brokers at a start.
 const hung = "stall:50s"
 
 // arm returns what the application is armed with for the action, without options.
@@ -59,14 +61,17 @@ type row struct {
 	joins bool
 	// stops ends the armed life in order once it works.
 	stops bool
-	// first is another point with its action that leads here, in the same round. After a freeze the process is thawed when another
-	// instance has taken its tasks.
+	// first is another point with its action that leads here, in the same round. After a freeze the
+	// process is thawed when another instance has taken its tasks.
 	first string
-	// skip is how many hits pass before it counts: the middle of the work. It counts for first, if there is one.
+	// skip is how many hits pass before it counts: the middle of the work. It counts for first, if
+	// there is one.
 	skip int
-	// fatal says that the actions error and refuse end the process with an error: it cannot know what to do.
+	// fatal says that the actions error and refuse end the process with an error: it cannot know
+	// what to do.
 	fatal bool
-	// outlasts says that the actions hang and stall end the process with an error: the time is over that a stop has.
+	// outlasts says that the actions hang and stall end the process with an error: the time is over
+	// that a stop has.
 	outlasts bool
 	// nofail says why the actions error and refuse have no meaning here.
 	nofail string
@@ -146,7 +151,8 @@ func (c crashCell) name() string {
 	return name
 }
 
-// arm returns the value that arms the application, and the lines that tell of the hits that the scene reacts to.
+// arm returns the value that arms the application, and the lines that tell of the hits that the
+// scene reacts to.
 func (c crashCell) arm() (armed string, lines []string) {
 	skip := ""
 	if c.skip > 0 && !c.fresh {
@@ -183,7 +189,8 @@ func (r row) ends(a action) bool {
 	return false
 }
 
-// commits reports whether the point is between the last record of a round and its arrival in the store.
+// commits reports whether the point is between the last record of a round and its arrival in the
+// store.
 func (r row) commits() bool {
 	switch r.point {
 	case "flush-after", "offsets-before", "offsets-after", "end-before", "end-after", "apply-before":
@@ -229,7 +236,8 @@ func variants() (cells []crashCell) {
 	return cells
 }
 
-// doubts are rounds in doubt, in the middle and as the first commit ever, that were committed and that were not.
+// doubts are rounds in doubt, in the middle and as the first commit ever, that were committed and
+// that were not.
 func doubts(r row) (cells []crashCell) {
 	for _, truth := range []string{"end-before", "end-after"} {
 		r.first = truth + "=error"

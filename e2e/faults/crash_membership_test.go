@@ -12,15 +12,16 @@ import (
 	"github.com/onceward/onceward/e2e/cluster"
 )
 
-// onEach runs f with a scene of its own on virtual time, or on real Kafka in a process that tests on it.
+// onEach runs f with a scene of its own on virtual time, or on real Kafka in a process that tests
+// on it.
 func onEach(t *testing.T, f func(s *crashScene)) {
 	t.Helper()
 	t.Parallel()
 	cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) { f(newCrashScene(t, c)) })
 }
 
-// TestGivenBack: tasks go to another instance and come back to the same member, first in order, then because the other one was
-// killed with a transaction open.
+// TestGivenBack: tasks go to another instance and come back to the same member, first in order,
+// then because the other one was killed with a transaction open.
 func TestGivenBack(t *testing.T) {
 	onEach(t, func(s *crashScene) {
 		l := s.start("the first instance", s.settings)
@@ -45,7 +46,8 @@ func TestGivenBack(t *testing.T) {
 	})
 }
 
-// TestOneDirectoryTwice: a second process on the same state directory ends at once and says why; the first does not notice.
+// TestOneDirectoryTwice: a second process on the same state directory ends at once and says why;
+// the first does not notice.
 func TestOneDirectoryTwice(t *testing.T) {
 	onEach(t, func(s *crashScene) {
 		l := s.start("the first process", s.settings)
@@ -63,8 +65,9 @@ func TestOneDirectoryTwice(t *testing.T) {
 	})
 }
 
-// TestOneInstanceTwice: a second process with the same instance name and a directory of its own fences the first, which ends and
-// says why. Nothing is lost or doubled, and the second one finishes.
+// TestOneInstanceTwice: a second process with the same instance name and a directory of its own
+// fences the first, which ends and says why. Nothing is lost or doubled, and the second one
+// finishes.
 func TestOneInstanceTwice(t *testing.T) {
 	onEach(t, func(s *crashScene) {
 		p := s.startArmed(s.settings, "")
@@ -86,8 +89,8 @@ func TestOneInstanceTwice(t *testing.T) {
 	})
 }
 
-// TestFreezeInsideRebalance freezes a member with a transaction open, starts a rebalance, and thaws it before its session is over.
-// Row of the failure matrix: rebalance in mid-batch.
+// TestFreezeInsideRebalance freezes a member with a transaction open, starts a rebalance, and thaws
+// it before its session is over. Row of the failure matrix: rebalance in mid-batch.
 func TestFreezeInsideRebalance(t *testing.T) {
 	onEach(t, func(s *crashScene) {
 		if !s.virtual() { // how long the process is frozen is the machine's business

@@ -16,8 +16,8 @@ import (
 	"github.com/onceward/onceward/e2e/instance"
 )
 
-// On real Kafka timeouts are as short as a busy machine bears: the cells wait for both, often. A transaction outlives the session, so that a
-// frozen process can still commit.
+// On real Kafka timeouts are as short as a busy machine bears: the cells wait for both, often. A
+// transaction outlives the session, so that a frozen process can still commit.
 const (
 	sessionOnKafka     = 2 * time.Second
 	transactionOnKafka = 4 * time.Second
@@ -33,7 +33,8 @@ type crashScene struct {
 	dir      string // the directories of the instances are in it
 	inputs   []input
 	keyOf    map[string]string
-	// outputs is how many outputs the inputs have in the end, read counts the committed ones that the reader has seen.
+	// outputs is how many outputs the inputs have in the end, read counts the committed ones that
+	// the reader has seen.
 	outputs, read int
 	// says returns what an input says behind its id.
 	says func(number int) string
@@ -109,7 +110,8 @@ func (s *crashScene) caughtUp(lag int) bool {
 	return s.read >= want
 }
 
-// finish waits until every input has its outputs. alive returns an error if there is no life that could write them.
+// finish waits until every input has its outputs. alive returns an error if there is no life that
+// could write them.
 func (s *crashScene) finish(alive func() error) {
 	s.t.Helper()
 	deadline := time.Now().Add(s.patience)
@@ -126,7 +128,8 @@ func (s *crashScene) finish(alive func() error) {
 // batch is how many inputs are fed at once.
 const batch = 24
 
-// feedUntil feeds batch after batch, each when most of the one before is through, until something is so.
+// feedUntil feeds batch after batch, each when most of the one before is through, until something
+// is so.
 func (s *crashScene) feedUntil(so func() bool, what string, alive func() error) {
 	s.t.Helper()
 	deadline := time.Now().Add(s.patience)
@@ -172,7 +175,8 @@ func has(l *instance.App, tasks int) func() bool {
 	return func() bool { return len(l.Status().Tasks) >= tasks }
 }
 
-// checkState compares the stores of the lives that run with the fold of the inputs. A store follows its commit by a moment.
+// checkState compares the stores of the lives that run with the fold of the inputs. A store follows
+// its commit by a moment.
 func (s *crashScene) checkState(lives ...*instance.App) {
 	s.t.Helper()
 	f := foldOf(s.inputs)

@@ -24,10 +24,11 @@ func TestEveryPointHasCells(t *testing.T) {
 	}
 }
 
-// TestEveryPoint runs the crash matrix and its variants on virtual time, with -short every kill and two of five other cells, and under the race
-// detector every fifth cell.
-// Rows of the failure matrix: crash before processing; crash after processing before flush; crash after flush before offsets; crash after
-// offsets before end; crash after end before the local apply; crash after the apply; worker frozen past its session and back.
+// TestEveryPoint runs the crash matrix and its variants on virtual time, with -short every kill and
+// two of five other cells, and under the race detector every fifth cell. Rows of the failure
+// matrix: crash before processing; crash after processing before flush; crash after flush before
+// offsets; crash after offsets before end; crash after end before the local apply; crash after the
+// apply; worker frozen past its session and back.
 func TestEveryPoint(t *testing.T) {
 	t.Parallel()
 	cells := append(matrix(actions...), variants()...)
@@ -45,10 +46,11 @@ func TestEveryPoint(t *testing.T) {
 	eachVirtual(t, cells, crashCell.name, runCrash)
 }
 
-// TestEveryPointOnKafka kills at every point, and freezes where a zombie could do harm. With -short it takes the points of the commit only: on
-// real Kafka its end and its markers are two things.
-// Rows of the failure matrix: crash before processing; crash after processing before flush; crash after flush before offsets; crash after
-// offsets before end; crash after end before the local apply; crash after the apply; worker frozen past its session and back.
+// TestEveryPointOnKafka kills at every point, and freezes where a zombie could do harm. With -short
+// it takes the points of the commit only: on real Kafka its end and its markers are two things.
+// Rows of the failure matrix: crash before processing; crash after processing before flush; crash
+// after flush before offsets; crash after offsets before end; crash after end before the local
+// apply; crash after the apply; worker frozen past its session and back.
 func TestEveryPointOnKafka(t *testing.T) {
 	t.Parallel()
 	cells := matrix(kill)
@@ -101,10 +103,12 @@ func (s *crashScene) lose() {
 	}
 }
 
-// outlivesSession is a transaction timeout that lets a frozen application commit after its session has ended.
+// outlivesSession is a transaction timeout that lets a frozen application commit after its session
+// has ended.
 const outlivesSession = 5 * time.Minute
 
-// armedLife brings the armed process to the point and through what follows. It returns the lives that it leaves running.
+// armedLife brings the armed process to the point and through what follows. It returns the lives
+// that it leaves running.
 func (s *crashScene) armedLife(c crashCell) (others []*instance.App) {
 	s.t.Helper()
 	armed, lines := c.arm()
@@ -191,11 +195,13 @@ func (s *crashScene) reach(c crashCell, p *victim, hit <-chan struct{}) {
 	}
 }
 
-// thaw lets the armed process go on, whose tasks the other life has taken, until it has told of the hit.
+// thaw lets the armed process go on, whose tasks the other life has taken, until it has told of the
+// hit.
 //
-// It need not learn of its loss: if a heartbeat was on its way when it froze and is answered with a rebalance, the client joins again
-// without telling it, and takes tasks back. Then it is frozen again, once it has worked. A process that is frozen while the other one still
-// hands the tasks over has nothing to lose, and its join would end unanswered each time.
+// It need not learn of its loss: if a heartbeat was on its way when it froze and is answered with a
+// rebalance, the client joins again without telling it, and takes tasks back. Then it is frozen
+// again, once it has worked. A process that is frozen while the other one still hands the tasks
+// over has nothing to lose, and its join would end unanswered each time.
 func (s *crashScene) thaw(c crashCell, p *victim, hit <-chan struct{}, other *instance.App) {
 	s.t.Helper()
 	for range thaws {
@@ -215,7 +221,8 @@ func (s *crashScene) thaw(c crashCell, p *victim, hit <-chan struct{}, other *in
 	s.t.Fatalf("%s was not hit, although the process was frozen %d times until another one had its tasks", c.point, thaws)
 }
 
-// aliveUntil returns an error if the life has ended without a hit. What comes after the hit is looked at later.
+// aliveUntil returns an error if the life has ended without a hit. What comes after the hit is
+// looked at later.
 func aliveUntil(p *victim, hit <-chan struct{}) func() error {
 	return func() error {
 		if err := p.Alive(); err != nil && !instance.Closed(hit) {

@@ -14,11 +14,14 @@ import (
 	"github.com/onceward/onceward/e2e/proxy"
 )
 
-// TestDelayedEndTxn is the negative control of TestLateCommit. A client's commit is delayed, the client tries again with success, and
-// the delayed one arrives inside its next transaction, which the client aborts. With transaction.version 2 the abort stands. Without
-// it the late commit commits records that the client then believes aborted, which is why the runtime refuses such a cluster.
+// TestDelayedEndTxn is the negative control of TestLateCommit. A client's commit is delayed, the
+// client tries again with success, and the delayed one arrives inside its next transaction, which
+// the client aborts. With transaction.version 2 the abort stands. Without it the late commit
+// commits records that the client then believes aborted, which is why the runtime refuses such a
+// cluster.
 //
-// It is not parallel, so that its broker is gone before that of the others starts: two at a time are too many for a small machine.
+// It is not parallel, so that its broker is gone before that of the others starts: two at a time
+// are too many for a small machine.
 func TestDelayedEndTxn(t *testing.T) {
 	c := cluster.Own(t, cluster.KindKafka)
 	for _, level := range []int16{2, 1, 0} {

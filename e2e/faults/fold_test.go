@@ -36,7 +36,8 @@ func plain(number int) string {
 	return ""
 }
 
-// bulky inputs are, with the outputs and the repartition records of a batch, several times what a round keeps back.
+// bulky inputs are, with the outputs and the repartition records of a batch, several times what a
+// round keeps back.
 func bulky(number int) string { return strings.Repeat("x", 16<<10) + " " + plain(number) }
 
 func poisonous(int) string { return poison }
@@ -51,7 +52,8 @@ func (in input) record(topic string) *kgo.Record {
 type fold struct {
 	// out has the values for each key, in order.
 	out map[string][]string
-	// groups has for each group the inputs of each key, in order: keys of one group come from two partitions and may meet anyhow.
+	// groups has for each group the inputs of each key, in order: keys of one group come from two
+	// partitions and may meet anyhow.
 	groups map[string]map[string][]string
 	// dead has the keys and values of what is poisoned.
 	dead   []string
@@ -118,8 +120,8 @@ func (f fold) checkOut(partitions [][]*kgo.Record) error {
 	return errors.Join(errs...)
 }
 
-// checkTotals wants the numbers 1, 2, 3, ..., and for each key of the group its inputs in order. keyOf leads from an input's value to
-// its key.
+// checkTotals wants the numbers 1, 2, 3, ..., and for each key of the group its inputs in order.
+// keyOf leads from an input's value to its key.
 func (f fold) checkTotals(partitions [][]*kgo.Record, keyOf map[string]string) error {
 	var errs []error
 	got := byKey(partitions)

@@ -14,7 +14,8 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// link is what is between the application and the brokers. Every rule has to have matched a frame by the end of the test.
+// link is what is between the application and the brokers. Every rule has to have matched a frame
+// by the end of the test.
 type link interface {
 	Add(m proxy.Match, a proxy.Action) *proxy.Rule
 	// Partition lets nothing pass in the directions, by default in both, until Heal.

@@ -38,7 +38,8 @@ func eachVirtual[C any](t *testing.T, cells []C, name func(C) string, run func(t
 	t.Logf("%d cells", len(cells))
 }
 
-// How many cells run at once on real Kafka, unless -parallel says otherwise: they wait for timeouts, not for processors.
+// How many cells run at once on real Kafka, unless -parallel says otherwise: they wait for
+// timeouts, not for processors.
 const (
 	requestsOnKafka = 12
 	crashesOnKafka  = 6
@@ -58,12 +59,14 @@ func newProducer(t *testing.T, c *cluster.Cluster) *kgo.Client {
 	return c.Client(t, kgo.RecordPartitioner(kgo.ManualPartitioner()))
 }
 
-// virtualPatience bounds the waits on virtual time. They cost nothing there, and the timeouts of production are long.
+// virtualPatience bounds the waits on virtual time. They cost nothing there, and the timeouts of
+// production are long.
 const virtualPatience = 10 * time.Minute
 
 const pollInterval = 5 * time.Millisecond
 
-// await waits until missing returns no error any more. It fails the test with the last error after the patience.
+// await waits until missing returns no error any more. It fails the test with the last error after
+// the patience.
 func await(t *testing.T, patience time.Duration, what string, missing func() error) {
 	t.Helper()
 	deadline := time.Now().Add(patience)

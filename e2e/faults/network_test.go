@@ -9,7 +9,8 @@ import (
 	"github.com/onceward/onceward/e2e/proxy"
 )
 
-// TestNetwork: the whole network fails, in one direction or in both, or loses its connections, and nothing is lost or repeated.
+// TestNetwork: the whole network fails, in one direction or in both, or loses its connections, and
+// nothing is lost or repeated.
 func TestNetwork(t *testing.T) {
 	t.Parallel()
 	eachVirtual(t, failures(), failure.named, runFailure)
@@ -44,7 +45,8 @@ func failures() []failure {
 		partition("no requests arrive", proxy.ToBroker),
 		partition("no replies arrive", proxy.ToClient),
 		partition("nothing arrives"),
-		// Beyond the session and the transaction timeout: the group and the coordinator have given the instance up.
+		// Beyond the session and the transaction timeout: the group and the coordinator have given
+		// the instance up.
 		{"nothing arrives for long", func(s *requestScene) {
 			s.link.Partition()
 			during(s, s.timing.outage)

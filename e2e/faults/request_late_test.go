@@ -11,8 +11,9 @@ import (
 	"github.com/onceward/onceward/e2e/proxy"
 )
 
-// TestLateCommit: an offset commit or a commit that reaches the broker when its transaction is over is refused, and changes nothing:
-// neither while the same producer is many transactions further, nor when the tasks have moved to another instance.
+// TestLateCommit: an offset commit or a commit that reaches the broker when its transaction is over
+// is refused, and changes nothing: neither while the same producer is many transactions further,
+// nor when the tasks have moved to another instance.
 func TestLateCommit(t *testing.T) {
 	t.Parallel()
 	eachVirtual(t, lateRequests(), lateRequest.name, late)
@@ -51,8 +52,8 @@ func late(t *testing.T, c *cluster.Cluster, r lateRequest) {
 	s.must(s.until(s.ctx, 50, i))
 	m := requestCell{kind{r.key, running}, fault{direction: proxy.ToBroker}}.match(s, 1)
 	if r.key == proxy.KeyEndTxn {
-		// The client sends a commit again that is not answered, and rightly so: the transaction is the same one. All of its commits have
-		// to be late.
+		// The client sends a commit again that is not answered, and rightly so: the transaction is
+		// the same one. All of its commits have to be late.
 		m = ofOneTransaction(m)
 	}
 	held := s.link.Add(m, proxy.Hold())
@@ -81,7 +82,8 @@ func late(t *testing.T, c *cluster.Cluster, r lateRequest) {
 	s.check(i)
 }
 
-// ofOneTransaction narrows a match of EndTxn to the first transaction that it meets, however often its commit is sent.
+// ofOneTransaction narrows a match of EndTxn to the first transaction that it meets, however often
+// its commit is sent.
 func ofOneTransaction(m proxy.Match) proxy.Match {
 	type identity struct {
 		producer int64

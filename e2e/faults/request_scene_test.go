@@ -20,18 +20,21 @@ import (
 // timing is how long things take on a kind of broker.
 type timing struct {
 	session, transaction time.Duration // 0 is the default of production
-	// patience bounds waits for what is certain to come. The longest is for the reply to a lost JoinGroup, which the client waits for
-	// as long as a rebalance may take, 60 s, and 10 s more.
+	// patience bounds waits for what is certain to come. The longest is for the reply to a lost
+	// JoinGroup, which the client waits for as long as a rebalance may take, 60 s, and 10 s more.
 	patience time.Duration
-	// span is how long a fault that lasts for a while does, outage one that outlasts the session and the transaction timeout.
+	// span is how long a fault that lasts for a while does, outage one that outlasts the session
+	// and the transaction timeout.
 	span, outage time.Duration
-	// resolveMax is how long a round may be in doubt once the fault is over. 0 does not judge it: that is up to the machine.
+	// resolveMax is how long a round may be in doubt once the fault is over. 0 does not judge it:
+	// that is up to the machine.
 	resolveMax time.Duration
 	// feed is between two batches of input, poll between two looks at what is committed.
 	feed, poll time.Duration
 }
 
-// onKafka is real time: a short session, so that a lost heartbeat has consequences, and a short transaction timeout.
+// onKafka is real time: a short session, so that a lost heartbeat has consequences, and a short
+// transaction timeout.
 var onKafka = timing{
 	session: 6 * time.Second, transaction: 4 * time.Second, patience: 150 * time.Second, span: 3 * time.Second, outage: 10 * time.Second,
 	feed: 25 * time.Millisecond, poll: 50 * time.Millisecond,
@@ -43,8 +46,8 @@ var onVirtual = timing{
 	feed: 100 * time.Millisecond, poll: 200 * time.Millisecond,
 }
 
-// requestScene is the first half of the application of the crash matrix on a cluster, behind a link: it has no repartition topic, and nothing
-// is poisoned or silent.
+// requestScene is the first half of the application of the crash matrix on a cluster, behind a
+// link: it has no repartition topic, and nothing is poisoned or silent.
 type requestScene struct {
 	t           *testing.T
 	ctx         context.Context // ends after patience
@@ -148,7 +151,8 @@ func (s *requestScene) feeding() (stop func()) {
 	})
 }
 
-// committed returns how many records of input the group has committed, once no transaction is about to change it.
+// committed returns how many records of input the group has committed, once no transaction is about
+// to change it.
 func (s *requestScene) committed(ctx context.Context) (int, error) {
 	commits, err := s.cluster.CommittedOffsets(ctx, s.application, s.in)
 	n := 0
@@ -184,8 +188,8 @@ func (s *requestScene) until(ctx context.Context, n int, running ...*instance.Ap
 	}
 }
 
-// check judges the end: everything that was fed has been processed exactly once, and nothing is left behind. It stops the instance on the
-// way.
+// check judges the end: everything that was fed has been processed exactly once, and nothing is
+// left behind. It stops the instance on the way.
 func (s *requestScene) check(app *instance.App) {
 	t := s.t
 	t.Helper()

@@ -103,8 +103,8 @@ func (c requestCell) limits() []int {
 	return []int{1, 0}
 }
 
-// commitKind says whether the kind is one of the commit protocol, in which real Kafka has what the embedded brokers have not: an end of
-// transactions apart from its markers.
+// commitKind says whether the kind is one of the commit protocol, in which real Kafka has what the
+// embedded brokers have not: an end of transactions apart from its markers.
 func (k kind) commitKind() bool {
 	return k.phase == running && k.key != proxy.KeyHeartbeat || k == kind{proxy.KeyInitProducerID, doubting}
 }
@@ -137,8 +137,9 @@ func TestEveryRequestOnKafka(t *testing.T) {
 	})
 }
 
-// resolvedBy is how many rounds the application has to have committed since a fault for the one that the fault struck to be among them:
-// rounds are committed in order, and one before it may have been on its way.
+// resolvedBy is how many rounds the application has to have committed since a fault for the one
+// that the fault struck to be among them: rounds are committed in order, and one before it may have
+// been on its way.
 const resolvedBy = 2
 
 // match is what the cell is about: of transactional requests only the application's.
@@ -234,7 +235,8 @@ func (c requestCell) struck(s *requestScene, i *instance.App, r *proxy.Rule, lim
 // free notes that nothing stands in the way any more.
 func (st *stroke) free(i *instance.App) { st.commits, st.began = i.Status().Totals.Commits, time.Now() }
 
-// end ends the fault: after its span, or, for a single late frame, when the application has gone on without it, if it can.
+// end ends the fault: after its span, or, for a single late frame, when the application has gone on
+// without it, if it can.
 func (st *stroke) end(i *instance.App) {
 	st.s.t.Helper()
 	ctx, cancel := context.WithTimeout(st.s.ctx, st.s.timing.span)
@@ -251,9 +253,10 @@ func (st *stroke) end(i *instance.App) {
 	st.rule.Lift()
 }
 
-// resolve waits until the round that the fault struck is resolved, and then until all that was waiting by then is committed. On virtual time
-// the test judges how long the former takes. It never judges the latter: after a loss rounds are small, and only ten that are committed make
-// the next ones twice as large.
+// resolve waits until the round that the fault struck is resolved, and then until all that was
+// waiting by then is committed. On virtual time the test judges how long the former takes. It never
+// judges the latter: after a loss rounds are small, and only ten that are committed make the next
+// ones twice as large.
 func (st *stroke) resolve(i *instance.App) {
 	t := st.s.t
 	t.Helper()
@@ -276,8 +279,8 @@ func (st *stroke) resolve(i *instance.App) {
 	}
 }
 
-// TestEveryRequestHasCells counts the cells: each kind of request that a round and a membership consist of has each fault, once and for a while, or a
-// reason.
+// TestEveryRequestHasCells counts the cells: each kind of request that a round and a membership
+// consist of has each fault, once and for a while, or a reason.
 func TestEveryRequestHasCells(t *testing.T) {
 	runs, reasons := 0, 0
 	for _, c := range requestCells() {

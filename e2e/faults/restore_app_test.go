@@ -10,10 +10,12 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// restoreSettings are one life of an application that counts the records of each key in two stores of one task. The first deletes a key with
-// every fifth record, so that its changelog has tombstones; the second never does. An output names both counts. Whatever was done to the
-// state in between, the next output of a key has to be the successor of its last one: it shows a write that a restore has lost, doubled, or
-// taken from a transaction that did not commit. Values are padded, so that a restore is many chunks.
+// restoreSettings are one life of an application that counts the records of each key in two stores
+// of one task. The first deletes a key with every fifth record, so that its changelog has
+// tombstones; the second never does. An output names both counts. Whatever was done to the state in
+// between, the next output of a key has to be the successor of its last one: it shows a write that
+// a restore has lost, doubled, or taken from a transaction that did not commit. Values are padded,
+// so that a restore is many chunks.
 type restoreSettings struct {
 	Brokers     []string
 	Application string

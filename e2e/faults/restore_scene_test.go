@@ -83,7 +83,8 @@ func (s *restoreScene) check(p awaiting) {
 	}
 }
 
-// outputs counts the committed outputs. Each has to be the successor of the one before it of its key.
+// outputs counts the committed outputs. Each has to be the successor of the one before it of its
+// key.
 func (s *restoreScene) outputs() (n int) {
 	s.t.Helper()
 	had := map[string]int{}

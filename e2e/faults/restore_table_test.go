@@ -23,7 +23,8 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// tableScene is an application with a table that is restored from its topic, which Kafka compacts as soon as it may.
+// tableScene is an application with a table that is restored from its topic, which Kafka compacts
+// as soon as it may.
 type tableScene struct {
 	*cluster.Cluster
 	t        *testing.T
@@ -62,7 +63,8 @@ func newTableScene(t *testing.T, c *cluster.Cluster) *tableScene {
 	return s
 }
 
-// feed writes values of ten keys, some of them deletions, the first of them of that age and each a second younger than the one before.
+// feed writes values of ten keys, some of them deletions, the first of them of that age and each a
+// second younger than the one before.
 func (s *tableScene) feed(n int, age time.Duration) {
 	s.t.Helper()
 	at := time.Now().Add(-age)
@@ -128,7 +130,8 @@ func (s *tableScene) lives() {
 	app.End()
 }
 
-// compactionPatience bounds the wait for a real broker's compaction, which looks for work in intervals and shares the machine.
+// compactionPatience bounds the wait for a real broker's compaction, which looks for work in
+// intervals and shares the machine.
 const compactionPatience = 3 * time.Minute
 
 // compacted waits until the topic has at most so many records below an offset.
@@ -192,8 +195,9 @@ func (s *tableScene) asOf(offset int64) map[string]int {
 	return table
 }
 
-// TestTableOfCompactedTopic: Kafka compacts what is old, and nothing that is younger than the lag, so that an empty disk is filled with the table
-// of the commit. Where the application was behind for longer the topic has lost what the table had, and the task stops.
+// TestTableOfCompactedTopic: Kafka compacts what is old, and nothing that is younger than the lag,
+// so that an empty disk is filled with the table of the commit. Where the application was behind
+// for longer the topic has lost what the table had, and the task stops.
 func TestTableOfCompactedTopic(t *testing.T) {
 	t.Parallel()
 	c := cluster.Kafka(t) // the embedded broker does not know the lag

@@ -45,8 +45,9 @@ func (s *restoreScene) changelog(store string) string {
 	return s.Application + "-" + store + "-changelog"
 }
 
-// TestKilledDuringRestore: one directory, killed after more and more frames of its restore. Each life goes on where the one before it was: the last
-// one reads less than everything, and the state is whole.
+// TestKilledDuringRestore: one directory, killed after more and more frames of its restore. Each
+// life goes on where the one before it was: the last one reads less than everything, and the state
+// is whole.
 func TestKilledDuringRestore(t *testing.T) {
 	t.Parallel()
 	cluster.OnVirtual(t, func(t *testing.T, c *cluster.Cluster) {
@@ -120,8 +121,8 @@ func (s *restoreScene) frames(action proxy.Action, skip, limit int) *proxy.Rule 
 	return s.Network().Add(proxy.Match{Key: proxy.AnyKey, Direction: direction, Where: s.ours, Skip: skip, Limit: limit}, action)
 }
 
-// TestKilledInEveryPhase is TestKilledDuringRestore for a process that is killed at failpoints, on real Kafka. Without Kafka TestEveryPoint has
-// the points one by one.
+// TestKilledInEveryPhase is TestKilledDuringRestore for a process that is killed at failpoints, on
+// real Kafka. Without Kafka TestEveryPoint has the points one by one.
 func TestKilledInEveryPhase(t *testing.T) {
 	t.Parallel()
 	c := cluster.Kafka(t)
@@ -161,8 +162,9 @@ func TestKilledInEveryPhase(t *testing.T) {
 	p.Stop()
 }
 
-// TestForeignTransaction: another producer's transaction is open on a changelog that has to be read past it. That task waits, the
-// others work, the log names the producer, and the task goes on when the transaction ends, without what it wrote.
+// TestForeignTransaction: another producer's transaction is open on a changelog that has to be read
+// past it. That task waits, the others work, the log names the producer, and the task goes on when
+// the transaction ends, without what it wrote.
 func TestForeignTransaction(t *testing.T) {
 	t.Parallel()
 	cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) {
@@ -203,8 +205,8 @@ func TestForeignTransaction(t *testing.T) {
 	})
 }
 
-// TestCompactedMeanwhile: the changelogs are compacted while an instance is away, so that offsets are missing and tombstones stand alone. Its old
-// directory and an empty one lead to the same.
+// TestCompactedMeanwhile: the changelogs are compacted while an instance is away, so that offsets
+// are missing and tombstones stand alone. Its old directory and an empty one lead to the same.
 func TestCompactedMeanwhile(t *testing.T) {
 	t.Parallel()
 	c := cluster.Kafka(t) // the embedded broker does not compact
@@ -248,7 +250,8 @@ func (s *restoreScene) thin(store string) bool {
 	return int64(s.recordsOf(store)) < sum/2
 }
 
-// records counts what the changelogs have. A round writes a key once, however often it was changed in it.
+// records counts what the changelogs have. A round writes a key once, however often it was changed
+// in it.
 func (s *restoreScene) records() int { return s.recordsOf("cycles") + s.recordsOf("totals") }
 
 func (s *restoreScene) recordsOf(store string) int {
@@ -256,7 +259,8 @@ func (s *restoreScene) recordsOf(store string) int {
 	return len(s.Records(s.t, s.changelog(store)))
 }
 
-// TestOlderDirectory: a directory that is put back by an operator, as it was some commits ago, is brought to the last one by the tail alone.
+// TestOlderDirectory: a directory that is put back by an operator, as it was some commits ago, is
+// brought to the last one by the tail alone.
 func TestOlderDirectory(t *testing.T) {
 	t.Parallel()
 	cluster.OnVirtual(t, func(t *testing.T, c *cluster.Cluster) {
@@ -280,8 +284,8 @@ func TestOlderDirectory(t *testing.T) {
 	})
 }
 
-// TestReadOnly: a directory that cannot be written to lets nothing start, says so, and loses nothing. It takes a process of its own, because root
-// may write anywhere.
+// TestReadOnly: a directory that cannot be written to lets nothing start, says so, and loses
+// nothing. It takes a process of its own, because root may write anywhere.
 func TestReadOnly(t *testing.T) {
 	t.Parallel()
 	s := newRestoreScene(t, cluster.Embedded(t), 200)

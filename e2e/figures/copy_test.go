@@ -52,9 +52,10 @@ type copyResult struct {
 	Runs    []copyRun `json:"runs"`
 }
 
-// TestCopyWithKills copies a topic while the broker and the only instance are killed in turn, and compares the copy record by record. The broker
-// is its own controller and has the only replica of everything. When it is killed it can lose transaction markers (see docs/limits.md), and
-// then a copy does not end. `make copy` is the full one.
+// TestCopyWithKills copies a topic while the broker and the only instance are killed in turn, and
+// compares the copy record by record. The broker is its own controller and has the only replica of
+// everything. When it is killed it can lose transaction markers (see docs/limits.md), and then a
+// copy does not end. `make copy` is the full one.
 func TestCopyWithKills(t *testing.T) {
 	if *copies == 0 {
 		t.Skip("runs with -copies: a broker with the only replica can lose markers, and the copy hangs then")

@@ -20,9 +20,9 @@ import (
 // ledgers are the workloads that TestEvidence compares: each has all that the one before it has.
 var ledgers = []string{"ledger-bare", "ledger", "ledger-evidence"}
 
-// TestEvidence runs a ledger alone, behind an inbox, and with evidence of both, in turns on one broker, and says what each of
-// them costs. Outputs, state and evidence are checked, record by record; no time is asserted. Targets: the inbox 15 % and
-// evidence 40 % of the rate without them.
+// TestEvidence runs a ledger alone, behind an inbox, and with evidence of both, in turns on one
+// broker, and says what each of them costs. Outputs, state and evidence are checked, record by
+// record; no time is asserted. Targets: the inbox 15 % and evidence 40 % of the rate without them.
 func TestEvidence(t *testing.T) {
 	if testing.Short() {
 		t.Skip("this measures, for a build as it is released, and -short leaves it out")

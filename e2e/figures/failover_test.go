@@ -37,11 +37,13 @@ var brokerDefaults = map[string]string{
 const (
 	// tenfold is how much more state the scenarios with much state have.
 	tenfold = 10
-	// growth is how many times the state may grow under load until another application takes its place.
+	// growth is how many times the state may grow under load until another application takes its
+	// place.
 	growth = 3
 	// killsWithout bounds the failures without peers: each waits for a session timeout.
 	killsWithout = 3
-	// frozenFor is beyond the silence bound of peers and the transaction timeout, and below the session timeout.
+	// frozenFor is beyond the silence bound of peers and the transaction timeout, and below the
+	// session timeout.
 	frozenFor = transactionDefault + 5*time.Second
 	// beforeFailure is how long the load runs before each failure.
 	beforeFailure = 5 * time.Second
@@ -57,7 +59,8 @@ type failure struct {
 	hosts       bool // each instance has a host of its own
 	// strike makes the instance fail. The function that it returns brings it back.
 	strike func(f *fleet, victim int) (back func())
-	// leastReaders and leastAll are the targets, aimReaders and aimAll what is wanted; zero where there are none.
+	// leastReaders and leastAll are the targets, aimReaders and aimAll what is wanted; zero where
+	// there are none.
 	leastReaders, aimReaders, leastAll, aimAll time.Duration
 }
 
@@ -103,9 +106,10 @@ var failures = []failure{
 	},
 }
 
-// TestFailover makes instances fail, again and again, on brokers at their own defaults and with the timeouts of production. It measures how long
-// readers of the output see nothing, and how long partitions stand still. With peers partitions go on long before a session timeout, and in
-// every case each event comes once. `make failover` is the full one.
+// TestFailover makes instances fail, again and again, on brokers at their own defaults and with the
+// timeouts of production. It measures how long readers of the output see nothing, and how long
+// partitions stand still. With peers partitions go on long before a session timeout, and in every
+// case each event comes once. `make failover` is the full one.
 func TestFailover(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes minutes")
@@ -115,7 +119,8 @@ func TestFailover(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			r := measureFailures(t, s)
 			for _, k := range r.Failures {
-				// A restore may take its time, and while a broker is away it decides when the group goes on.
+				// A restore may take its time, and while a broker is away it decides when the group
+				// goes on.
 				if !s.without && s.name != "broker-too" && k.Assigned >= sessionDefault/2 {
 					t.Errorf("the others had all tasks after %s: peers did nothing", k.Assigned)
 				}
@@ -222,8 +227,8 @@ func (f *fleet) fail(s failure, victim int) failoverFailure {
 	return r
 }
 
-// kill kills the instance. It comes back with nothing, as if on another host: whoever takes its partitions the next time has none of their
-// state either.
+// kill kills the instance. It comes back with nothing, as if on another host: whoever takes its
+// partitions the next time has none of their state either.
 func kill(f *fleet, victim int) (back func()) {
 	f.must(f.instances[victim].Kill())
 	return func() { f.replace(victim) }
@@ -340,7 +345,8 @@ func (f *fleet) endsOfLogs(instances []*latency.Instance) map[string]int64 {
 
 var logLine = regexp.MustCompile(`(?m)^time=(\S+) level=\S+ msg="([^"]*)"`)
 
-// trace returns when the logs first say that a peer is suspected, is fenced, and was fenced; zero for what they do not say.
+// trace returns when the logs first say that a peer is suspected, is fenced, and was fenced; zero
+// for what they do not say.
 func (f *fleet) trace(logs map[string]int64, since time.Time) (suspected, fencing, fenced time.Duration) {
 	f.t.Helper()
 	first := map[string]time.Duration{}

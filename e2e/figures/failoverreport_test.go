@@ -18,9 +18,11 @@ import (
 
 // failoverFailure is one failure of an instance. All times but Readers and Others count from it.
 type failoverFailure struct {
-	// Readers is the longest time in which a partition of the output showed nothing. Every instance writes to every one of them.
+	// Readers is the longest time in which a partition of the output showed nothing. Every instance
+	// writes to every one of them.
 	Readers time.Duration `json:"readers_ns"`
-	// All is until each partition of the input has an output of an event that was due after the failure.
+	// All is until each partition of the input has an output of an event that was due after the
+	// failure.
 	All time.Duration `json:"all_ns"`
 	// Others is the longest pause of a partition that another instance had.
 	Others time.Duration `json:"others_ns"`
@@ -28,11 +30,12 @@ type failoverFailure struct {
 	Suspected time.Duration `json:"suspected_ns"`
 	Fencing   time.Duration `json:"fencing_ns"`
 	Fenced    time.Duration `json:"fenced_ns"`
-	// Assigned is until the other instances have all tasks, and Running until they run all of them. Both are as fine as the status is asked
-	// for, 20 ms.
+	// Assigned is until the other instances have all tasks, and Running until they run all of them.
+	// Both are as fine as the status is asked for, 20 ms.
 	Assigned time.Duration `json:"assigned_ns"`
 	Running  time.Duration `json:"running_ns"`
-	// Restored is how many changelog records were replayed, and Events how many events had been sent before.
+	// Restored is how many changelog records were replayed, and Events how many events had been
+	// sent before.
 	Restored int64  `json:"restored"`
 	Events   uint64 `json:"events"`
 	Load     string `json:"load"`
@@ -67,7 +70,8 @@ type failoverResult struct {
 	Failures []failoverFailure `json:"failures"`
 }
 
-// of returns the distribution of a figure. Failures without it are left out; there is none if all are.
+// of returns the distribution of a figure. Failures without it are left out; there is none if all
+// are.
 func (r failoverResult) of(figure func(failoverFailure) time.Duration) (s latency.Summary, ok bool) {
 	var ds []time.Duration
 	for _, k := range r.Failures {
@@ -173,7 +177,8 @@ func seconds(d time.Duration) string {
 	return fmt.Sprintf("%.3g", d.Round(time.Millisecond).Seconds())
 }
 
-// TestFailoverReportKeepsOtherScenarios: a scenario can be measured alone, and takes the place of its last result.
+// TestFailoverReportKeepsOtherScenarios: a scenario can be measured alone, and takes the place of
+// its last result.
 func TestFailoverReportKeepsOtherScenarios(t *testing.T) {
 	dir := t.TempDir()
 	result := func(name string, ms ...time.Duration) failoverResult {

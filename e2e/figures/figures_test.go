@@ -16,7 +16,8 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// envFigures is the directory for the results of a full measurement; without it the tests run their short form.
+// envFigures is the directory for the results of a full measurement; without it the tests run their
+// short form.
 const envFigures = "ONCEWARD_FIGURES"
 
 const partitions = 4
@@ -30,14 +31,15 @@ type plan struct {
 	between          time.Duration
 	latencyRuns      int
 	warmup, duration time.Duration
-	// warmBroker is how much longer the first latency run warms up: a broker that has just started compiles its code on the cores that
-	// everybody shares, which doubles every latency.
+	// warmBroker is how much longer the first latency run warms up: a broker that has just started
+	// compiles its code on the cores that everybody shares, which doubles every latency.
 	warmBroker                  time.Duration
 	restarts, takeovers, rolls  int
 	session, transaction        time.Duration
 	takeoversAtDefault          int
 	restartMax, beyondMax, roll time.Duration
-	// restart are the timeouts of what is restarted. Whoever waits for one of them takes longer than restartMax.
+	// restart are the timeouts of what is restarted. Whoever waits for one of them takes longer
+	// than restartMax.
 	restart latency.Settings
 }
 
@@ -50,7 +52,8 @@ const (
 func planFromEnv() plan {
 	p := plan{
 		rate: 1000, between: time.Second, restarts: 2, takeovers: 1, rolls: 1, session: 6 * time.Second, transaction: 2 * time.Second,
-		// Far from what a start takes, on a machine that also compiles and tests something else, and from what it must not wait for.
+		// Far from what a start takes, on a machine that also compiles and tests something else,
+		// and from what it must not wait for.
 		restart: latency.Settings{SessionTimeout: 2 * time.Minute, TransactionTimeout: 2 * time.Minute}, restartMax: time.Minute,
 		// Below the default session of 45 s.
 		beyondMax: 20 * time.Second, roll: 20 * time.Second,
@@ -59,7 +62,8 @@ func planFromEnv() plan {
 		p.rate, p.between = 10_000, 5*time.Second
 		p.latencyRuns, p.warmup, p.duration, p.warmBroker = 3, 10*time.Second, 30*time.Second, 2*time.Minute
 		p.restarts, p.takeovers, p.takeoversAtDefault, p.rolls = 10, 6, 2, 2
-		// Alone on the machine, and as it is by default: a transaction timeout of 10 s and a session of 45 s.
+		// Alone on the machine, and as it is by default: a transaction timeout of 10 s and a
+		// session of 45 s.
 		p.restart, p.restartMax = latency.Settings{}, 8*time.Second
 	}
 	return p
@@ -92,7 +96,8 @@ func TestFigures(t *testing.T) {
 		}
 	})
 	t.Run("takeover", func(t *testing.T) {
-		// What follows the timeouts is measured: peers would not wait for them. TestFailover measures takeovers with peers.
+		// What follows the timeouts is measured: peers would not wait for them. TestFailover
+		// measures takeovers with peers.
 		s := latency.Settings{SessionTimeout: p.session, TransactionTimeout: p.transaction, Peers: txn.PeersOff}
 		found.Takeovers = measureTakeovers(t, c, p, s, p.takeovers)
 		if p.takeoversAtDefault > 0 {
@@ -120,7 +125,8 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// broker returns what is measured: in the full form a broker whose code is compiled as that of any other.
+// broker returns what is measured: in the full form a broker whose code is compiled as that of any
+// other.
 func broker(t *testing.T, p plan) *cluster.Cluster {
 	t.Helper()
 	if p.dir == "" {

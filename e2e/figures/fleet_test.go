@@ -43,12 +43,13 @@ type fleetPlan struct {
 	// state is how many events are processed before the load begins.
 	state  int
 	common latency.Settings
-	// hosts are the network namespaces of the instances; nil where all of them are in the namespace of the test.
+	// hosts are the network namespaces of the instances; nil where all of them are in the namespace
+	// of the test.
 	hosts []*host
 }
 
-// newFleet starts the instances and the load, and returns when every partition is processed. At the end of the test the load is drained
-// and every event counted.
+// newFleet starts the instances and the load, and returns when every partition is processed. At the
+// end of the test the load is drained and every event counted.
 func newFleet(t *testing.T, c *cluster.Cluster, p fleetPlan) *fleet {
 	t.Helper()
 	f := &fleet{t: t, cluster: c, hosts: p.hosts, patience: waitMax}
@@ -138,7 +139,8 @@ func (f *fleet) allLanes() []int32 {
 	return lanes
 }
 
-// running waits until an instance runs something, which it answers as [running] does: a status can be late on a busy machine.
+// running waits until an instance runs something, which it answers as [running] does: a status can
+// be late on a busy machine.
 func (f *fleet) running(i *latency.Instance) (lanes []int32, restored int64) {
 	f.t.Helper()
 	ctx, cancel := f.wait()
@@ -153,7 +155,8 @@ func (f *fleet) running(i *latency.Instance) (lanes []int32, restored int64) {
 	return lanes, restored
 }
 
-// running returns the partitions whose tasks run on an instance, and how many changelog records their restores have read.
+// running returns the partitions whose tasks run on an instance, and how many changelog records
+// their restores have read.
 func running(ctx context.Context, i *latency.Instance) (lanes []int32, restored int64) {
 	status, err := i.Status(ctx)
 	if err != nil {
@@ -168,7 +171,8 @@ func running(ctx context.Context, i *latency.Instance) (lanes []int32, restored 
 	return lanes, restored
 }
 
-// settle waits until every instance runs its even share of the tasks and every partition shows output.
+// settle waits until every instance runs its even share of the tasks and every partition shows
+// output.
 func (f *fleet) settle() {
 	f.t.Helper()
 	ctx, cancel := f.wait()
@@ -198,7 +202,8 @@ func (f *fleet) settle() {
 	f.flowing(f.allLanes(), time.Now())
 }
 
-// finish stops load and instances, and asserts that every event came, once, and that it is in the sums once. It returns how many there were.
+// finish stops load and instances, and asserts that every event came, once, and that it is in the
+// sums once. It returns how many there were.
 func (f *fleet) finish() (sent uint64, found latency.Anomalies) {
 	f.t.Helper()
 	f.must(f.load.StopSending())

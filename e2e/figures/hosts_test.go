@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// lan is a network on which instances have hosts of their own: a bridge, on which this process and the brokers have an address, and network
-// namespaces that are connected with it.
+// lan is a network on which instances have hosts of their own: a bridge, on which this process and
+// the brokers have an address, and network namespaces that are connected with it.
 type lan struct {
 	t      *testing.T
 	bridge string
@@ -27,7 +27,8 @@ type host struct {
 	address         string
 }
 
-// newLAN makes a network of n hosts, which ends with the test. It skips the test where it must not do so.
+// newLAN makes a network of n hosts, which ends with the test. It skips the test where it must not
+// do so.
 func newLAN(t *testing.T, n int) *lan {
 	t.Helper()
 	if _, err := exec.LookPath("ip"); runtime.GOOS != "linux" || err != nil || os.Geteuid() != 0 {
@@ -88,7 +89,8 @@ func (l *lan) remove() {
 // enter is the program that becomes a process on the host.
 func (h *host) enter() []string { return []string{"ip", "netns", "exec", h.namespace} }
 
-// cut drops every packet from and to the host. Neither side is told: both keep their link, and no connection closes.
+// cut drops every packet from and to the host. Neither side is told: both keep their link, and no
+// connection closes.
 func (h *host) cut() { h.lan.ip("link", "set", h.port, "master", h.lan.nowhere()) }
 
 // mend is the end of cut.

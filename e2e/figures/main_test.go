@@ -9,7 +9,8 @@ import (
 	"github.com/onceward/onceward/e2e/cluster"
 )
 
-// TestMain lets the test binary be an instance too: a process of its own, which the scenarios can kill.
+// TestMain lets the test binary be an instance too: a process of its own, which the scenarios can
+// kill.
 func TestMain(m *testing.M) {
 	latency.RunInstance()
 	throughput.RunInstance()

@@ -27,8 +27,9 @@ func named() []string {
 	return strings.Split(*parts, ",")
 }
 
-// TestPeers compares Onceward with Kafka Streams and a plain loop. Every output of every run is compared with its input in
-// there, and so is the state; nothing is asserted of the figures. `make bench-peers` is the full comparison.
+// TestPeers compares Onceward with Kafka Streams and a plain loop. Every output of every run is
+// compared with its input in there, and so is the state; nothing is asserted of the figures. `make
+// bench-peers` is the full comparison.
 func TestPeers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("this starts Kafka Streams several times, and -short leaves it out")
@@ -87,8 +88,8 @@ func TestPeers(t *testing.T) {
 	}
 }
 
-// TestSweep looks for the settings of Kafka Streams: in the short form for one of two, so that the search is seen to work.
-// `make bench-sweep` is the full one.
+// TestSweep looks for the settings of Kafka Streams: in the short form for one of two, so that the
+// search is seen to work. `make bench-sweep` is the full one.
 func TestSweep(t *testing.T) {
 	if testing.Short() {
 		t.Skip("this starts Kafka Streams several times, and -short leaves it out")

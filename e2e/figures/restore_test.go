@@ -9,8 +9,9 @@ import (
 	"github.com/onceward/onceward/e2e/cluster"
 )
 
-// TestRestore compares the restore with Kafka Streams. That both restore every record, and hold the same entries afterwards, is
-// checked in there; nothing is asserted of the ratios, which say little in the short form. `make bench-restore` is the full one.
+// TestRestore compares the restore with Kafka Streams. That both restore every record, and hold the
+// same entries afterwards, is checked in there; nothing is asserted of the ratios, which say little
+// in the short form. `make bench-restore` is the full one.
 func TestRestore(t *testing.T) {
 	if testing.Short() {
 		t.Skip("this starts Kafka Streams several times, and -short leaves it out")
@@ -51,8 +52,9 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// peerBroker starts a broker for comparisons with Kafka Streams. Its groups wait for all threads, as they do by default: else the first
-// one restores what the next one then takes. What is deleted goes at once: the disk is not the subject.
+// peerBroker starts a broker for comparisons with Kafka Streams. Its groups wait for all threads,
+// as they do by default: else the first one restores what the next one then takes. What is deleted
+// goes at once: the disk is not the subject.
 func peerBroker(t *testing.T) *cluster.Cluster {
 	return cluster.OwnWith(t, cluster.KindKafka, cluster.Options{Settings: map[string]string{
 		"group.initial.rebalance.delay.ms": "3000", "log.segment.delete.delay.ms": "1000",

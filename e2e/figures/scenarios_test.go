@@ -35,8 +35,8 @@ func measureLatency(t *testing.T, c *cluster.Cluster, p plan) []latency.Result {
 
 // Restart is one kill and start with the same identity.
 type Restart struct {
-	// First and All are from the start of the process until the first, and until every partition shows output of an event that was
-	// due after the kill.
+	// First and All are from the start of the process until the first, and until every partition
+	// shows output of an event that was due after the kill.
 	First time.Duration `json:"first_ns"`
 	All   time.Duration `json:"all_ns"`
 	// Restored is the number of changelog records that were replayed.
@@ -76,16 +76,18 @@ func (f *fleet) run(d time.Duration) {
 type Takeover struct {
 	Session     time.Duration `json:"session_timeout_ns"`
 	Transaction time.Duration `json:"transaction_timeout_ns"`
-	// First and All are from the kill until the first, and until every partition of the victim goes on.
+	// First and All are from the kill until the first, and until every partition of the victim goes
+	// on.
 	First time.Duration `json:"first_ns"`
 	All   time.Duration `json:"all_ns"`
-	// Assigned is from the kill until the survivor has all tasks assigned, Restore from then until it runs them. Both are as fine
-	// as the status is asked for, 20 ms.
+	// Assigned is from the kill until the survivor has all tasks assigned, Restore from then until
+	// it runs them. Both are as fine as the status is asked for, 20 ms.
 	Assigned time.Duration `json:"assigned_ns"`
 	Restore  time.Duration `json:"restore_ns"`
 	Restored int64         `json:"restored"`
-	// Others is the longest pause of any of the survivor's own partitions meanwhile, as readers see it: what the victim left open
-	// holds up every output partition that it wrote to, until the broker ends it.
+	// Others is the longest pause of any of the survivor's own partitions meanwhile, as readers see
+	// it: what the victim left open holds up every output partition that it wrote to, until the
+	// broker ends it.
 	Others time.Duration `json:"others_ns"`
 	Load   string        `json:"load"`
 }
@@ -125,10 +127,12 @@ func measureTakeovers(t *testing.T, c *cluster.Cluster, p plan, s latency.Settin
 
 // Roll is the restart of one instance of a rolling restart.
 type Roll struct {
-	// Stop is how long the stop took, Back from the new start until every partition of the instance shows output.
+	// Stop is how long the stop took, Back from the new start until every partition of the instance
+	// shows output.
 	Stop time.Duration `json:"stop_ns"`
 	Back time.Duration `json:"back_ns"`
-	// Pause is the longest pause of any of its partitions, Others that of any other one's, meanwhile.
+	// Pause is the longest pause of any of its partitions, Others that of any other one's,
+	// meanwhile.
 	Pause  time.Duration `json:"pause_ns"`
 	Others time.Duration `json:"others_ns"`
 	Load   string        `json:"load"`

@@ -13,8 +13,8 @@ import (
 	"github.com/onceward/onceward/bench/workload"
 )
 
-// TestWorkloads runs every workload on real Kafka, each in a process of its own. Outputs and state are checked, record by record; no
-// time is asserted. `make bench` is the full one.
+// TestWorkloads runs every workload on real Kafka, each in a process of its own. Outputs and state
+// are checked, record by record; no time is asserted. `make bench` is the full one.
 func TestWorkloads(t *testing.T) {
 	if testing.Short() {
 		t.Skip("this measures, for a build as it is released, and -short leaves it out")

@@ -20,8 +20,8 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// compare reads everything that the stopped pipeline has left behind, on the cluster and on disk, and reports
-// what is not as expected.
+// compare reads everything that the stopped pipeline has left behind, on the cluster and on disk,
+// and reports what is not as expected.
 func (s *scenario) compare(ctx context.Context, want *expected) {
 	s.t.Helper()
 	s.checkQuiet(ctx)
@@ -36,8 +36,8 @@ func (s *scenario) compare(ctx context.Context, want *expected) {
 	}
 }
 
-// compareRestored starts the pipeline once more on an empty state directory, until all tasks are restored
-// from their changelogs. The state has to be what it was, and no topic may have grown.
+// compareRestored starts the pipeline once more on an empty state directory, until all tasks are
+// restored from their changelogs. The state has to be what it was, and no topic may have grown.
 func (s *scenario) compareRestored(ctx context.Context, want *expected) {
 	s.t.Helper()
 	ends := s.endOffsets(ctx)

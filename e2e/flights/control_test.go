@@ -162,7 +162,8 @@ func alter[V any](tasks []map[string]V, f func(v *V)) {
 	tasks[p][key] = v
 }
 
-// TestControls breaks, one at a time, what a correct run has left behind. Each has to be found, where it is.
+// TestControls breaks, one at a time, what a correct run has left behind. Each has to be found,
+// where it is.
 func TestControls(t *testing.T) {
 	inputs := inputsOf(t, readRows(t)[:3000], 25)
 	want := recompute(inputs, partitions)
@@ -226,8 +227,8 @@ func TestControls(t *testing.T) {
 	}
 }
 
-// TestOrderControl swaps two records of different carriers: every sum stays right, and only the order is not
-// that of the input.
+// TestOrderControl swaps two records of different carriers: every sum stays right, and only the
+// order is not that of the input.
 func TestOrderControl(t *testing.T) {
 	inputs := inputsOf(t, readRows(t)[:3000], 25)
 	want := recompute(inputs, partitions)
@@ -241,8 +242,8 @@ func TestOrderControl(t *testing.T) {
 	finds(t, o.check(want, inMemory), "order")
 }
 
-// TestTwiceControl gives a row to the pipeline a second time. The ledger makes good for it; it has to be
-// found nevertheless, in each of the topics that show it.
+// TestTwiceControl gives a row to the pipeline a second time. The ledger makes good for it; it has
+// to be found nevertheless, in each of the topics that show it.
 func TestTwiceControl(t *testing.T) {
 	inputs := inputsOf(t, readRows(t)[:3000], 0)
 	want := recompute(inputs, partitions)
@@ -300,8 +301,8 @@ func TestStateControls(t *testing.T) {
 	}
 }
 
-// finds asserts that the subject has an error, and no other one has. What breaks by-carrier or carrier-totals
-// can break the order between them too.
+// finds asserts that the subject has an error, and no other one has. What breaks by-carrier or
+// carrier-totals can break the order between them too.
 func finds(t *testing.T, found map[string]error, subject string) {
 	t.Helper()
 	for s, err := range found {

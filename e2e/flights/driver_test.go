@@ -200,8 +200,8 @@ func totalsOf(t testing.TB, amounts []int64) carrierTotals {
 	return totals
 }
 
-// TestPipelineInMemory holds the pipeline to the recomputation over all rows, without a broker: what the
-// scenario finds beyond this is the runtime's. With -short it takes the first rows only.
+// TestPipelineInMemory holds the pipeline to the recomputation over all rows, without a broker:
+// what the scenario finds beyond this is the runtime's. With -short it takes the first rows only.
 func TestPipelineInMemory(t *testing.T) {
 	rows := readRows(t)
 	if testing.Short() {

@@ -13,10 +13,10 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// TestFlights runs the pipeline over all rows on real Kafka, or over the first ones on the embedded broker. It
-// kills it six times with an open transaction, once of these while it restores a task whose state is lost, and
-// compares everything that it leaves behind with the recomputation. At last all state is lost, and has to come
-// back from the changelogs.
+// TestFlights runs the pipeline over all rows on real Kafka, or over the first ones on the embedded
+// broker. It kills it six times with an open transaction, once of these while it restores a task
+// whose state is lost, and compares everything that it leaves behind with the recomputation. At
+// last all state is lost, and has to come back from the changelogs.
 func TestFlights(t *testing.T) {
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
 		rows := readRows(t)

@@ -24,8 +24,9 @@ func (s *scenario) openTransactions(ctx context.Context) ([]string, error) {
 	return s.cluster.OpenTransactions(ctx, s.application+"~")
 }
 
-// catch freezes the process while it has an open transaction, and leaves it frozen if there is one. Transactions last for milliseconds: one that is
-// seen while the process goes on is over before a signal is there.
+// catch freezes the process while it has an open transaction, and leaves it frozen if there is one.
+// Transactions last for milliseconds: one that is seen while the process goes on is over before a
+// signal is there.
 func (s *scenario) catch(ctx context.Context) (caught bool, err error) {
 	s.process.Tell(syscall.SIGSTOP)
 	open, err := s.openTransactions(ctx)
@@ -39,8 +40,8 @@ func (s *scenario) catch(ctx context.Context) (caught bool, err error) {
 	return true, nil
 }
 
-// strike kills the process and reports whether that counts: whether the broker lists an open transaction of
-// the application when the process is gone.
+// strike kills the process and reports whether that counts: whether the broker lists an open
+// transaction of the application when the process is gone.
 func (s *scenario) strike(ctx context.Context) (counts bool, err error) {
 	s.kills.tried++
 	s.process.Tell(syscall.SIGKILL)
@@ -56,8 +57,8 @@ func (s *scenario) strike(ctx context.Context) (counts bool, err error) {
 	return true, nil
 }
 
-// killAt kills the running pipeline once the share of the input is committed and a transaction is open, and
-// leaves it down. A kill that came too late for the transaction is tried again.
+// killAt kills the running pipeline once the share of the input is committed and a transaction is
+// open, and leaves it down. A kill that came too late for the transaction is tried again.
 func (s *scenario) killAt(ctx context.Context, share float64) error {
 	for range triesMax {
 		err := s.watch(ctx, "an open transaction", func(txn.Status) (bool, error) {
@@ -80,8 +81,9 @@ func (s *scenario) killAt(ctx context.Context, share float64) error {
 	return fmt.Errorf("none of %d kills met an open transaction", triesMax)
 }
 
-// killRestore starts the pipeline, which is down, with the state of one task gone, as after a lost disk, and
-// kills it while that task is being restored and a transaction of the others is open. It leaves it down.
+// killRestore starts the pipeline, which is down, with the state of one task gone, as after a lost
+// disk, and kills it while that task is being restored and a transaction of the others is open. It
+// leaves it down.
 func (s *scenario) killRestore(ctx context.Context, task state.TaskDirectory) error {
 	for range triesMax {
 		if err := s.loseTask(task); err != nil {
@@ -104,8 +106,8 @@ func (s *scenario) killRestore(ctx context.Context, task state.TaskDirectory) er
 	return fmt.Errorf("none of %d kills met both a restore and an open transaction", triesMax)
 }
 
-// meetRestore returns when the task is being restored and a transaction is open, or with false when the
-// restore is over.
+// meetRestore returns when the task is being restored and a transaction is open, or with false when
+// the restore is over.
 func (s *scenario) meetRestore(ctx context.Context, task state.TaskDirectory) (restoring bool, err error) {
 	err = s.watch(ctx, "the restore", func(status txn.Status) (bool, error) {
 		if at := s.progress(); at > lastKill {
@@ -119,7 +121,8 @@ func (s *scenario) meetRestore(ctx context.Context, task state.TaskDirectory) (r
 		if err != nil || len(open) == 0 {
 			return false, err
 		}
-		// Once more, since the question for transactions took its time, and before it is frozen, when it does not answer.
+		// Once more, since the question for transactions took its time, and before it is frozen,
+		// when it does not answer.
 		ask, cancel := context.WithTimeout(ctx, instance.Patience)
 		defer cancel()
 		status, unanswered := txn.InstanceStatus(ask, s.settings.StateDir)
@@ -136,7 +139,8 @@ func (s *scenario) meetRestore(ctx context.Context, task state.TaskDirectory) (r
 	return restoring, err
 }
 
-// remainingOf returns what a restore of the task has left; known is false until the task's restore has begun.
+// remainingOf returns what a restore of the task has left; known is false until the task's restore
+// has begun.
 func remainingOf(status txn.Status, task state.TaskDirectory) (remaining int64, known bool) {
 	for _, ts := range status.Tasks {
 		if ts.ID.Subtopology == task.Subtopology && ts.ID.Partition == task.Partition {

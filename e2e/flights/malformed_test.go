@@ -12,7 +12,8 @@ const (
 	malformedSeed = 20130704
 )
 
-// malformedAmong returns n malformed records of all kinds in turn, behind rows that the seed chooses.
+// malformedAmong returns n malformed records of all kinds in turn, behind rows that the seed
+// chooses.
 func malformedAmong(rows []dataRow, n int) []malformedRecord {
 	random := rand.New(rand.NewPCG(malformedSeed, uint64(len(rows))))
 	out := make([]malformedRecord, n)

@@ -10,7 +10,8 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// The columns of a value of the source topic: the row's line in the data file, and the columns of that file.
+// The columns of a value of the source topic: the row's line in the data file, and the columns of
+// that file.
 const (
 	columnLine = iota
 	columnScheduled

@@ -21,8 +21,9 @@ const (
 	latestTopic = "plane-latest"
 	staleTopic  = "plane-stale"
 	totalsTopic = "carrier-totals"
-	// twiceTopic has the rows whose contribution the ledger had already. There are none in the data: the topic
-	// shows a record that was processed twice, which the ledger would otherwise make good without a word.
+	// twiceTopic has the rows whose contribution the ledger had already. There are none in the
+	// data: the topic shows a record that was processed twice, which the ledger would otherwise
+	// make good without a word.
 	twiceTopic = "carrier-twice"
 	deadTopic  = "flights-dead"
 )
@@ -52,19 +53,20 @@ type pipeline struct {
 	Topology *topology.Topology
 	// Planes are the latest flights by tail number.
 	Planes topology.Store[state.KeyValue[string, projection.Row[departure]]]
-	// Sums and Contributions are the ledger of the carriers. The columns are the flights, the minutes of
-	// arrival delay, the cancelled flights and the diverted ones.
+	// Sums and Contributions are the ledger of the carriers. The columns are the flights, the
+	// minutes of arrival delay, the cancelled flights and the diverted ones.
 	Sums          topology.Store[state.KeyValue[string, ledger.Sum]]
 	Contributions topology.Store[state.KeyValue[ledger.ContributionKey[string], ledger.Posting]]
 }
 
-// newPipeline returns the pipeline. Every topic's name begins with prefix, which may be empty, so that several
-// pipelines can share a cluster; the application id is "flights" unless it is changed where the pipeline
-// runs.
+// newPipeline returns the pipeline. Every topic's name begins with prefix, which may be empty, so
+// that several pipelines can share a cluster; the application id is "flights" unless it is changed
+// where the pipeline runs.
 //
-// A value of the source topic is a line of the data file, behind its line number and a comma. Values of
-// plane-latest, plane-stale and carrier-totals are the JSON of a projection's row, of a skipped record and of
-// a ledger's balance; those of carrier-twice are flights in Avro, like those of the repartitioning.
+// A value of the source topic is a line of the data file, behind its line number and a comma.
+// Values of plane-latest, plane-stale and carrier-totals are the JSON of a projection's row, of a
+// skipped record and of a ledger's balance; those of carrier-twice are flights in Avro, like those
+// of the repartitioning.
 func newPipeline(prefix string) (pipeline, error) {
 	text := schemas.String()
 	b := topology.NewBuilder("flights", topology.DeadLetters(prefix+deadTopic))
@@ -123,8 +125,8 @@ func carrierOf(r topology.Record[topology.Option[string], avro.Flight]) (string,
 	return r.Value.Carrier, nil
 }
 
-// contributionOf returns what a flight adds to its carrier. A flight that did not take place, or did not
-// arrive where it should, has no delay.
+// contributionOf returns what a flight adds to its carrier. A flight that did not take place, or
+// did not arrive where it should, has no delay.
 func contributionOf(r topology.Record[string, avro.Flight]) (ledger.Contribution, error) {
 	f := r.Value
 	id := make([]byte, 0, 32)
@@ -146,7 +148,8 @@ func contributionOf(r topology.Record[string, avro.Flight]) (ledger.Contribution
 
 var rewrite = flag.Bool("rewrite", false, "write the golden file again")
 
-// TestDescribe compares the description with testdata/flights.describe.txt; -rewrite writes the file again.
+// TestDescribe compares the description with testdata/flights.describe.txt; -rewrite writes the
+// file again.
 func TestDescribe(t *testing.T) {
 	p, err := newPipeline("")
 	if err != nil {

@@ -37,8 +37,8 @@ func (s settings) command(t *testing.T) *exec.Cmd {
 	return cmd
 }
 
-// run is the pipeline process. It is no instance.Application: one with failpoints purges repartition topics early, and the scenario reads
-// such a topic in the end.
+// run is the pipeline process. It is no instance.Application: one with failpoints purges
+// repartition topics early, and the scenario reads such a topic in the end.
 func (s settings) run() error {
 	ctx, stop := measure.UntilTold()
 	defer stop()

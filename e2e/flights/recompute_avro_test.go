@@ -9,7 +9,8 @@ import (
 )
 
 // flightSchema is the head of a value of by-carrier in Avro's single-object encoding: C3 01 and the
-// CRC-64-AVRO fingerprint of the schema onceward.example.Flight, computed apart from the project's code.
+// CRC-64-AVRO fingerprint of the schema onceward.example.Flight, computed apart from the project's
+// code.
 const flightSchema = "c3019d6156b42ab8bf69"
 
 // decodeFlight reads a value of by-carrier. Text is not part of it.

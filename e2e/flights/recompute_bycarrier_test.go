@@ -6,8 +6,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// checkByCarrier compares the records of the repartition topic, by partition: each row once, in the partition
-// of its carrier, and those that come from one source partition in the order they have there.
+// checkByCarrier compares the records of the repartition topic, by partition: each row once, in the
+// partition of its carrier, and those that come from one source partition in the order they have
+// there.
 func (e *expected) checkByCarrier(got [][]*kgo.Record) error {
 	r := report{subject: "by-carrier"}
 	if len(got) != int(e.partitions) {

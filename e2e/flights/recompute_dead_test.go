@@ -14,8 +14,9 @@ type deadOrigin struct {
 	Application, Topic string
 }
 
-// checkDead compares the dead letters, by partition: key, value, timestamp and own header as they were, and
-// the headers that say where and why the record died. Dead letters are partitioned like the source topic.
+// checkDead compares the dead letters, by partition: key, value, timestamp and own header as they
+// were, and the headers that say where and why the record died. Dead letters are partitioned like
+// the source topic.
 func (e *expected) checkDead(got [][]*kgo.Record, origin deadOrigin) error {
 	r := report{subject: "flights-dead"}
 	ids := map[string]int64{}

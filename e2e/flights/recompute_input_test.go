@@ -32,7 +32,8 @@ func (k malformation) String() string {
 	return names[k]
 }
 
-// fate is how a malformed record dies: which node of the pipeline refuses it, and the class that it gives.
+// fate is how a malformed record dies: which node of the pipeline refuses it, and the class that it
+// gives.
 func (k malformation) fate() (node, class string) {
 	if k == notUTF8 {
 		// The codec of the topic refuses it, before any node has seen it.
@@ -44,8 +45,8 @@ func (k malformation) fate() (node, class string) {
 // malformedRecord is a record that the scenario adds to the source topic.
 type malformedRecord struct {
 	Kind malformation
-	// After is the line of the row behind which the record stands. The record has that row's key, timestamp and
-	// line header.
+	// After is the line of the row behind which the record stands. The record has that row's key,
+	// timestamp and line header.
 	After int
 	// Value is the record's value.
 	Value []byte
@@ -53,8 +54,9 @@ type malformedRecord struct {
 
 // input is a record of the source topic.
 type input struct {
-	// Partition and Offset say where it is. Keys decide by murmur2, the n-th null key goes to partition n modulo
-	// their number; each partition has its records in the order of Inputs, from offset 0 without a gap.
+	// Partition and Offset say where it is. Keys decide by murmur2, the n-th null key goes to
+	// partition n modulo their number; each partition has its records in the order of Inputs, from
+	// offset 0 without a gap.
 	Partition int32
 	Offset    int64
 	// Key is nil, a null, where the plane is not known.
@@ -68,12 +70,12 @@ type input struct {
 	Malformed *malformedRecord
 }
 
-// lineHeader is the key of the one header of each input: the line of its Row in decimal digits. The pipeline
-// does not know it and has to carry it on to whatever it makes of the record.
+// lineHeader is the key of the one header of each input: the line of its Row in decimal digits. The
+// pipeline does not know it and has to carry it on to whatever it makes of the record.
 const lineHeader = "line"
 
-// inputsOfRows returns the records of the source topic in the order in which they are to be produced: the rows,
-// each followed by the malformed records that stand behind it.
+// inputsOfRows returns the records of the source topic in the order in which they are to be
+// produced: the rows, each followed by the malformed records that stand behind it.
 func inputsOfRows(rows []dataRow, malformed []malformedRecord, partitions int32) ([]input, error) {
 	behind := map[int][]*malformedRecord{}
 	for i := range malformed {

@@ -1,7 +1,8 @@
 package flights
 
-// partitionOf returns the partition, of n, of a record with that key: Kafka's default partitioner, written
-// here from the definition of 32-bit MurmurHash2 (Austin Appleby, public domain) with Kafka's seed.
+// partitionOf returns the partition, of n, of a record with that key: Kafka's default partitioner,
+// written here from the definition of 32-bit MurmurHash2 (Austin Appleby, public domain) with
+// Kafka's seed.
 func partitionOf(key string, n int32) int32 {
 	const m uint32 = 0x5bd1e995
 	hash := uint32(0x9747b28c) ^ uint32(len(key))

@@ -31,8 +31,8 @@ func (r *report) err() error {
 	return fmt.Errorf("%s: %d differences, the first of them:\n%w", r.subject, r.total, errors.Join(r.first...))
 }
 
-// sequence compares the records of each partition with those expected, in their order. The function differs
-// returns how a record differs from what is expected in its place, or "".
+// sequence compares the records of each partition with those expected, in their order. The function
+// differs returns how a record differs from what is expected in its place, or "".
 func sequence[E, R any](
 	r *report, want [][]E, got [][]R, differs func(partition int32, want E, got R) string,
 ) {

@@ -1,9 +1,10 @@
 package flights
 
-// expected is what the pipeline has to make of its source topic. Indexes are partitions. It is read-only.
+// expected is what the pipeline has to make of its source topic. Indexes are partitions. It is
+// read-only.
 type expected struct {
-	// Latest and Stale are the flights with a known plane, in the order of their partition: those that were
-	// the latest of their plane when they came, and the others.
+	// Latest and Stale are the flights with a known plane, in the order of their partition: those
+	// that were the latest of their plane when they came, and the others.
 	Latest [][]*dataRow
 	Stale  [][]staleRow
 	// Dead are the malformed records, in the order of their partition.
@@ -55,8 +56,8 @@ func (t carrierTotals) plus(r *dataRow) carrierTotals {
 	return t
 }
 
-// version orders the flights of a plane: by the scheduled departure, and by the line where two are scheduled
-// for one minute.
+// version orders the flights of a plane: by the scheduled departure, and by the line where two are
+// scheduled for one minute.
 func (r *dataRow) version() int64 { return r.Scheduled*1_000_000 + int64(r.Line) }
 
 // recompute computes what the inputs lead to, when all topics have the given number of partitions.

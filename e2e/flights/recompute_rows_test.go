@@ -29,8 +29,8 @@ type dataRow struct {
 	Tail string
 	// Departed is false for a flight that was cancelled.
 	Departed bool
-	// Delay is how many minutes late the flight arrived, negative if early; Arrived says whether it did. A
-	// flight that departed and did not arrive was diverted.
+	// Delay is how many minutes late the flight arrived, negative if early; Arrived says whether it
+	// did. A flight that departed and did not arrive was diverted.
 	Delay   int
 	Arrived bool
 }

@@ -8,7 +8,8 @@ type posting struct {
 	Timestamp int64
 }
 
-// checkPlanes compares the rows of the projection, given as lines by tail number, in the tasks by partition.
+// checkPlanes compares the rows of the projection, given as lines by tail number, in the tasks by
+// partition.
 func (e *expected) checkPlanes(got []map[string]int) error {
 	r := report{subject: "rows of the projection"}
 	want := make(map[string]int, len(e.Planes))
@@ -37,8 +38,8 @@ func (e *expected) checkContributions(got []map[string]posting) error {
 	return r.err()
 }
 
-// checkTasks compares the union of what the tasks have, and that each has only what belongs to its partition.
-// The function partitionKey returns the record key that decides about it.
+// checkTasks compares the union of what the tasks have, and that each has only what belongs to its
+// partition. The function partitionKey returns the record key that decides about it.
 func checkTasks[V comparable](
 	r *report, partitions int32, want map[string]V, got []map[string]V,
 	partitionKey func(key string, v V) string,

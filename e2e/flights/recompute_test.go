@@ -15,8 +15,8 @@ import (
 	"testing"
 )
 
-// TestKnownFigures holds data file and computation to figures that were counted apart from this code, with
-// another language, in the source of the data.
+// TestKnownFigures holds data file and computation to figures that were counted apart from this
+// code, with another language, in the source of the data.
 func TestKnownFigures(t *testing.T) {
 	rows := readRows(t)
 	inputs, err := inputsOfRows(rows, nil, 6)
@@ -88,8 +88,9 @@ func TestPartitionOf(t *testing.T) {
 	}
 }
 
-// TestRecomputationIsIndependent: the files of the recomputation refer to no other file of the package, and import the standard library
-// and the client's records alone. A file that uses the pipeline does both.
+// TestRecomputationIsIndependent: the files of the recomputation refer to no other file of the
+// package, and import the standard library and the client's records alone. A file that uses the
+// pipeline does both.
 func TestRecomputationIsIndependent(t *testing.T) {
 	files, err := filepath.Glob("recompute_*_test.go")
 	if err != nil || len(files) < 10 {
@@ -106,7 +107,8 @@ func TestRecomputationIsIndependent(t *testing.T) {
 	}
 }
 
-// dependencies returns what files import beyond what the recomputation may, and errors for what they refer to in other files of the package.
+// dependencies returns what files import beyond what the recomputation may, and errors for what
+// they refer to in other files of the package.
 func dependencies(t *testing.T, files []string) (imports []string, references []error) {
 	t.Helper()
 	set := token.NewFileSet()
@@ -137,7 +139,8 @@ func dependencies(t *testing.T, files []string) (imports []string, references []
 	return imports, references
 }
 
-// noImports has the type checker look at these files alone: it takes for granted whatever is selected from a package that is not imported.
+// noImports has the type checker look at these files alone: it takes for granted whatever is
+// selected from a package that is not imported.
 type noImports struct{}
 
 var errNotImported = errors.New("not imported")

@@ -13,7 +13,8 @@ type balanceValue struct {
 	Contribution string  `json:"contribution"`
 }
 
-// totalsIn returns the sums that stand in the columns of the ledger; ok is false if there are not four.
+// totalsIn returns the sums that stand in the columns of the ledger; ok is false if there are not
+// four.
 func totalsIn(amounts []int64) (t carrierTotals, ok bool) {
 	if len(amounts) != 4 {
 		return t, false
@@ -21,8 +22,8 @@ func totalsIn(amounts []int64) (t carrierTotals, ok bool) {
 	return carrierTotals{Flights: amounts[0], Minutes: amounts[1], Cancelled: amounts[2], Diverted: amounts[3]}, true
 }
 
-// checkTotals compares the records of carrier-totals, by partition: each contribution once, and each record
-// with the sums of all records before it of the same carrier, and its own.
+// checkTotals compares the records of carrier-totals, by partition: each contribution once, and
+// each record with the sums of all records before it of the same carrier, and its own.
 func (e *expected) checkTotals(got [][]*kgo.Record) error {
 	r := report{subject: "carrier-totals"}
 	if len(got) != int(e.partitions) {
@@ -60,8 +61,8 @@ func (e *expected) checkTotals(got [][]*kgo.Record) error {
 	return r.err()
 }
 
-// checkOrder compares the order of carrier-totals with that of by-carrier, which it follows from: each
-// partition has one record for each record there, in the same order.
+// checkOrder compares the order of carrier-totals with that of by-carrier, which it follows from:
+// each partition has one record for each record there, in the same order.
 func (e *expected) checkOrder(byCarrier, totals [][]*kgo.Record) error {
 	r := report{subject: "order of carrier-totals"}
 	sequence(&r, byCarrier, totals, func(_ int32, want, got *kgo.Record) string {

@@ -26,7 +26,8 @@ import (
 )
 
 const (
-	// stepTimeout bounds each wait of the scenario, which only decides how long a failure takes to show.
+	// stepTimeout bounds each wait of the scenario, which only decides how long a failure takes to
+	// show.
 	stepTimeout  = 2 * time.Minute
 	pollInterval = 2 * time.Millisecond
 )
@@ -48,13 +49,15 @@ type scenario struct {
 	committed []int64 // the highest position seen, by source partition
 	started   time.Time
 	kills     kills
-	// aborts are those that the pipeline counted in its earlier lives, lifeAborts those of this one.
+	// aborts are those that the pipeline counted in its earlier lives, lifeAborts those of this
+	// one.
 	aborts, lifeAborts int64
 }
 
 type kills struct {
 	tried, counted, restoring int
-	// open counts the transactions that were open when the process was gone. All of them have to be aborted.
+	// open counts the transactions that were open when the process was gone. All of them have to be
+	// aborted.
 	open int
 }
 
@@ -95,8 +98,8 @@ func newScenario(t *testing.T, c *cluster.Cluster, inputs []input) *scenario {
 	return s
 }
 
-// createTopics creates the user's topics. Their records are years old, so retention must not look at the
-// time.
+// createTopics creates the user's topics. Their records are years old, so retention must not look
+// at the time.
 func (s *scenario) createTopics(ctx context.Context) error {
 	for _, topic := range s.topology.Topics() {
 		configs := map[string]*string{"retention.ms": kadm.StringPtr("-1")}
@@ -107,8 +110,8 @@ func (s *scenario) createTopics(ctx context.Context) error {
 	return nil
 }
 
-// produce writes the inputs. Keys are partitioned by the client, so that partitions other than those of the
-// recomputation show here; every record has to land where the recomputation has it.
+// produce writes the inputs. Keys are partitioned by the client, so that partitions other than
+// those of the recomputation show here; every record has to land where the recomputation has it.
 func (s *scenario) produce(ctx context.Context) error {
 	client := s.cluster.Client(s.t, kgo.RecordPartitioner(partitioner{kgo.StickyKeyPartitioner(nil)}))
 	var misplaced, failed atomic.Pointer[string]
@@ -142,7 +145,8 @@ func (s *scenario) produce(ctx context.Context) error {
 	return nil
 }
 
-// partitioner leaves keys to the client's own partitioner and takes the record's partition for a null key.
+// partitioner leaves keys to the client's own partitioner and takes the record's partition for a
+// null key.
 type partitioner struct{ keyed kgo.Partitioner }
 
 func (p partitioner) ForTopic(topic string) kgo.TopicPartitioner {
@@ -224,7 +228,8 @@ func (s *scenario) finish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Nothing more comes to the repartition topic: a task is through when it has the last record there.
+	// Nothing more comes to the repartition topic: a task is through when it has the last record
+	// there.
 	topic := s.repartitionTopic()
 	records, err := s.cluster.ReadAll(ctx, topic)
 	if err != nil {

@@ -51,7 +51,8 @@ func Start(t testing.TB, top *topology.Topology, cfg txn.Config) *App {
 	return a
 }
 
-// On returns the configuration of an instance on a host of a cluster: where the brokers are, and how they are reached.
+// On returns the configuration of an instance on a host of a cluster: where the brokers are, and
+// how they are reached.
 func On(c *cluster.Cluster, host string, cfg txn.Config) txn.Config {
 	cfg.Brokers = c.Brokers()
 	if dial := c.Dialer(host); dial != nil {
@@ -103,13 +104,15 @@ func (a *App) End() {
 	}
 }
 
-// Await waits for something that the life has to come to. It fails the test if the life ends before, or if that takes longer than [Patience].
+// Await waits for something that the life has to come to. It fails the test if the life ends
+// before, or if that takes longer than [Patience].
 func (a *App) Await(what string, is func() bool) {
 	a.t.Helper()
 	await(a.t, what, a.Alive, is, func() string { return fmt.Sprintf("%+v", a.Status()) })
 }
 
-// Until waits until the status is as wanted. It fails the test if the life ends before, or if that takes longer than [Patience].
+// Until waits until the status is as wanted. It fails the test if the life ends before, or if that
+// takes longer than [Patience].
 func (a *App) Until(what string, is func(txn.Status) bool) {
 	a.t.Helper()
 	a.Await(what, func() bool { return is(a.Status()) })

@@ -86,8 +86,8 @@ func TestApp(t *testing.T) {
 	}
 }
 
-// TestKill: a life that is killed reaches no broker any more, although it is not told to end in order; the next one goes on with a copy of
-// its directory, under its identity.
+// TestKill: a life that is killed reaches no broker any more, although it is not told to end in
+// order; the next one goes on with a copy of its directory, under its identity.
 func TestKill(t *testing.T) {
 	cluster.OnVirtual(t, func(t *testing.T, c *cluster.Cluster) {
 		app := copying(t, c)

@@ -87,7 +87,8 @@ func parse(text string, known []string) (a arming, err error) {
 	return a, nil
 }
 
-// hit acts if the point is armed. stop is called with each hit that acts, before it acts; it kills or freezes whatever fails.
+// hit acts if the point is armed. stop is called with each hit that acts, before it acts; it kills
+// or freezes whatever fails.
 func (all plans) hit(ctx context.Context, p string, stop func(point, action string) error) error {
 	a := all[p]
 	if a == nil || !a.take() {

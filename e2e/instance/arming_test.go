@@ -32,7 +32,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestArmedOnHost: a point that kills or freezes holds what has come to it, each time, until the life is killed or thawed.
+// TestArmedOnHost: a point that kills or freezes holds what has come to it, each time, until the
+// life is killed or thawed.
 func TestArmedOnHost(t *testing.T) {
 	cluster.OnVirtual(t, func(t *testing.T, c *cluster.Cluster) {
 		app := copying(t, c)

@@ -9,8 +9,9 @@ import (
 // Patience bounds every wait. It only decides how long a failure takes to show.
 const Patience = 90 * time.Second
 
-// Await waits until missing returns no error any more. That is called again at once, so it has to take a moment by itself. alive returns an
-// error if there is no life that could still bring it about; Await fails the test then, and after [Patience].
+// Await waits until missing returns no error any more. That is called again at once, so it has to
+// take a moment by itself. alive returns an error if there is no life that could still bring it
+// about; Await fails the test then, and after [Patience].
 func Await(t testing.TB, what string, alive, missing func() error) {
 	t.Helper()
 	deadline := time.Now().Add(Patience)

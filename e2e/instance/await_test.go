@@ -18,7 +18,8 @@ func (f *fatalTB) Fatalf(format string, args ...any) {
 	panic(f)
 }
 
-// TestAwait: what has come counts also when nobody is left, and what cannot come any more is not waited for.
+// TestAwait: what has come counts also when nobody is left, and what cannot come any more is not
+// waited for.
 func TestAwait(t *testing.T) {
 	gone := errors.New("nobody is left")
 	for _, test := range []struct {

@@ -12,7 +12,8 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// armedByEnvironment refuses to run without the points that the environment asks for: the test would prove nothing.
+// armedByEnvironment refuses to run without the points that the environment asks for: the test
+// would prove nothing.
 func armedByEnvironment(cfg txn.Config) (txn.Config, error) { return cfg, unarmed() }
 
 // armed refuses to run without failpoints.

@@ -12,7 +12,8 @@ import (
 	"github.com/onceward/onceward/txn/admin"
 )
 
-// armedByEnvironment returns the configuration of an application that fails as the environment says.
+// armedByEnvironment returns the configuration of an application that fails as the environment
+// says.
 func armedByEnvironment(cfg txn.Config) (txn.Config, error) {
 	if os.Getenv(ArmingVariable) == "" && os.Getenv(BrokenVariable) == "" {
 		return cfg, nil // as it runs in production: failpoints have databases flushed and topics purged early
@@ -24,9 +25,10 @@ func armedByEnvironment(cfg txn.Config) (txn.Config, error) {
 	return cfg.WithFailpoints(all.hitProcess, broken()...), nil
 }
 
-// armed returns the configuration of an application in this process that fails as the text says. stop is called with each hit that acts,
-// before it acts, from the goroutine that has come to the point. It returns when the application is released or thawed. A kill then returns
-// an error whose outcome is not known.
+// armed returns the configuration of an application in this process that fails as the text says.
+// stop is called with each hit that acts, before it acts, from the goroutine that has come to the
+// point. It returns when the application is released or thawed. A kill then returns an error whose
+// outcome is not known.
 func armed(cfg txn.Config, text string, stop func(point, action string)) (txn.Config, error) {
 	all, err := parseAll(text, txn.Failpoints())
 	if err != nil {
@@ -49,7 +51,8 @@ func Points() []string { return txn.Failpoints() }
 // RedrivePoints returns the names of all points of a redrive.
 func RedrivePoints() []string { return admin.Failpoints() }
 
-// RedriveContext returns a context with which package admin redrives and edits dead letters, and fails as the environment says.
+// RedriveContext returns a context with which package admin redrives and edits dead letters, and
+// fails as the environment says.
 func RedriveContext(ctx context.Context) (context.Context, error) {
 	all, err := parseAll(os.Getenv(ArmingVariable), admin.Failpoints())
 	if err != nil {
@@ -58,7 +61,8 @@ func RedriveContext(ctx context.Context) (context.Context, error) {
 	return admin.WithFailpoints(ctx, all.hitProcess, broken()...), nil
 }
 
-// OnDisk returns the configuration of an application whose databases lie on a file system of the test's: use changes the options of each.
+// OnDisk returns the configuration of an application whose databases lie on a file system of the
+// test's: use changes the options of each.
 func OnDisk(cfg txn.Config, use func(*pebblestore.Options)) (txn.Config, error) {
 	return cfg.WithDisk(use), nil
 }

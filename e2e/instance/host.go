@@ -15,9 +15,10 @@ import (
 	"github.com/onceward/onceward/e2e/virtual"
 )
 
-// StartOn begins a life of what is otherwise an [Application] in a process of its own. On a virtual network it runs on the host of that name,
-// which must have no other life: then it can be killed and frozen, and fails as arm says, in the form of [ArmingVariable]. An application on
-// other networks has nothing armed.
+// StartOn begins a life of what is otherwise an [Application] in a process of its own. On a virtual
+// network it runs on the host of that name, which must have no other life: then it can be killed
+// and frozen, and fails as arm says, in the form of [ArmingVariable]. An application on other
+// networks has nothing armed.
 func StartOn(t testing.TB, c *cluster.Cluster, host string, s Settings, arm string, log *Log) *App {
 	t.Helper()
 	top, err := s.Topology()
@@ -94,7 +95,8 @@ func (h *hosted) hold() chan struct{} {
 	return h.held
 }
 
-// releaseForGood releases what is held, and what comes to a failpoint later, such as in the end of an application that its test has given up.
+// releaseForGood releases what is held, and what comes to a failpoint later, such as in the end of
+// an application that its test has given up.
 func (h *hosted) releaseForGood() {
 	h.mu.Lock()
 	h.over = true
@@ -113,9 +115,10 @@ func (h *hosted) release() {
 	}
 }
 
-// Kill ends a life of [StartOn] on virtual time as SIGKILL ends a process, unless a failpoint has done so, and returns a copy of its state
-// directory from that moment. The next life begins on the copy and on another host: the old one does whatever it still does in the old
-// directory, and reaches no broker.
+// Kill ends a life of [StartOn] on virtual time as SIGKILL ends a process, unless a failpoint has
+// done so, and returns a copy of its state directory from that moment. The next life begins on the
+// copy and on another host: the old one does whatever it still does in the old directory, and
+// reaches no broker.
 func (a *App) Kill() (copied string) {
 	a.t.Helper()
 	a.kill()
@@ -130,7 +133,8 @@ func (a *App) Kill() (copied string) {
 	return copied
 }
 
-// Freeze does to a life of [StartOn] on virtual time what its brokers see of SIGSTOP: nothing arrives in either direction. Its timers go on.
+// Freeze does to a life of [StartOn] on virtual time what its brokers see of SIGSTOP: nothing
+// arrives in either direction. Its timers go on.
 func (a *App) Freeze() { a.host.Stall() }
 
 // Thaw ends what [App.Freeze], or a failpoint that freezes, has begun.

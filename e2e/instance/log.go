@@ -43,8 +43,8 @@ func NewLog(t testing.TB, name string) *Log {
 	return l
 }
 
-// Await returns channels for lines that are waited for, in this order: each is closed when the line has been said after those before it.
-// It is called before the application starts.
+// Await returns channels for lines that are waited for, in this order: each is closed when the line
+// has been said after those before it. It is called before the application starts.
 func (l *Log) Await(lines ...string) (said []chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestLogTellsOfLines: lines count when they are whole, in the order in which they are waited for, however they come.
+// TestLogTellsOfLines: lines count when they are whole, in the order in which they are waited for,
+// however they come.
 func TestLogTellsOfLines(t *testing.T) {
 	l := NewLog(t, "nobody")
 	said := l.Await("one", "two")

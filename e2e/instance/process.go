@@ -19,8 +19,8 @@ type Process struct {
 	t   testing.TB
 }
 
-// Launch starts a process that says to the log what it writes to its standard error. Its standard input ends with the test, where it is
-// killed if it is still there.
+// Launch starts a process that says to the log what it writes to its standard error. Its standard
+// input ends with the test, where it is killed if it is still there.
 func Launch(t testing.TB, cmd *exec.Cmd, log *Log) *Process {
 	t.Helper()
 	cmd.Stderr = log
@@ -95,8 +95,8 @@ func (p *Process) Killed() {
 	p.t.Fatalf("the process was to be killed, and ended with %v", err)
 }
 
-// Await waits for something that the process has to come to. It fails the test if the process ends before, or if that takes longer than
-// [Patience].
+// Await waits for something that the process has to come to. It fails the test if the process ends
+// before, or if that takes longer than [Patience].
 func (p *Process) Await(what string, is func() bool) {
 	p.t.Helper()
 	await(p.t, what, p.Alive, is, func() string { return "nothing like it" })

@@ -84,8 +84,8 @@ func TestProcess(t *testing.T) {
 	}
 }
 
-// TestProgram: a program gets its arguments, says with which code it exits, and is one file however often it is asked for. A name that
-// TestMain has not given is refused.
+// TestProgram: a program gets its arguments, says with which code it exits, and is one file however
+// often it is asked for. A name that TestMain has not given is refused.
 func TestProgram(t *testing.T) {
 	path := Program(t, "echo")
 	if again := Program(t, "echo"); again != path {

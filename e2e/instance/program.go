@@ -21,11 +21,12 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// SettingsVariable is the environment variable that holds the settings of an [Application], as JSON.
+// SettingsVariable is the environment variable that holds the settings of an [Application], as
+// JSON.
 const SettingsVariable = "ONCEWARD_PROGRAM_SETTINGS"
 
-// Programs are the programs that a test binary has in it, by name. The binary runs the one whose name it is started under, instead of tests.
-// A program that returns exits with 0.
+// Programs are the programs that a test binary has in it, by name. The binary runs the one whose
+// name it is started under, instead of tests. A program that returns exits with 0.
 type Programs map[string]func()
 
 // Settings are one instance of an application.
@@ -34,8 +35,8 @@ type Settings interface {
 	Config() txn.Config
 }
 
-// Main runs the program whose name the process has. Otherwise it runs the tests of the package as [cluster.Main] does. It exits the process.
-// Call it from TestMain.
+// Main runs the program whose name the process has. Otherwise it runs the tests of the package as
+// [cluster.Main] does. It exits the process. Call it from TestMain.
 func Main(m *testing.M, programs Programs, leaks ...goleak.Option) {
 	if run := programs[filepath.Base(os.Args[0])]; run != nil {
 		run()
@@ -50,7 +51,8 @@ func Main(m *testing.M, programs Programs, leaks ...goleak.Option) {
 	os.Exit(code)
 }
 
-// Program returns the path of a program that the package's TestMain has given to [Main]. Other users may run it too.
+// Program returns the path of a program that the package's TestMain has given to [Main]. Other
+// users may run it too.
 func Program(t testing.TB, name string) (path string) {
 	t.Helper()
 	path, err := binaries.get(name, "", linkSelf)
@@ -60,8 +62,8 @@ func Program(t testing.TB, name string) (path string) {
 	return path
 }
 
-// ProgramOf returns the path of a program of the package as it is when built with the tags, which are separated by commas. Building takes
-// seconds, and is done once.
+// ProgramOf returns the path of a program of the package as it is when built with the tags, which
+// are separated by commas. Building takes seconds, and is done once.
 func ProgramOf(t testing.TB, name, tags string) (path string) {
 	t.Helper()
 	path, err := binaries.get(name, tags, func(path string) error {
@@ -77,11 +79,12 @@ func ProgramOf(t testing.TB, name, tags string) (path string) {
 	return path
 }
 
-// Application is a program that runs one instance of an application and exits. Its settings are in [SettingsVariable], where
-// bench/measure's Command puts them.
+// Application is a program that runs one instance of an application and exits. Its settings are in
+// [SettingsVariable], where bench/measure's Command puts them.
 //
-// It logs on its standard error. The last line says what has ended it and begins with "instance: ". SIGTERM ends it in order. It dies at
-// once when its standard input ends, because the test is gone then. It fails as [ArmingVariable] says.
+// It logs on its standard error. The last line says what has ended it and begins with "instance: ".
+// SIGTERM ends it in order. It dies at once when its standard input ends, because the test is gone
+// then. It fails as [ArmingVariable] says.
 func Application[S Settings]() {
 	measure.Run(SettingsVariable, runApplication[S])
 	fmt.Fprintln(os.Stderr, "instance: there are no settings in", SettingsVariable)
@@ -107,8 +110,8 @@ func runApplication[S Settings](s S) error {
 	return app.Run(ctx)
 }
 
-// Command returns the command of the [Application] with the name and the settings, which fails as arm says, in the form of
-// [ArmingVariable].
+// Command returns the command of the [Application] with the name and the settings, which fails as
+// arm says, in the form of [ArmingVariable].
 func Command(t testing.TB, name string, settings Settings, arm string) *exec.Cmd {
 	t.Helper()
 	cmd, err := measure.Command(context.Background(), Program(t, name), SettingsVariable, settings) // the test ends it, not a context
@@ -172,8 +175,8 @@ func (f *files) remove() error {
 	return f.dir.Remove()
 }
 
-// linkSelf makes the path another name of the running binary. A symbolic link would not do: other users may not look into the directory of
-// the binary.
+// linkSelf makes the path another name of the running binary. A symbolic link would not do: other
+// users may not look into the directory of the binary.
 func linkSelf(path string) (err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -187,8 +190,8 @@ func linkSelf(path string) (err error) {
 		return err
 	}
 	defer from.Close()
-	// No process is started while the copy is open for writing. A child would hold the file open until its exec, and until then the system
-	// would refuse to run the program ("text file busy").
+	// No process is started while the copy is open for writing. A child would hold the file open
+	// until its exec, and until then the system would refuse to run the program ("text file busy").
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	to, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755) //nolint:gosec // for other users

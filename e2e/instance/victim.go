@@ -15,8 +15,9 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// Victim is one life of an [Application] to which faults happen from outside and at armed points: on virtual time an [App] on a host of its
-// own, on real Kafka and on the embedded broker a [Process].
+// Victim is one life of an [Application] to which faults happen from outside and at armed points:
+// on virtual time an [App] on a host of its own, on real Kafka and on the embedded broker a
+// [Process].
 type Victim interface {
 	Alive() error
 	Ended() <-chan struct{}
@@ -35,13 +36,13 @@ type Victim interface {
 	// Thaw ends a freeze, that of a point too.
 	Thaw()
 	Kill()
-	// Killed waits for the end by Kill or by a point that kills, and returns the state directory of the next life. It fails the test if the
-	// life ends in another way.
+	// Killed waits for the end by Kill or by a point that kills, and returns the state directory of
+	// the next life. It fails the test if the life ends in another way.
 	Killed() (stateDir string)
 }
 
-// StartVictim begins a life of the program with the settings, which fails as arm says, in the form of [ArmingVariable]. On virtual time it is
-// on the host of that name. It writes to the log.
+// StartVictim begins a life of the program with the settings, which fails as arm says, in the form
+// of [ArmingVariable]. On virtual time it is on the host of that name. It writes to the log.
 func StartVictim(t testing.TB, c *cluster.Cluster, program, host string, s Settings, arm string, log *Log) Victim {
 	t.Helper()
 	if c.Kind() == cluster.KindVirtual {
@@ -60,8 +61,8 @@ func (p victimProcess) End()    { p.Stop() }
 func (p victimProcess) Freeze() { p.Tell(stopSignal) }
 func (p victimProcess) Kill()   { p.Tell(os.Kill) }
 
-// Thaw waits until the process stands still. A point says in the log that it freezes before it does, and
-// a signal to continue that comes in between has no effect.
+// Thaw waits until the process stands still. A point says in the log that it freezes before it
+// does, and a signal to continue that comes in between has no effect.
 func (p victimProcess) Thaw() {
 	p.t.Helper()
 	p.Await("the process to stand still", func() bool { return standsStill(p.Pid()) })

@@ -8,8 +8,9 @@ import (
 	"github.com/onceward/onceward/e2e/cluster"
 )
 
-// TestVictim: a life that is frozen at a point or by the test does nothing until it is thawed, and goes on then. One that is killed at a
-// point or by the test does nothing more, and the next one goes on with its directory. It is the same on virtual time and for a process.
+// TestVictim: a life that is frozen at a point or by the test does nothing until it is thawed, and
+// goes on then. One that is killed at a point or by the test does nothing more, and the next one
+// goes on with its directory. It is the same on virtual time and for a process.
 func TestVictim(t *testing.T) {
 	t.Run("virtual", func(t *testing.T) { cluster.OnVirtual(t, testVictim) })
 	t.Run("process", func(t *testing.T) { testVictim(t, cluster.Embedded(t)) })
@@ -69,8 +70,8 @@ func testVictim(t *testing.T, c *cluster.Cluster) {
 	}
 }
 
-// copyElsewhere copies the input from its beginning with another application, and returns when it has copied n records. A life that is not
-// frozen copies the last one meanwhile.
+// copyElsewhere copies the input from its beginning with another application, and returns when it
+// has copied n records. A life that is not frozen copies the last one meanwhile.
 func copyElsewhere(t *testing.T, c *cluster.Cluster, s copySettings, n int) {
 	t.Helper()
 	s.Application, s.StateDir, s.Out = c.Name(t, "other"), t.TempDir(), c.Name(t, "other-out")

@@ -8,7 +8,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestFind: a goroutine that ends late, for goleak, is none that outlives anything; one that does not end is found.
+// TestFind: a goroutine that ends late, for goleak, is none that outlives anything; one that does
+// not end is found.
 func TestFind(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	late := make(chan struct{})

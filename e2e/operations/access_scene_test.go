@@ -106,8 +106,8 @@ func (e *accessScene) check() {
 	}
 }
 
-// snapshot is everything that a run without a permission must not change: the ends of all topics and the committed offsets. The group
-// has to exist.
+// snapshot is everything that a run without a permission must not change: the ends of all topics
+// and the committed offsets. The group has to exist.
 func (e *accessScene) snapshot() string {
 	e.t.Helper()
 	offsets, err := e.Admin().FetchOffsets(e.t.Context(), e.top.Application())
@@ -194,7 +194,8 @@ func (e *accessScene) revoke(p txn.Permission) {
 	e.untilGiven(p, 0)
 }
 
-// untilGiven waits until the broker knows so many ACLs for a permission: the controller answers before the broker has heard of a change.
+// untilGiven waits until the broker knows so many ACLs for a permission: the controller answers
+// before the broker has heard of a change.
 func (e *accessScene) untilGiven(p txn.Permission, acls int) {
 	e.t.Helper()
 	instance.Await(e.t, fmt.Sprintf("%d ACLs for %+v", acls, p), func() error { return nil }, func() error {

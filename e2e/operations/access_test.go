@@ -30,8 +30,8 @@ func permissionText(p txn.Permission) string {
 	return fmt.Sprintf("%s on %s %q", p.Operation, p.Resource, p.Name)
 }
 
-// refused runs the application without one permission: the error is one line that names it and the user, shows no secret, and the
-// cluster holds what it held before.
+// refused runs the application without one permission: the error is one line that names it and the
+// user, shows no secret, and the cluster holds what it held before.
 func (e *accessScene) refused(p txn.Permission) {
 	e.t.Helper()
 	before := ""
@@ -52,8 +52,9 @@ func (e *accessScene) refused(p txn.Permission) {
 	}
 }
 
-// TestSecuredCluster: an old broker is refused and then upgraded, each permission is needed, all of them are enough, and wrong credentials
-// are refused. One broker has SASL and ACLs for all of that; the applications have names of their own.
+// TestSecuredCluster: an old broker is refused and then upgraded, each permission is needed, all of
+// them are enough, and wrong credentials are refused. One broker has SASL and ACLs for all of that;
+// the applications have names of their own.
 func TestSecuredCluster(t *testing.T) {
 	t.Parallel()
 	c := cluster.OwnWith(t, cluster.KindKafka, cluster.Options{
@@ -75,7 +76,8 @@ func TestSecuredCluster(t *testing.T) {
 
 const transactionFeature = "transaction.version"
 
-// testTooOldBroker: a broker without transaction.version 2 is refused in one line, and nothing is created.
+// testTooOldBroker: a broker without transaction.version 2 is refused in one line, and nothing is
+// created.
 func testTooOldBroker(t *testing.T, c *cluster.Cluster) {
 	e := newAccessScene(t, c, "old")
 	e.brokers = c.Brokers() // which ask for no authentication
@@ -124,7 +126,8 @@ func testPermissions(t *testing.T, c *cluster.Cluster) {
 	all := txn.Permissions(e.top)
 	e.feed(20)
 
-	// Nothing is there yet: the first error lists all that is missing on the user's topics, and nothing is created.
+	// Nothing is there yet: the first error lists all that is missing on the user's topics, and
+	// nothing is created.
 	before := e.ends()
 	err := e.start(scramAs(security.ScramSHA256)).Wait()
 	for _, p := range all {
@@ -137,7 +140,8 @@ func testPermissions(t *testing.T, c *cluster.Cluster) {
 	}
 	e.grant(all...)
 	creates := slices.DeleteFunc(slices.Clone(all), func(p txn.Permission) bool { return p.Operation != "Create" })
-	// In the order of creation: what comes before a refusal is created, and needs no permission afterwards.
+	// In the order of creation: what comes before a refusal is created, and needs no permission
+	// afterwards.
 	slices.SortFunc(creates, func(a, b txn.Permission) int { return strings.Compare(a.Name, b.Name) })
 	for _, p := range creates {
 		e.revoke(p)
@@ -181,8 +185,9 @@ func testPermissions(t *testing.T, c *cluster.Cluster) {
 	e.check()
 }
 
-// testPermissionTakenAway takes permissions from a running application, where no check at start helps: what cannot go on ends with
-// an error that names it. That it ends at all shows that the entry is needed, and not only asked for.
+// testPermissionTakenAway takes permissions from a running application, where no check at start
+// helps: what cannot go on ends with an error that names it. That it ends at all shows that the
+// entry is needed, and not only asked for.
 func testPermissionTakenAway(t *testing.T, c *cluster.Cluster) {
 	e := newAccessScene(t, c, "taken")
 	all := txn.Permissions(e.top)
@@ -268,7 +273,8 @@ func testCredentials(t *testing.T, c *cluster.Cluster) {
 		}
 		again := p.Add(authenticationsAgain(first), proxy.Pass())
 		r := e.start(security.Config{SASL: security.SASL{Mechanism: security.OAuthBearer, TokenFile: file, InsecureWithoutTLS: true}})
-		// Sessions end after 4 s, and the connections authenticate again with what the file holds then.
+		// Sessions end after 4 s, and the connections authenticate again with what the file holds
+		// then.
 		r.Await("many connections to authenticate again", func() bool {
 			e.token("token", time.Hour)
 			e.feed(20)
@@ -280,7 +286,8 @@ func testCredentials(t *testing.T, c *cluster.Cluster) {
 	})
 }
 
-// authenticationsAgain match authentications that are not among the first requests of their connection, with another token than the first.
+// authenticationsAgain match authentications that are not among the first requests of their
+// connection, with another token than the first.
 func authenticationsAgain(first []byte) proxy.Match {
 	return proxy.Match{Key: int16(kmsg.SASLAuthenticate), Direction: proxy.ToBroker, Where: func(f *proxy.Frame) bool {
 		req, err := f.Request()
@@ -291,7 +298,8 @@ func authenticationsAgain(first []byte) proxy.Match {
 	}}
 }
 
-// token writes an unsigned token of the user, as Kafka's development mode takes it, that is valid for some time from now on.
+// token writes an unsigned token of the user, as Kafka's development mode takes it, that is valid
+// for some time from now on.
 func (e *accessScene) token(name string, valid time.Duration) string {
 	e.t.Helper()
 	part := func(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }

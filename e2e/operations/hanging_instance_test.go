@@ -16,9 +16,10 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// TestInstanceBesideHangingTransaction: rule 13.7. An aborted transaction of the instance's first transactional id hangs in the output. The
-// instance does not produce under that id, and its record never appears, also when the instance has repaired the transaction. The negative
-// control leaves the look out: the next commit of the id makes the aborted record appear.
+// TestInstanceBesideHangingTransaction: rule 13.7. An aborted transaction of the instance's first
+// transactional id hangs in the output. The instance does not produce under that id, and its record
+// never appears, also when the instance has repaired the transaction. The negative control leaves
+// the look out: the next commit of the id makes the aborted record appear.
 func TestInstanceBesideHangingTransaction(t *testing.T) {
 	t.Parallel()
 	c := cluster.OwnWith(t, cluster.KindKafka, cluster.Options{Settings: map[string]string{unverified: "false"}, ShortLived: true})

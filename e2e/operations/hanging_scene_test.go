@@ -23,11 +23,13 @@ import (
 	"github.com/onceward/onceward/txn/security"
 )
 
-// unverified has brokers take transactional records for a partition of which the coordinator was never told. That is how a transaction is made
-// to hang: it is open in the partition, and the coordinator ends it without a marker there, as if the marker were lost.
+// unverified has brokers take transactional records for a partition of which the coordinator was
+// never told. That is how a transaction is made to hang: it is open in the partition, and the
+// coordinator ends it without a marker there, as if the marker were lost.
 const unverified = "transaction.partition.verification.enable"
 
-// hangingScene is an application with transactions in its topics, of its own and of others, that hang.
+// hangingScene is an application with transactions in its topics, of its own and of others, that
+// hang.
 type hangingScene struct {
 	*cluster.Cluster
 	t           *testing.T
@@ -82,8 +84,8 @@ func (s *hangingScene) client(id string) *kgo.Client {
 // ending is what becomes of a transaction.
 type ending struct {
 	commit bool
-	// known are partitions of the output that the coordinator knows, lost those that it does not. Each gets one record with the value. The
-	// changelog gets one too if it is lost.
+	// known are partitions of the output that the coordinator knows, lost those that it does not.
+	// Each gets one record with the value. The changelog gets one too if it is lost.
 	known, lost []int32
 	changelog   bool
 	// offset is committed for the input, and its marker lost; 0 is none.
@@ -125,8 +127,8 @@ func (s *hangingScene) hang(id, value string, e ending) string {
 	return fmt.Sprintf("%d/%d", producerID, epoch)
 }
 
-// produceUntold writes a record of a transaction that the coordinator does not learn of. It is the producer's first with that epoch in the
-// partition.
+// produceUntold writes a record of a transaction that the coordinator does not learn of. It is the
+// producer's first with that epoch in the partition.
 func (s *hangingScene) produceUntold(id, topic string, partition int32, producerID int64, epoch int16, value string) {
 	s.t.Helper()
 	record := kmsg.Record{Key: []byte("k"), Value: []byte(value)}

@@ -14,7 +14,8 @@ import (
 	"github.com/onceward/onceward/txn/security"
 )
 
-// TestHangingTransactions: transactions of which a broker has no markers are found, decided and repaired, on one broker.
+// TestHangingTransactions: transactions of which a broker has no markers are found, decided and
+// repaired, on one broker.
 func TestHangingTransactions(t *testing.T) {
 	t.Parallel()
 	c := cluster.OwnWith(t, cluster.KindKafka, cluster.Options{
@@ -33,10 +34,11 @@ func TestHangingTransactions(t *testing.T) {
 	}
 }
 
-// testHangingByEvidence: committed and aborted transactions of the application and of somebody else are repaired by evidence, and readers of
-// committed records see exactly what was committed.
+// testHangingByEvidence: committed and aborted transactions of the application and of somebody else
+// are repaired by evidence, and readers of committed records see exactly what was committed.
 func testHangingByEvidence(t *testing.T, s *hangingScene) {
-	// It shows that the producer changes its epoch with every transaction: an abort marker alone can be the fence of one that does not.
+	// It shows that the producer changes its epoch with every transaction: an abort marker alone
+	// can be the fence of one that does not.
 	s.hang(s.app+"-another", "earlier", ending{commit: true, known: []int32{2}})
 	// Each partition of the output is held by one transaction.
 	wants := []struct {
@@ -173,8 +175,8 @@ func (s *hangingScene) repaired(a *admin.Application, o admin.RepairOptions, par
 	}
 }
 
-// testHangingUnknown: where nothing tells how a transaction ended, nothing is repaired until an operator names the outcome, and offsets not
-// before the rest.
+// testHangingUnknown: where nothing tells how a transaction ended, nothing is repaired until an
+// operator names the outcome, and offsets not before the rest.
 func testHangingUnknown(t *testing.T, s *hangingScene) {
 	id := s.hang(s.own(0), "v", ending{commit: true, lost: []int32{0, 1}, offset: 3}) // the coordinator knows of no partition at all
 	a := s.operator(s.Brokers(), security.Config{})
@@ -258,7 +260,8 @@ func testHangingRefusals(t *testing.T, s *hangingScene) {
 	}
 }
 
-// testHangingFenced: the marker of a transaction that InitProducerID has aborted tells that it was aborted, whatever its epoch.
+// testHangingFenced: the marker of a transaction that InitProducerID has aborted tells that it was
+// aborted, whatever its epoch.
 func testHangingFenced(t *testing.T, s *hangingScene) {
 	cl := s.client(s.own(0))
 	if err := cl.BeginTransaction(); err != nil {
@@ -287,7 +290,8 @@ func testHangingFenced(t *testing.T, s *hangingScene) {
 	}
 }
 
-// testHangingMixed: where the next transaction of a producer has gone on with what hung, the evidence does not tell.
+// testHangingMixed: where the next transaction of a producer has gone on with what hung, the
+// evidence does not tell.
 func testHangingMixed(t *testing.T, s *hangingScene) {
 	s.hang(s.own(0), "first", ending{known: []int32{2}, lost: []int32{0}})
 	id := s.hang(s.own(0), "second", ending{commit: true, known: []int32{2}, lost: []int32{0}})
@@ -302,7 +306,8 @@ func testHangingMixed(t *testing.T, s *hangingScene) {
 	}
 }
 
-// testHangingPermissions: what the principal may not read is told, and without ClusterAction the error names it.
+// testHangingPermissions: what the principal may not read is told, and without ClusterAction the
+// error names it.
 func testHangingPermissions(t *testing.T, s *hangingScene) {
 	access := &accessScene{Cluster: s.Cluster, t: t}
 	ps := slices.DeleteFunc(slices.Concat(txn.Permissions(s.top), txn.RepairPermissions(s.top)), func(p txn.Permission) bool {

@@ -15,7 +15,8 @@ func TestMain(m *testing.M) {
 	instance.Main(m, instance.Programs{upgradeProgram: instance.Application[upgradeSettings]})
 }
 
-// countRecord counts records per key and writes every count. A record with the value "poison" fails.
+// countRecord counts records per key and writes every count. A record with the value "poison"
+// fails.
 func countRecord(
 	c *topology.Context, counts state.KeyValue[string, int64], r topology.Record[string, string], emit topology.Emit[string, int64],
 ) error {

@@ -118,7 +118,8 @@ type process struct {
 	dir string
 }
 
-// start runs a build. major names the formats whose major version is newer; it means nothing to this build.
+// start runs a build. major names the formats whose major version is newer; it means nothing to
+// this build.
 func (s *upgradeScene) start(build, name, dir, major string) *process {
 	s.t.Helper()
 	cmd, err := measure.Command(context.Background(), build, instance.SettingsVariable, upgradeSettings{
@@ -146,7 +147,8 @@ func (s *upgradeScene) endFed(p *process) {
 	}
 }
 
-// refused waits until the process has ended by itself, with exit code 1 and one line that says all of the texts.
+// refused waits until the process has ended by itself, with exit code 1 and one line that says all
+// of the texts.
 func (p *process) refused(says ...string) {
 	p.t.Helper()
 	var exit *exec.ExitError
@@ -281,7 +283,8 @@ func (s *upgradeScene) committed() []cluster.Commit {
 	return all[s.in]
 }
 
-// byNext reports whether the next build wrote a commit: it has a field at its end that this build does not write.
+// byNext reports whether the next build wrote a commit: it has a field at its end that this build
+// does not write.
 func byNext(t *testing.T, c cluster.Commit) bool {
 	t.Helper()
 	_, body, ok := strings.Cut(c.Metadata, ":")

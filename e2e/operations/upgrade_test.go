@@ -13,11 +13,13 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// generationsMax is how many generations the exchange of an instance may take. It leaves, the others take its tasks, it comes back as the
-// other build, and tasks move to it: each is one generation, or two where a task is given up first.
+// generationsMax is how many generations the exchange of an instance may take. It leaves, the
+// others take its tasks, it comes back as the other build, and tasks move to it: each is one
+// generation, or two where a task is given up first.
 const generationsMax = 6
 
-// TestRollingUpgradeAndRollback: three instances are exchanged for those of the next build, one by one, and back, while records are processed.
+// TestRollingUpgradeAndRollback: three instances are exchanged for those of the next build, one by
+// one, and back, while records are processed.
 func TestRollingUpgradeAndRollback(t *testing.T) {
 	t.Parallel()
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
@@ -80,7 +82,8 @@ func TestRollingUpgradeAndRollback(t *testing.T) {
 	})
 }
 
-// writers returns, for each partition, whether its last commit is of the next build. It has to be that of its owner.
+// writers returns, for each partition, whether its last commit is of the next build. It has to be
+// that of its owner.
 func (s *upgradeScene) writers(v upgradeView) (out [upgradePartitions]bool) {
 	s.t.Helper()
 	s.feed(1)
@@ -95,8 +98,9 @@ func (s *upgradeScene) writers(v upgradeView) (out [upgradePartitions]bool) {
 	return out
 }
 
-// TestTasksOfNewerCommitsStopAlone: tasks whose last commit is of a newer major version stop in the older build, say why, and keep their
-// commits. Their neighbours go on, and the tasks do when the newer build has them again.
+// TestTasksOfNewerCommitsStopAlone: tasks whose last commit is of a newer major version stop in the
+// older build, say why, and keep their commits. Their neighbours go on, and the tasks do when the
+// newer build has them again.
 func TestTasksOfNewerCommitsStopAlone(t *testing.T) {
 	t.Parallel()
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
@@ -146,7 +150,8 @@ func TestTasksOfNewerCommitsStopAlone(t *testing.T) {
 	})
 }
 
-// TestBuildsTakeTurns: one state directory is used by both builds in turn. Each finds the state where the other has left it.
+// TestBuildsTakeTurns: one state directory is used by both builds in turn. Each finds the state
+// where the other has left it.
 func TestBuildsTakeTurns(t *testing.T) {
 	t.Parallel()
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
@@ -179,7 +184,8 @@ func TestBuildsTakeTurns(t *testing.T) {
 	})
 }
 
-// TestNewerDirectoryIsRefused: the directory of a newer major version is refused, and the newer build goes on with it.
+// TestNewerDirectoryIsRefused: the directory of a newer major version is refused, and the newer
+// build goes on with it.
 func TestNewerDirectoryIsRefused(t *testing.T) {
 	t.Parallel()
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
@@ -192,7 +198,8 @@ func TestNewerDirectoryIsRefused(t *testing.T) {
 	})
 }
 
-// TestNewerCommitsAreRefused: when all commits are of a newer major version, no task can be opened. The newer build goes on from them.
+// TestNewerCommitsAreRefused: when all commits are of a newer major version, no task can be opened.
+// The newer build goes on from them.
 func TestNewerCommitsAreRefused(t *testing.T) {
 	t.Parallel()
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
@@ -230,7 +237,8 @@ func (s *upgradeScene) life(build, dir, major string) {
 	p.Stop()
 }
 
-// refusal starts a build that has to end by itself and say why, and must not change anything in the directory or in the group.
+// refusal starts a build that has to end by itself and say why, and must not change anything in the
+// directory or in the group.
 func (s *upgradeScene) refusal(build, dir string, says ...string) {
 	s.t.Helper()
 	files, group, commits := hash(s.t, dir), s.view(), s.committed()

@@ -23,7 +23,8 @@ func (e *waysScene) fromChangelog(op *admin.Application, stores ...string) actio
 	}
 }
 
-// damage puts another value under every key of a store, at the same positions, as no round has written it.
+// damage puts another value under every key of a store, at the same positions, as no round has
+// written it.
 func (e *waysScene) damage(store string) {
 	e.t.Helper()
 	for p := range waysPartitions {
@@ -53,7 +54,8 @@ func (e *waysScene) open(partition int) state.Database {
 	return db
 }
 
-// values counts the keys of a store that have the value that the model has, times by, and those that have another.
+// values counts the keys of a store that have the value that the model has, times by, and those
+// that have another.
 func (e *waysScene) values(store string, by int64) (right, wrong int) {
 	e.t.Helper()
 	for p := range waysPartitions {
@@ -79,8 +81,8 @@ func (e *waysScene) values(store string, by int64) (right, wrong int) {
 	return right, wrong
 }
 
-// TestRebuildStopped: databases that differ from their changelogs are rebuilt in the directory of a stopped instance, one store or all of
-// them.
+// TestRebuildStopped: databases that differ from their changelogs are rebuilt in the directory of a
+// stopped instance, one store or all of them.
 func TestRebuildStopped(t *testing.T) {
 	t.Parallel()
 	cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) {
@@ -110,7 +112,8 @@ func TestRebuildStopped(t *testing.T) {
 	})
 }
 
-// TestRebuildInterrupted: a rebuild that its caller cancels leaves every task either rebuilt or as it was, and another call does the rest.
+// TestRebuildInterrupted: a rebuild that its caller cancels leaves every task either rebuilt or as
+// it was, and another call does the rest.
 func TestRebuildInterrupted(t *testing.T) {
 	t.Parallel()
 	cluster.OnVirtual(t, rebuildInterrupted)
@@ -147,8 +150,9 @@ func rebuildInterrupted(t *testing.T, c *cluster.Cluster) {
 	e.goesOn(100, 20)
 }
 
-// TestRebuildRunning: an instance rebuilds its own databases while records come, asked through its socket or by its program. Nothing is lost
-// or counted twice, and no other process gets its directory. It is on real time because an instance on virtual time has no socket.
+// TestRebuildRunning: an instance rebuilds its own databases while records come, asked through its
+// socket or by its program. Nothing is lost or counted twice, and no other process gets its
+// directory. It is on real time because an instance on virtual time has no socket.
 func TestRebuildRunning(t *testing.T) {
 	t.Parallel()
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
@@ -206,8 +210,9 @@ func TestRebuildRunning(t *testing.T) {
 	})
 }
 
-// TestRebuildStoreOfDamaged: where a database is damaged, its other stores cannot be kept. The rebuild of one store is then given up, and
-// the task is restored in full as it would be at any start; it does not stay away.
+// TestRebuildStoreOfDamaged: where a database is damaged, its other stores cannot be kept. The
+// rebuild of one store is then given up, and the task is restored in full as it would be at any
+// start; it does not stay away.
 func TestRebuildStoreOfDamaged(t *testing.T) {
 	t.Parallel()
 	cluster.OnVirtual(t, func(t *testing.T, c *cluster.Cluster) {

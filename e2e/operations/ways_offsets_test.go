@@ -17,7 +17,8 @@ import (
 	"github.com/onceward/onceward/txn/admin"
 )
 
-// begun returns an application that has processed 100 records of each partition and stopped, and 100 more that wait.
+// begun returns an application that has processed 100 records of each partition and stopped, and
+// 100 more that wait.
 func begun(t *testing.T, c *cluster.Cluster) *waysScene {
 	t.Helper()
 	e := newWaysScene(t, c)
@@ -28,8 +29,8 @@ func begun(t *testing.T, c *cluster.Cluster) *waysScene {
 	return e
 }
 
-// TestMovedForward: an outside reset leaves input out. The skip can be accepted; to set the offsets back is the other way, which accept-skip
-// makes good too.
+// TestMovedForward: an outside reset leaves input out. The skip can be accepted; to set the offsets
+// back is the other way, which accept-skip makes good too.
 func TestMovedForward(t *testing.T) {
 	t.Parallel()
 	cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) {
@@ -94,7 +95,8 @@ func TestMovedBack(t *testing.T) {
 	}
 }
 
-// TestForeignMetadata: another program has committed the very offsets of the state, and is taken at its word by adopt.
+// TestForeignMetadata: another program has committed the very offsets of the state, and is taken at
+// its word by adopt.
 func TestForeignMetadata(t *testing.T) {
 	t.Parallel()
 	cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) {
@@ -105,7 +107,8 @@ func TestForeignMetadata(t *testing.T) {
 		if again, err := e.operator().Adopt(t.Context(), admin.Options{}); err != nil || again.Tasks[0].Changed {
 			t.Errorf("adopting once more returned %+v and %v, want that nothing is needed", again, err)
 		}
-		// The same state declared once more, with databases that are at it already, is the same state.
+		// The same state declared once more, with databases that are at it already, is the same
+		// state.
 		e.life(200)
 		e.process(100, 200)
 		e.commit(200, "of another program")
@@ -114,7 +117,8 @@ func TestForeignMetadata(t *testing.T) {
 	})
 }
 
-// TestAdoptTwice: a second adoption of what databases hold already does not take them for another round's.
+// TestAdoptTwice: a second adoption of what databases hold already does not take them for another
+// round's.
 func TestAdoptTwice(t *testing.T) {
 	t.Parallel()
 	cluster.OnVirtual(t, func(t *testing.T, c *cluster.Cluster) {
@@ -174,8 +178,8 @@ func (e *waysScene) expire() {
 	}
 }
 
-// TestOldCommit: offsets and metadata of an earlier commit are there again, as a coordinator that has lost records shows them. The databases
-// are ahead, and so are the changelogs.
+// TestOldCommit: offsets and metadata of an earlier commit are there again, as a coordinator that
+// has lost records shows them. The databases are ahead, and so are the changelogs.
 func TestOldCommit(t *testing.T) {
 	t.Parallel()
 	cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) {
@@ -201,7 +205,8 @@ func TestOldCommit(t *testing.T) {
 	})
 }
 
-// lose deletes a topic, and waits until the broker does not know it any more: the controller answers before.
+// lose deletes a topic, and waits until the broker does not know it any more: the controller
+// answers before.
 func (e *waysScene) lose(topic string) {
 	e.t.Helper()
 	if _, err := e.Admin().DeleteTopic(e.t.Context(), topic); err != nil {
@@ -219,7 +224,8 @@ func (e *waysScene) lose(topic string) {
 	})
 }
 
-// TestRecreatedChangelog: a changelog was deleted and is another topic now. Nothing can bring the state back but the input.
+// TestRecreatedChangelog: a changelog was deleted and is another topic now. Nothing can bring the
+// state back but the input.
 func TestRecreatedChangelog(t *testing.T) {
 	t.Parallel()
 	for name, long := range map[string]bool{"shorter": false, "longer": true} {
@@ -250,7 +256,8 @@ func TestRecreatedChangelog(t *testing.T) {
 	}
 }
 
-// recreateLonger creates a changelog that was deleted, with more records than it had, of another writer.
+// recreateLonger creates a changelog that was deleted, with more records than it had, of another
+// writer.
 func (e *waysScene) recreateLonger(topic string) {
 	e.t.Helper()
 	if err := e.CreateTopic(e.t.Context(), topic, waysPartitions, map[string]*string{"cleanup.policy": new("compact")}); err != nil {
@@ -265,7 +272,8 @@ func (e *waysScene) recreateLonger(topic string) {
 	}
 }
 
-// TestGroupAndTransactions: nothing is done while an instance runs, and a transaction that is open on a changelog is waited for.
+// TestGroupAndTransactions: nothing is done while an instance runs, and a transaction that is open
+// on a changelog is waited for.
 func TestGroupAndTransactions(t *testing.T) {
 	t.Parallel()
 	cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) {
@@ -342,7 +350,8 @@ func TestReset(t *testing.T) {
 	})
 }
 
-// TestFirstCommitForgets: what a clean stop has kept is no word to go by once a later life has committed anything, even without state.
+// TestFirstCommitForgets: what a clean stop has kept is no word to go by once a later life has
+// committed anything, even without state.
 func TestFirstCommitForgets(t *testing.T) {
 	t.Parallel()
 	cluster.OnVirtual(t, func(t *testing.T, c *cluster.Cluster) {
@@ -364,7 +373,8 @@ func TestFirstCommitForgets(t *testing.T) {
 	})
 }
 
-// TestHalfEmptied: what a rebuild from input has begun to empty belongs to no offsets, whatever is said.
+// TestHalfEmptied: what a rebuild from input has begun to empty belongs to no offsets, whatever is
+// said.
 func TestHalfEmptied(t *testing.T) {
 	t.Parallel()
 	cluster.OnVirtual(t, func(t *testing.T, c *cluster.Cluster) {

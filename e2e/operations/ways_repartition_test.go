@@ -18,7 +18,8 @@ import (
 	"github.com/onceward/onceward/txn/admin"
 )
 
-// repartitioned counts the records by the partition that they come from, behind a repartition topic.
+// repartitioned counts the records by the partition that they come from, behind a repartition
+// topic.
 func (e *waysScene) repartitioned() *topology.Topology {
 	b := topology.NewBuilder("repartitioning")
 	in := topology.From(b, topology.Topic(e.in, schemas.String(), schemas.String()))
@@ -34,13 +35,15 @@ func (e *waysScene) repartitioned() *topology.Topology {
 	return e.built(b)
 }
 
-// TestRepartition: what reads a repartition topic is rebuilt together with what writes to it, or while nothing of it is deleted.
+// TestRepartition: what reads a repartition topic is rebuilt together with what writes to it, or
+// while nothing of it is deleted.
 func TestRepartition(t *testing.T) {
 	t.Parallel()
 	cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) {
 		e := newWaysScene(t, c)
 		total := 0
-		// life feeds 50 records to each partition and waits until as many are written as there were to write.
+		// life feeds 50 records to each partition and waits until as many are written as there were
+		// to write.
 		life := func(rewritten int) {
 			t.Helper()
 			e.feed(50)

@@ -30,7 +30,8 @@ const (
 	keys           = 5 // in each partition
 )
 
-// waysScene is an application that counts its records per key, with what it must have written by now.
+// waysScene is an application that counts its records per key, with what it must have written by
+// now.
 type waysScene struct {
 	*cluster.Cluster
 	t                    *testing.T
@@ -62,7 +63,8 @@ func newWaysScene(t *testing.T, c *cluster.Cluster) *waysScene {
 	return e
 }
 
-// topology counts records per key in one store and their bytes in another, and writes both with the record's value.
+// topology counts records per key in one store and their bytes in another, and writes both with the
+// record's value.
 func (e *waysScene) topology() *topology.Topology {
 	e.t.Helper()
 	b := e.counting()
@@ -223,7 +225,8 @@ func (e *waysScene) until(a *instance.App, to int) {
 	})
 }
 
-// stops runs the application and asserts that its tasks stop with a reason that has these words, and name ways out.
+// stops runs the application and asserts that its tasks stop with a reason that has these words,
+// and name ways out.
 func (e *waysScene) stops(words ...string) {
 	e.t.Helper()
 	err := e.start().Wait()
@@ -342,8 +345,9 @@ func (e *waysScene) does(do action) admin.Report {
 	return report
 }
 
-// goesOn feeds n more records, lets the application process everything from an offset on, and checks all that was ever written; then with
-// an empty state directory once more, which restores from the changelogs.
+// goesOn feeds n more records, lets the application process everything from an offset on, and
+// checks all that was ever written; then with an empty state directory once more, which restores
+// from the changelogs.
 func (e *waysScene) goesOn(from, n int) {
 	e.t.Helper()
 	for range 2 {

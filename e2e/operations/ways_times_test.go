@@ -16,7 +16,8 @@ import (
 	"github.com/onceward/onceward/txn/admin"
 )
 
-// timed is an application with stores that have a time of their own. It writes of every record what its stores make of it.
+// timed is an application with stores that have a time of their own. It writes of every record what
+// its stores make of it.
 type timed struct {
 	*waysScene
 	base time.Time
@@ -101,7 +102,8 @@ func (e *timed) feedAt(key string, minute int, want string) {
 	}
 }
 
-// lives processes all that was fed, and checks all that was ever written, which is once for each partition.
+// lives processes all that was fed, and checks all that was ever written, which is once for each
+// partition.
 func (e *timed) lives() {
 	e.t.Helper()
 	e.life(len(e.fed[0]))
@@ -128,7 +130,8 @@ func (e *timed) begins() {
 	e.lives()
 }
 
-// TestWaysKeepTime: what a store has forgotten stays forgotten, whichever way out is taken: its stream time is part of the state.
+// TestWaysKeepTime: what a store has forgotten stays forgotten, whichever way out is taken: its
+// stream time is part of the state.
 func TestWaysKeepTime(t *testing.T) {
 	t.Parallel()
 	for name, take := range map[string]func(e *timed){
@@ -168,7 +171,8 @@ func TestWaysKeepTime(t *testing.T) {
 	}
 }
 
-// TestAdoptKnowsTime: where nothing says what the stream time was, it is that of the state which is adopted.
+// TestAdoptKnowsTime: where nothing says what the stream time was, it is that of the state which is
+// adopted.
 func TestAdoptKnowsTime(t *testing.T) {
 	t.Parallel()
 	cluster.OnVirtual(t, func(t *testing.T, c *cluster.Cluster) {
@@ -211,7 +215,8 @@ func (e *waysScene) rows(store string) (rows []string) {
 	return rows
 }
 
-// TestRebuildStoppedTimes: rows that are not the records of their changelogs come back as they were.
+// TestRebuildStoppedTimes: rows that are not the records of their changelogs come back as they
+// were.
 func TestRebuildStoppedTimes(t *testing.T) {
 	t.Parallel()
 	cluster.OnVirtual(t, func(t *testing.T, c *cluster.Cluster) {
@@ -234,7 +239,8 @@ func TestRebuildStoppedTimes(t *testing.T) {
 	})
 }
 
-// TestFromInputTimes: state with times is empty after a rebuild from input, in the databases that there are too.
+// TestFromInputTimes: state with times is empty after a rebuild from input, in the databases that
+// there are too.
 func TestFromInputTimes(t *testing.T) {
 	t.Parallel()
 	cluster.OnVirtual(t, func(t *testing.T, c *cluster.Cluster) {
@@ -251,7 +257,8 @@ func TestFromInputTimes(t *testing.T) {
 	})
 }
 
-// TestFromInputHistory: a record without a value ends a version of a history, and does not take it away.
+// TestFromInputHistory: a record without a value ends a version of a history, and does not take it
+// away.
 func TestFromInputHistory(t *testing.T) {
 	t.Parallel()
 	cluster.OnVirtual(t, func(t *testing.T, c *cluster.Cluster) {

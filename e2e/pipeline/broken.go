@@ -22,7 +22,8 @@ const (
 	Whole Broken = ""
 	// NoInbox lets every delivery pass.
 	NoInbox Broken = "no-inbox"
-	// MarksBefore notes the events that it has met, in memory and before they have had their effect, and leaves out what it has noted.
+	// MarksBefore notes the events that it has met, in memory and before they have had their
+	// effect, and leaves out what it has noted.
 	MarksBefore Broken = "marks-before"
 	// MarksInFloats takes two amounts for the same that a float64 does not tell apart.
 	MarksInFloats Broken = "marks-in-floats"
@@ -34,16 +35,18 @@ const (
 	DropsInOutage Broken = "drops-in-outage"
 	// AcceptsGaps does not wait for versions that are missing.
 	AcceptsGaps Broken = "accepts-gaps"
-	// AsksOnce notes what it has asked the source for, in memory and before that is asked, and leaves out what it has noted.
+	// AsksOnce notes what it has asked the source for, in memory and before that is asked, and
+	// leaves out what it has noted.
 	AsksOnce Broken = "asks-once"
-	// KeepsUndone notes the events that had their whole effect, in memory, and leaves out what it has noted: nothing, as long as no work is
-	// undone that was done to its end.
+	// KeepsUndone notes the events that had their whole effect, in memory, and leaves out what it
+	// has noted: nothing, as long as no work is undone that was done to its end.
 	KeepsUndone Broken = "keeps-undone"
 	// CallsAtOnce calls the gateway in the handler of the request.
 	CallsAtOnce Broken = "calls-at-once"
 	// RepeatsUnknown repeats a call whose outcome is not known.
 	RepeatsUnknown Broken = "repeats-unknown"
-	// ShowsOnce notes the standings that it has passed on, in memory and before they are written, and leaves out what it has noted.
+	// ShowsOnce notes the standings that it has passed on, in memory and before they are written,
+	// and leaves out what it has noted.
 	ShowsOnce Broken = "shows-once"
 	// PaysAgain pays an order as often as it comes under another id.
 	PaysAgain Broken = "pays-again"

@@ -6,7 +6,8 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// age lets so much time pass that the inbox forgets all facts so far, and returns from which time on it does not.
+// age lets so much time pass that the inbox forgets all facts so far, and returns from which time
+// on it does not.
 func (h *history) age() (before int64) {
 	h.began = h.began.Add(2 * Retention)
 	return h.began.Add(-Retention).UnixMilli()
@@ -15,8 +16,9 @@ func (h *history) age() (before int64) {
 // clock is the account whose facts tell that time has passed.
 const clock = "clock"
 
-// ticks are facts of the clock, of which each partition of the inbox gets one at least, and enough copies to archive what it has forgotten
-// of some deliveries: it does that for two ids in the turn of a record.
+// ticks are facts of the clock, of which each partition of the inbox gets one at least, and enough
+// copies to archive what it has forgotten of some deliveries: it does that for two ids in the turn
+// of a record.
 func (h *history) ticks(of []delivery) (out []delivery) {
 	forgotten, seen := map[int32]int{}, map[string]bool{}
 	for _, d := range of {

@@ -28,7 +28,8 @@ type payment struct {
 	Amount int64  `json:"amount"`
 }
 
-// copiesScene is an application with an inbox and a ledger behind it, all of whose outcomes have topics.
+// copiesScene is an application with an inbox and a ledger behind it, all of whose outcomes have
+// topics.
 type copiesScene struct {
 	*cluster.Cluster
 	t                                             *testing.T
@@ -133,8 +134,8 @@ func (e *copiesScene) decode(r *kgo.Record) payment {
 	return p
 }
 
-// copiesOf returns three copies of each payment from..to, in three partitions and under three keys. Of every tenth payment
-// the third copy says something else.
+// copiesOf returns three copies of each payment from..to, in three partitions and under three keys.
+// Of every tenth payment the third copy says something else.
 func copiesOf(from, to int) (copies []paymentCopy) {
 	for i := from; i < to; i++ {
 		for n := range 3 {

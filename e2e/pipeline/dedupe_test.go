@@ -19,10 +19,11 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// TestConcurrentCopies is requirements C1 and C9: three copies of each payment, in several partitions and under
-// several keys, while instances come and go and one loses its state. Each is accepted once, every other copy is
-// called what it is, and the balances are those of what was accepted.
-// Rows of the failure matrix: concurrent duplicate on two instances; lost state directory.
+// TestConcurrentCopies is requirements C1 and C9: three copies of each payment, in several
+// partitions and under several keys, while instances come and go and one loses its state. Each is
+// accepted once, every other copy is called what it is, and the balances are those of what was
+// accepted. Rows of the failure matrix: concurrent duplicate on two instances; lost state
+// directory.
 func TestConcurrentCopies(t *testing.T) {
 	t.Parallel()
 	cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) {
@@ -83,7 +84,8 @@ func TestConcurrentCopies(t *testing.T) {
 	})
 }
 
-// checkBalances compares the last balance of each account. A balance is written in the transaction of what was accepted.
+// checkBalances compares the last balance of each account. A balance is written in the transaction
+// of what was accepted.
 func (e *copiesScene) checkBalances(want map[string]int64) {
 	e.t.Helper()
 	got := map[string]int64{}
@@ -99,8 +101,8 @@ func (e *copiesScene) checkBalances(want map[string]int64) {
 	}
 }
 
-// TestRetentionIsCompared_C8: an inbox that forgets before its topic does keeps the application from starting, and nothing is
-// created; where that is tolerated, the log says so.
+// TestRetentionIsCompared_C8: an inbox that forgets before its topic does keeps the application
+// from starting, and nothing is created; where that is tolerated, the log says so.
 func TestRetentionIsCompared_C8(t *testing.T) {
 	t.Parallel()
 	cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) {

@@ -11,8 +11,8 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// definitionSettings are one instance of one of two applications: that of the first definition of a projection, which has the choice between
-// the two, and that of the second one.
+// definitionSettings are one instance of one of two applications: that of the first definition of a
+// projection, which has the choice between the two, and that of the second one.
 type definitionSettings struct {
 	Brokers     []string
 	Application string
@@ -98,7 +98,8 @@ func (s definitionSettings) choose(commands topology.Stream[[]byte, projection.C
 	return choice.Changes(), choice.Answers()
 }
 
-// Config is how an instance runs. Nothing waits for its timeouts: who is killed comes back under the same identity.
+// Config is how an instance runs. Nothing waits for its timeouts: who is killed comes back under
+// the same identity.
 func (s definitionSettings) Config() txn.Config {
 	return txn.Config{
 		Brokers: s.Brokers, Application: s.Application, Instance: s.Instance, StateDir: s.StateDir, Workers: 1,

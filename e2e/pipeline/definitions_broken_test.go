@@ -12,7 +12,8 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// choiceMemory is what a broken choice keeps beside its stores, by partition. It is safe for concurrent use.
+// choiceMemory is what a broken choice keeps beside its stores, by partition. It is safe for
+// concurrent use.
 type choiceMemory struct {
 	mu     sync.Mutex
 	active map[int32]uint16
@@ -57,7 +58,8 @@ func (m *choiceMemory) turn(to definedAt) map[string]sumRow {
 	return maps.Clone(m.rows[to])
 }
 
-// chooseInMemory is a choice that forgets with its process which definition is the active one, and what the others have.
+// chooseInMemory is a choice that forgets with its process which definition is the active one, and
+// what the others have.
 func chooseInMemory(commands topology.Stream[[]byte, projection.Command], first, second sumRows) (
 	served sumRows, answers topology.Stream[[]byte, projection.Answer],
 ) {

@@ -11,8 +11,8 @@ import (
 	"github.com/onceward/onceward/e2e/cluster"
 )
 
-// TestChoiceInMemoryIsFound is the negative control: a choice that keeps in memory what belongs into the transaction has switched for as long
-// as its application lives. The kill shows it.
+// TestChoiceInMemoryIsFound is the negative control: a choice that keeps in memory what belongs
+// into the transaction has switched for as long as its application lives. The kill shows it.
 func TestChoiceInMemoryIsFound(t *testing.T) {
 	t.Parallel()
 	cluster.OnVirtual(t, choosesInMemory)
@@ -54,7 +54,8 @@ func TestDamagedAnswersAreFound(t *testing.T) {
 		a.command = true
 		return a
 	}
-	// The switch is at version 2, where a has come further in the second definition, and the roll back at 4.
+	// The switch is at version 2, where a has come further in the second definition, and the roll
+	// back at 4.
 	right := func() []servedRow {
 		return []servedRow{
 			at(1, "a", 1), at(1, "b", 1), at(1, "b", 2), at(1, "a", 2),

@@ -61,8 +61,8 @@ func (f amounts) sum(definition uint16, key string, version int64) (definedSum, 
 	return s, true
 }
 
-// check holds what was served against the facts: in each partition the definitions have answered one after the other, each of them for all
-// keys, and in the end everything was.
+// check holds what was served against the facts: in each partition the definitions have answered
+// one after the other, each of them for all keys, and in the end everything was.
 func (f amounts) check(served [][]servedRow, definitions ...uint16) error {
 	last := map[string]int64{}
 	for p, rows := range served {

@@ -31,7 +31,8 @@ type definitionScene struct {
 	producer *kgo.Client
 	reader   *kgo.Client
 	settings definitionSettings
-	// beside are the settings of the application of the second definition, which is second once it was built.
+	// beside are the settings of the application of the second definition, which is second once it
+	// was built.
 	beside definitionSettings
 	second *instance.App
 	facts  amounts
@@ -95,7 +96,8 @@ func (s *definitionScene) feed() {
 	}
 }
 
-// until waits until something holds of what was served. lives returns an error if no life is left that could serve it.
+// until waits until something holds of what was served. lives returns an error if no life is left
+// that could serve it.
 func (s *definitionScene) until(what string, lives, holds func() error) {
 	s.t.Helper()
 	instance.Await(s.t, what, lives, func() error { s.look(); return holds() })
@@ -166,7 +168,8 @@ func (s *definitionScene) hostName(settings definitionSettings) string {
 	return fmt.Sprintf("definition-%d.%d", settings.Definition, s.lives)
 }
 
-// startArmed begins a life with points armed. The channels are closed, one after the other, when the lines have been said.
+// startArmed begins a life with points armed. The channels are closed, one after the other, when
+// the lines have been said.
 func (s *definitionScene) startArmed(settings definitionSettings, arm string, lines ...string) (v instance.Victim, said []chan struct{}) {
 	s.t.Helper()
 	log := instance.NewLog(s.t, "the armed life of "+settings.Application)
@@ -262,7 +265,8 @@ func (s *definitionScene) alive(life func() error) func() error {
 	}
 }
 
-// follow asks until every partition answers that a definition could follow the active one, or is that already. It returns in how many it is.
+// follow asks until every partition answers that a definition could follow the active one, or is
+// that already. It returns in how many it is.
 func (s *definitionScene) follow(lives func() error, from, to uint16) (done int) {
 	s.t.Helper()
 	s.until(fmt.Sprintf("definition %d being able to follow %d", to, from), lives, func() error {
@@ -280,7 +284,8 @@ func (s *definitionScene) follow(lives func() error, from, to uint16) (done int)
 	return done
 }
 
-// verify waits until both definitions have everything that was fed. The definition from has to be the active one.
+// verify waits until both definitions have everything that was fed. The definition from has to be
+// the active one.
 func (s *definitionScene) verify(l *instance.App, from, to uint16) {
 	s.t.Helper()
 	s.finish(s.alive(l.Alive))
@@ -289,7 +294,8 @@ func (s *definitionScene) verify(l *instance.App, from, to uint16) {
 	}
 }
 
-// build begins the application of the second definition, in a life that is killed at the point, and goes on with it in another one.
+// build begins the application of the second definition, in a life that is killed at the point, and
+// goes on with it in another one.
 func (s *definitionScene) build(first *instance.App, point string) {
 	s.t.Helper()
 	v, said := s.startArmed(s.beside, point+"=kill,skip=2", "failpoint "+point+" kill")
@@ -308,11 +314,13 @@ func isCommitted(point string) bool {
 	return slices.Index(commitPoints, point) > slices.Index(commitPoints, "end-before")
 }
 
-// switches has the application switch in a life that is killed at the point while it does so, and returns the life that has finished it, and
-// the command. Before, the application is down, and both definitions have everything that was fed.
+// switches has the application switch in a life that is killed at the point while it does so, and
+// returns the life that has finished it, and the command. Before, the application is down, and both
+// definitions have everything that was fed.
 func (s *definitionScene) switches(point string, from, to uint16) (*instance.App, projection.Command) {
 	s.t.Helper()
-	// The first record of the life is the command, and its first round that of the switch. The delay lets events join it.
+	// The first record of the life is the command, and its first round that of the switch. The
+	// delay lets events join it.
 	v, said := s.startArmed(s.settings, "process-before=delay:50ms;"+point+"=kill", "failpoint process-before delay", "failpoint "+point+" kill")
 	s.working(v)
 	g := s.give(s.command(projection.Switch, from, to))
@@ -328,8 +336,8 @@ func (s *definitionScene) switches(point string, from, to uint16) (*instance.App
 	return l, g.Command
 }
 
-// complete does what an operator does who is told that some partitions have not switched: under load the next definition can be behind for
-// a moment.
+// complete does what an operator does who is told that some partitions have not switched: under
+// load the next definition can be behind for a moment.
 func (s *definitionScene) complete(l *instance.App, g *givenCommand, to uint16) {
 	s.t.Helper()
 	for range Partitions + 1 {
@@ -349,7 +357,8 @@ func (s *definitionScene) complete(l *instance.App, g *givenCommand, to uint16) 
 	s.t.Fatalf("not all partitions have switched to definition %d, although it could follow", to)
 }
 
-// met fails the test unless the kill has met the round of the command: an answer can be read if, and only if, that round was committed.
+// met fails the test unless the kill has met the round of the command: an answer can be read if,
+// and only if, that round was committed.
 func (s *definitionScene) met(point string, g *givenCommand) {
 	s.t.Helper()
 	if !isCommitted(point) {

@@ -12,12 +12,14 @@ import (
 	"github.com/onceward/onceward/processors/projection"
 )
 
-// switchCell is a scene: the point at which the switch is killed, and that at which the roll back is.
+// switchCell is a scene: the point at which the switch is killed, and that at which the roll back
+// is.
 type switchCell struct{ there, back string }
 
 func (c switchCell) name() string { return c.there + ", back " + c.back }
 
-// switchCells have every point of a commit, on the way there and on the way back. Under the race detector they have each of them once.
+// switchCells have every point of a commit, on the way there and on the way back. Under the race
+// detector they have each of them once.
 func switchCells() (all []switchCell) {
 	for i, point := range commitPoints {
 		if virtual.RaceDetector && bits.OnesCount(uint(i))%2 == 1 {
@@ -28,8 +30,8 @@ func switchCells() (all []switchCell) {
 	return all
 }
 
-// TestD5KilledInMidSwitch builds a definition beside another one, switches to it and rolls back, under load, and kills what is at work on
-// each of that.
+// TestD5KilledInMidSwitch builds a definition beside another one, switches to it and rolls back,
+// under load, and kills what is at work on each of that.
 func TestD5KilledInMidSwitch(t *testing.T) {
 	t.Parallel()
 	cluster.Cells(t, runtime.GOMAXPROCS(0), switchCells(), switchCell.name, func(t *testing.T, cell switchCell) {
@@ -37,7 +39,8 @@ func TestD5KilledInMidSwitch(t *testing.T) {
 	})
 }
 
-// TestD5KilledInMidSwitchOnKafka does so on a real Kafka, where the end of a transaction and its markers are two things.
+// TestD5KilledInMidSwitchOnKafka does so on a real Kafka, where the end of a transaction and its
+// markers are two things.
 func TestD5KilledInMidSwitchOnKafka(t *testing.T) {
 	t.Parallel()
 	c := cluster.Kafka(t)

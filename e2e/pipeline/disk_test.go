@@ -47,7 +47,8 @@ func corrupted(s *scene) {
 // diskBytes is how much fits on the disk of a row that fills it up.
 const diskBytes = 1 << 30
 
-// full fills the disk of an instance up, and makes room again: its tasks wait for it, and go on by themselves.
+// full fills the disk of an instance up, and makes room again: its tasks wait for it, and go on by
+// themselves.
 func full(s *scene) {
 	disk := disktest.New(diskBytes)
 	top, err := s.settings.Topology()

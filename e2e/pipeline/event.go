@@ -12,8 +12,8 @@ type Event struct {
 	Amount int64 `json:"amount,omitzero"`
 	// About is the id of the fact that is corrected or reversed.
 	About string `json:"about,omitzero"`
-	// Valued is the day that a movement of money counts for, in milliseconds since the epoch. What corrects or reverses has that of the
-	// fact that it is about.
+	// Valued is the day that a movement of money counts for, in milliseconds since the epoch. What
+	// corrects or reverses has that of the fact that it is about.
 	Valued int64 `json:"valued,omitzero"`
 	// Order is what a payout is made for, under whatever id it comes.
 	Order string `json:"order,omitzero"`
@@ -22,7 +22,8 @@ type Event struct {
 // Kind is what has happened.
 type Kind string
 
-// The kinds. Each is a transition of the account; those that move money are contributions too, and a payout also calls the gateway.
+// The kinds. Each is a transition of the account; those that move money are contributions too, and
+// a payout also calls the gateway.
 const (
 	Open    Kind = "open"
 	Deposit Kind = "deposit"

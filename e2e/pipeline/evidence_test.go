@@ -35,8 +35,9 @@ const (
 	logAppendTime = "LogAppendTime"
 )
 
-// TestJ1Times is requirement J1: the time of the source is always known, when a record came if its topic has the broker's time, and when it
-// was decided about if the topic of evidence has. What is not known is not shown, and no other time in its place.
+// TestJ1Times is requirement J1: the time of the source is always known, when a record came if its
+// topic has the broker's time, and when it was decided about if the topic of evidence has. What is
+// not known is not shown, and no other time in its place.
 func TestJ1Times(t *testing.T) {
 	t.Parallel()
 	c := cluster.Kafka(t) // the embedded broker does not give records its own time

@@ -19,13 +19,15 @@ type provider interface {
 
 const (
 	headerKey = "Idempotency-Key"
-	// headerUntil is until when the caller waits. What comes later is not paid: a caller that was frozen between its decision to call and the
-	// call itself is beyond what the ledger promises (package effect), and would show here now and then.
+	// headerUntil is until when the caller waits. What comes later is not paid: a caller that was
+	// frozen between its decision to call and the call itself is beyond what the ledger promises
+	// (package effect), and would show here now and then.
 	headerUntil = "Wanted-Until"
 )
 
-// Gateway is a provider that does not honour idempotency keys, so that every call that should not have been made shows. Of one key in so
-// many the first reply is lost. It is safe for concurrent use.
+// Gateway is a provider that does not honour idempotency keys, so that every call that should not
+// have been made shows. Of one key in so many the first reply is lost. It is safe for concurrent
+// use.
 type Gateway struct {
 	mu     sync.Mutex
 	paid   map[string]int
@@ -38,7 +40,8 @@ const (
 	postLoses    = 2
 )
 
-// NewGateway returns a gateway that has paid nothing, and loses the first reply of one key in so many.
+// NewGateway returns a gateway that has paid nothing, and loses the first reply of one key in so
+// many.
 func NewGateway(losing byte) *Gateway { return &Gateway{paid: map[string]int{}, losing: losing} }
 
 // payment makes the payment, and reports whether anybody is told.
@@ -128,8 +131,9 @@ func (c client) do(ctx context.Context, method, key string) (body []byte, status
 	if err != nil {
 		return nil, 0, err
 	}
-	// A connection of its own: Go's transport makes a request with this header again by itself where one breaks that was used before,
-	// which would be a call of which the ledger knows nothing.
+	// A connection of its own: Go's transport makes a request with this header again by itself
+	// where one breaks that was used before, which would be a call of which the ledger knows
+	// nothing.
 	r.Close = true
 	r.Header.Set(headerKey, key)
 	if until, ok := ctx.Deadline(); ok {

@@ -14,7 +14,8 @@ import (
 // history makes inputs: facts, and what can happen to them on the way.
 type history struct {
 	random *rand.Rand
-	// details is what the facts are drawn from that have taken place, so that what they say does not change the course of their accounts.
+	// details is what the facts are drawn from that have taken place, so that what they say does
+	// not change the course of their accounts.
 	details *rand.Rand
 	// began is the time of the first fact.
 	began time.Time
@@ -40,8 +41,9 @@ func newHistory(seed uint64, began time.Time) *history {
 // beyond is an amount that a float64 does not tell from the one below it.
 const beyond = 1<<53 + 1
 
-// grow lets each of the accounts live through n more facts, and returns the new ones, accounts interleaved. What an account refuses is
-// among them, but nothing that a ledger would fail for: a correction is of something that was accepted.
+// grow lets each of the accounts live through n more facts, and returns the new ones, accounts
+// interleaved. What an account refuses is among them, but nothing that a ledger would fail for: a
+// correction is of something that was accepted.
 func (h *history) grow(n int, accounts ...string) []fact {
 	lives := map[string][]fact{}
 	for _, account := range accounts {
@@ -139,8 +141,8 @@ const (
 	hours     = 4 * 24
 )
 
-// detail says the rest of a fact. A payout may be for an order that there was one for: it is the same one under another id, or says
-// something else.
+// detail says the rest of a fact. A payout may be for an order that there was one for: it is the
+// same one under another id, or says something else.
 func (c *course) detail(details *rand.Rand, e Event) Event {
 	if e.Kind == Deposit || e.Kind == Payout {
 		e.Valued = int64(firstHour+details.IntN(hours)) * time.Hour.Milliseconds()
@@ -189,7 +191,8 @@ type mischief struct{ late, duplicate, conflict, poison, lost int }
 
 var everything = mischief{late: 25, duplicate: 30, conflict: 8, poison: 5, lost: 10}
 
-// lose notes what is lost of facts, and returns it by id. The last fact of an account arrives, or nobody would miss those before it.
+// lose notes what is lost of facts, and returns it by id. The last fact of an account arrives, or
+// nobody would miss those before it.
 func (h *history) lose(facts []fact, m mischief) map[string]bool {
 	lost, last := map[string]bool{}, map[string]int64{}
 	for _, f := range facts {
@@ -224,8 +227,9 @@ func (h *history) foundAll() error {
 	return nil
 }
 
-// disturb delivers facts in another order, several times, with others under their ids and with what is no fact, and loses some. What
-// contradicts a fact comes behind it, in its partition, so that it is known which of the two is first.
+// disturb delivers facts in another order, several times, with others under their ids and with what
+// is no fact, and loses some. What contradicts a fact comes behind it, in its partition, so that it
+// is known which of the two is first.
 func (h *history) disturb(facts []fact, m mischief) []delivery {
 	type placed struct {
 		delivery
@@ -277,7 +281,8 @@ func (h *history) disturb(facts []fact, m mischief) []delivery {
 	return deliveries
 }
 
-// contradiction says something else under the id of a fact: if it can, something that only exact numbers tell apart.
+// contradiction says something else under the id of a fact: if it can, something that only exact
+// numbers tell apart.
 func (h *history) contradiction(f fact) delivery {
 	d := deliver(f)
 	other := f.Event

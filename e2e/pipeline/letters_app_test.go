@@ -18,9 +18,11 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// letterSettings are one instance of an application that dedupes payments by their id and sums them per account. An account whose name begins
-// with "closed" fails while a file exists. Every payment has the amount 1, so that each sum that is written has to be one more than the one
-// before it of the account: a payment that is lost or has its effect twice, and an effect that is undone in part, shows there.
+// letterSettings are one instance of an application that dedupes payments by their id and sums them
+// per account. An account whose name begins with "closed" fails while a file exists. Every payment
+// has the amount 1, so that each sum that is written has to be one more than the one before it of
+// the account: a payment that is lost or has its effect twice, and an effect that is undone in
+// part, shows there.
 type letterSettings struct {
 	Brokers       []string
 	Application   string
@@ -36,11 +38,13 @@ type letterSettings struct {
 	tried func()
 }
 
-// letterPause is how long a payment that was parked or delayed waits. It is no divisor of the 20 ms between two polls of a test: timers on
-// virtual time are exact, and kills between two polls would always meet the same phase of the pause.
+// letterPause is how long a payment that was parked or delayed waits. It is no divisor of the 20 ms
+// between two polls of a test: timers on virtual time are exact, and kills between two polls would
+// always meet the same phase of the pause.
 const letterPause = 17 * time.Millisecond
 
-// Config returns the configuration. Nothing waits for its timeouts: the next life of one that is killed has the same identity.
+// Config returns the configuration. Nothing waits for its timeouts: the next life of one that is
+// killed has the same identity.
 func (s letterSettings) Config() txn.Config {
 	return txn.Config{
 		Brokers: s.Brokers, Application: s.Application, Instance: s.Instance, StateDir: s.StateDir, Workers: 2,

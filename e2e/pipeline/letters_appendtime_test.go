@@ -18,8 +18,9 @@ import (
 	"github.com/onceward/onceward/txn/admin"
 )
 
-// TestG5RedriveAppendTime: the dead-letter topic has the broker's time. The payments that are redriven from it keep theirs, and so does
-// what is made of them; so do those whose dead letters are of an older build, which do not say which time the record had when it died last.
+// TestG5RedriveAppendTime: the dead-letter topic has the broker's time. The payments that are
+// redriven from it keep theirs, and so does what is made of them; so do those whose dead letters
+// are of an older build, which do not say which time the record had when it died last.
 func TestG5RedriveAppendTime(t *testing.T) {
 	t.Parallel()
 	c := cluster.Kafka(t) // the embedded broker does not give records its own time
@@ -69,7 +70,8 @@ func TestG5RedriveAppendTime(t *testing.T) {
 		if err != nil || report.Outcomes[admin.Redriven] != payments {
 			t.Fatalf("%+v, %v", report, err)
 		}
-		// Of all of them the last ones of each partition are new; the others have the right time in any case.
+		// Of all of them the last ones of each partition are new; the others have the right time in
+		// any case.
 		redriven := s.Records(t, s.In)
 		if len(redriven) != before+payments {
 			t.Errorf("%d records are redriven from %s, want %d", len(redriven)-before, topic, payments)

@@ -19,11 +19,12 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// TestG6Killed: an application is killed again and again while accounts are closed, held, opened and released. The payments of an
-// account are summed in their order.
+// TestG6Killed: an application is killed again and again while accounts are closed, held, opened
+// and released. The payments of an account are summed in their order.
 func TestG6Killed(t *testing.T) { killedAgainAndAgain(t, topology.Park) }
 
-// TestG1DelayedKilled: the same with payments that go through delayed retry topics, which lose their order and nothing else.
+// TestG1DelayedKilled: the same with payments that go through delayed retry topics, which lose
+// their order and nothing else.
 func TestG1DelayedKilled(t *testing.T) { killedAgainAndAgain(t, topology.Delay) }
 
 func killedAgainAndAgain(t *testing.T, action topology.Action) {
@@ -49,7 +50,8 @@ func killedAgainAndAgain(t *testing.T, action topology.Action) {
 					open[account] = want[account]
 				}
 			}
-			// Open accounts go on while others are closed. Then the life is killed while it holds, tries or releases payments.
+			// Open accounts go on while others are closed. Then the life is killed while it holds,
+			// tries or releases payments.
 			p.Await("the open accounts", func() bool {
 				sums := s.sums(action == topology.Park)
 				for account, n := range open {
@@ -76,9 +78,9 @@ func killedAgainAndAgain(t *testing.T, action topology.Action) {
 // envFigures asks for a measurement, as in package e2e/figures.
 const envFigures = "ONCEWARD_FIGURES"
 
-// TestG6FullSpeed: while a key with 100,000 records waits, and is tried again and again, the other keys go on, and it is not
-// tried more often because of them. How long they take beside it and without it, in turns, is told and not judged: that is for
-// a machine that does nothing else.
+// TestG6FullSpeed: while a key with 100,000 records waits, and is tried again and again, the other
+// keys go on, and it is not tried more often because of them. How long they take beside it and
+// without it, in turns, is told and not judged: that is for a machine that does nothing else.
 func TestG6FullSpeed(t *testing.T) {
 	t.Parallel()
 	const accounts = 50
@@ -136,13 +138,14 @@ func TestG6FullSpeed(t *testing.T) {
 	})
 }
 
-// span is how long something took, and the processor time of this process meanwhile, which writes the payments and runs the
-// application.
+// span is how long something took, and the processor time of this process meanwhile, which writes
+// the payments and runs the application.
 type span struct{ wall, cpu time.Duration }
 
 func (s span) String() string { return fmt.Sprintf("%s (%s of processor time)", s.wall, s.cpu) }
 
-// timed returns how long it takes to write so many payments to so many accounts and to commit them all.
+// timed returns how long it takes to write so many payments to so many accounts and to commit them
+// all.
 func (s *letterScene) timed(app *instance.App, name string, payments, accounts int) span {
 	s.t.Helper()
 	records := app.Status().Totals.Records

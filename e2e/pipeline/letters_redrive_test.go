@@ -20,7 +20,8 @@ import (
 	"github.com/onceward/onceward/txn/admin"
 )
 
-// redriveStep is a failpoint of the command at which it is killed, and what it has to have left then.
+// redriveStep is a failpoint of the command at which it is killed, and what it has to have left
+// then.
 type redriveStep struct {
 	point string
 	// batches are committed, the one of the kill included where it is.
@@ -46,9 +47,10 @@ func (s redriveStep) arm(action string) string {
 	return s.point + "=" + action
 }
 
-// TestG5RedriveKilled: the command is killed at every step of a batch, and what it has left open is what that step leaves. Done again, with
-// an error at the same step, it goes on to the end: every record is in its topic once more, and no more. A part of them was sent again by
-// their producer meanwhile, and had their effect: they have no second one.
+// TestG5RedriveKilled: the command is killed at every step of a batch, and what it has left open is
+// what that step leaves. Done again, with an error at the same step, it goes on to the end: every
+// record is in its topic once more, and no more. A part of them was sent again by their producer
+// meanwhile, and had their effect: they have no second one.
 func TestG5RedriveKilled(t *testing.T) {
 	t.Parallel()
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
@@ -75,8 +77,9 @@ func TestG5RedriveKilled(t *testing.T) {
 	})
 }
 
-// TestG5MarksApart is the negative control: a command whose marks are in a transaction of their own writes records twice, or not at all,
-// when it is killed between the two transactions, and that is found.
+// TestG5MarksApart is the negative control: a command whose marks are in a transaction of their own
+// writes records twice, or not at all, when it is killed between the two transactions, and that is
+// found.
 func TestG5MarksApart(t *testing.T) {
 	t.Parallel()
 	for broken, want := range map[string]string{"marks-late": "redriven 2 times", "marks-early": "redriven 0 times"} {
@@ -97,7 +100,8 @@ func TestG5MarksApart(t *testing.T) {
 	}
 }
 
-// redriveBatch is how many payments to an account die at a time. Each account has a partition, and a partition is a batch.
+// redriveBatch is how many payments to an account die at a time. Each account has a partition, and
+// a partition is a batch.
 const redriveBatch = 10
 
 // redrives are redrives of what dies in one scene.
@@ -127,7 +131,8 @@ func newRedrives(t *testing.T, c *cluster.Cluster, broken string) *redrives {
 	return r
 }
 
-// die lets payments to every account die. Once the accounts are open their producer sends some of them again, which is its own remedy.
+// die lets payments to every account die. Once the accounts are open their producer sends some of
+// them again, which is its own remedy.
 func (r *redrives) die() {
 	r.t.Helper()
 	r.closeAccounts()
@@ -186,8 +191,8 @@ func (r *redrives) wantSteps() {
 	}
 }
 
-// leftovers are what redrives have left: open transactions, committed records of the input, and records of the input and of the dead-letter
-// topic behind the last stable offset.
+// leftovers are what redrives have left: open transactions, committed records of the input, and
+// records of the input and of the dead-letter topic behind the last stable offset.
 type leftovers struct {
 	open                              []string
 	committed, openRecords, openMarks int
@@ -242,7 +247,8 @@ func (r *redrives) wantLeft(s redriveStep, before, now leftovers) {
 	}
 }
 
-// once returns an error unless every payment that has died is in the input once more than it was sent.
+// once returns an error unless every payment that has died is in the input once more than it was
+// sent.
 func (r *redrives) once() error {
 	r.t.Helper()
 	there := map[string]int{}
@@ -260,7 +266,8 @@ func (r *redrives) once() error {
 	return nil
 }
 
-// applied waits until everything that is in the input was processed, and fails the test unless every payment has had its effect once.
+// applied waits until everything that is in the input was processed, and fails the test unless
+// every payment has had its effect once.
 func (r *redrives) applied() {
 	r.t.Helper()
 	there := int64(len(r.Records(r.t, r.In)))

@@ -91,8 +91,8 @@ func (s *letterScene) send(account string, ids ...int) {
 	}
 }
 
-// sums returns how far each account has come. It fails the test unless each sum is one more than the one before it, and if
-// ordered unless the payments come in the order of their ids.
+// sums returns how far each account has come. It fails the test unless each sum is one more than
+// the one before it, and if ordered unless the payments come in the order of their ids.
 func (s *letterScene) sums(ordered bool) map[string]int64 {
 	s.t.Helper()
 	sums := map[string]int64{}

@@ -32,7 +32,8 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// testsInParallel is how many tests run at a time. On real Kafka they wait most of the time, and the longest one would begin last.
+// testsInParallel is how many tests run at a time. On real Kafka they wait most of the time, and
+// the longest one would begin last.
 const testsInParallel = 8
 
 func command() {

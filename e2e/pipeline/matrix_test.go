@@ -67,8 +67,8 @@ func TestMatrixOnKafka(t *testing.T) {
 	cluster.Cells(t, inParallelOnKafka, some, func(r row) string { return r.name }, func(t *testing.T, r row) { r.run(newScene(t, c, 1)) })
 }
 
-// TestBrokenOnBroker is the negative control of the matrix: a pipeline that calls the gateway in its handler calls again whenever a unit of
-// work is undone, and is found by its payments.
+// TestBrokenOnBroker is the negative control of the matrix: a pipeline that calls the gateway in
+// its handler calls again whenever a unit of work is undone, and is found by its payments.
 func TestBrokenOnBroker(t *testing.T) {
 	t.Parallel()
 	cluster.OnVirtual(t, callsAtOnce)
@@ -147,7 +147,8 @@ func rebalanced(s *scene) {
 	s.whole()
 }
 
-// frozen freezes an instance until another instance has its tasks and its work. Back again it is a zombie, and has to find that out.
+// frozen freezes an instance until another instance has its tasks and its work. Back again it is a
+// zombie, and has to find that out.
 func frozen(s *scene) {
 	s.past()
 	p := s.startArmed("end-before", "freeze", 5)

@@ -21,7 +21,8 @@ import (
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
-// epoch is when histories in memory begin: before bubbles do, because a record far ahead of the clock is refused.
+// epoch is when histories in memory begin: before bubbles do, because a record far ahead of the
+// clock is refused.
 var epoch = time.Date(1999, 12, 1, 0, 0, 0, 0, time.UTC)
 
 // memoryRun is a pipeline in memory.
@@ -35,8 +36,8 @@ type memoryRun struct {
 	wrong  string
 	worlds []string
 	got    outcome
-	// history has what was lost, fed is all that was delivered, commands what each partition was told, and findings what people have found
-	// out.
+	// history has what was lost, fed is all that was delivered, commands what each partition was
+	// told, and findings what people have found out.
 	history  *history
 	fed      []delivery
 	commands []projection.Command
@@ -73,7 +74,8 @@ func (m *memoryRun) pipe(d delivery) error {
 	return m.PipeRaw(TopicEvents, []byte(d.account), []byte(d.value), topologytest.ToPartition(d.partition), at)
 }
 
-// settle commits, and lets the clock go on until the effects have come to their ends. A claim that a crash has left has to expire before.
+// settle commits, and lets the clock go on until the effects have come to their ends. A claim that
+// a crash has left has to expire before.
 func (m *memoryRun) settle() error {
 	by := time.Second // a parked record is through by then
 	for range 100 {
@@ -200,9 +202,9 @@ func (m *memoryRun) compare() error {
 		paidOnce(outputsWant, m.gateway, m.post))
 }
 
-// anyInterleaving runs the history of a seed: its facts in a random order, with duplicates, contradictions, corrections, reversals, poison,
-// restarts, commits, crashes and aborts, while the world comes and goes, so that units of work are undone and tried again. A failure names
-// the seed.
+// anyInterleaving runs the history of a seed: its facts in a random order, with duplicates,
+// contradictions, corrections, reversals, poison, restarts, commits, crashes and aborts, while the
+// world comes and goes, so that units of work are undone and tried again. A failure names the seed.
 func anyInterleaving(seed uint64, broken Broken) (err error) {
 	defer func() {
 		if err != nil {
@@ -231,7 +233,8 @@ func anyInterleaving(seed uint64, broken Broken) (err error) {
 	return sameAsClean(m.fed, h.facts)
 }
 
-// age lets the inbox forget all that was delivered, and then delivers some of it again between new facts.
+// age lets the inbox forget all that was delivered, and then delivers some of it again between new
+// facts.
 func (m *memoryRun) age(random *rand.Rand) error {
 	old := slices.Clone(m.fed)
 	m.expiries = append(m.expiries, expiry{len(m.fed), m.history.age()})
@@ -342,8 +345,8 @@ func (m *memoryRun) answer() (sent bool, err error) {
 	return len(found) > 0, err
 }
 
-// takeBack writes what has waited behind a gap, and was abandoned because the world was closed when its turn came, back in front of the
-// projection: the inbox before it knows the events.
+// takeBack writes what has waited behind a gap, and was abandoned because the world was closed when
+// its turn came, back in front of the projection: the inbox before it knows the events.
 func (m *memoryRun) takeBack() error {
 	if !slices.Contains(m.Topics(), TopicAbandoned) {
 		return nil // a broken pipeline has none
@@ -424,8 +427,8 @@ func firstSeed() uint64 {
 	return rand.Uint64() >> 1
 }
 
-// inMemory runs a test of what runs in memory, on virtual time, because the calls of effects have timeouts. It skips the test where the
-// process tests on real Kafka.
+// inMemory runs a test of what runs in memory, on virtual time, because the calls of effects have
+// timeouts. It skips the test where the process tests on real Kafka.
 func inMemory(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	cluster.SkipWithout(t, cluster.KindVirtual)
@@ -433,9 +436,10 @@ func inMemory(t *testing.T, f func(t *testing.T)) {
 	virtual.Test(t, f)
 }
 
-// TestAnyInterleaving: whatever the order in which facts come, and however often, with contradictions, corrections, restarts, commits, and
-// crashes and aborts that undo what is not committed between them, the outcome is that of the clean sequence.
-// Rows of the failure matrix: crash after processing before flush; duplicate delivery; older version after newer.
+// TestAnyInterleaving: whatever the order in which facts come, and however often, with
+// contradictions, corrections, restarts, commits, and crashes and aborts that undo what is not
+// committed between them, the outcome is that of the clean sequence. Rows of the failure matrix:
+// crash after processing before flush; duplicate delivery; older version after newer.
 func TestAnyInterleaving(t *testing.T) {
 	inMemory(t, func(t *testing.T) {
 		first := firstSeed()
@@ -447,8 +451,9 @@ func TestAnyInterleaving(t *testing.T) {
 	})
 }
 
-// TestI3ReplayConverges: the inputs read again from the beginning, with empty stores and the partitions in another turn, come to the same
-// outputs and stores, but for the effects, which are suppressed; delivered again over the stores that are kept, they change nothing.
+// TestI3ReplayConverges: the inputs read again from the beginning, with empty stores and the
+// partitions in another turn, come to the same outputs and stores, but for the effects, which are
+// suppressed; delivered again over the stores that are kept, they change nothing.
 func TestI3ReplayConverges(t *testing.T) {
 	inMemory(t, func(t *testing.T) {
 		first := firstSeed()
@@ -512,8 +517,9 @@ func replayConverges(seed uint64) error {
 	return nil
 }
 
-// TestAbandonedComesBack: what has waited and is abandoned, since the world is closed when its turn comes, has no effect until it is
-// written back, and then that of the clean sequence. Row of the failure matrix: gap.
+// TestAbandonedComesBack: what has waited and is abandoned, since the world is closed when its turn
+// comes, has no effect until it is written back, and then that of the clean sequence. Row of the
+// failure matrix: gap.
 func TestAbandonedComesBack(t *testing.T) {
 	inMemory(t, func(t *testing.T) {
 		at, account := epoch.UnixMilli(), frail+"-carl"
@@ -546,8 +552,8 @@ func TestAbandonedComesBack(t *testing.T) {
 	})
 }
 
-// TestExactAmounts: two amounts that a float64 does not tell apart are a conflict, in the inbox and in everything behind it, and the
-// balance is exact.
+// TestExactAmounts: two amounts that a float64 does not tell apart are a conflict, in the inbox and
+// in everything behind it, and the balance is exact.
 func TestExactAmounts(t *testing.T) {
 	inMemory(t, func(t *testing.T) {
 		at := epoch.UnixMilli()
@@ -581,9 +587,10 @@ func TestExactAmounts(t *testing.T) {
 	})
 }
 
-// TestBroken is the negative control of what runs in memory: each broken pipeline is found within a few histories. Those that mark before
-// the effect and that drop while their marks cannot be read are the traps that others fell into. One that keeps effects in memory is found
-// by nothing but what undoes work that was done to its end.
+// TestBroken is the negative control of what runs in memory: each broken pipeline is found within a
+// few histories. Those that mark before the effect and that drop while their marks cannot be read
+// are the traps that others fell into. One that keeps effects in memory is found by nothing but
+// what undoes work that was done to its end.
 func TestBroken(t *testing.T) {
 	if virtual.RaceDetector {
 		t.Skip("tells broken pipelines from whole ones, in memory: TestAnyInterleaving makes the same calls")
@@ -608,7 +615,8 @@ func TestBroken(t *testing.T) {
 	})
 }
 
-// TestBrokenOutcome is the negative control of the comparison: whatever line is missing, there twice or another one is found.
+// TestBrokenOutcome is the negative control of the comparison: whatever line is missing, there
+// twice or another one is found.
 func TestBrokenOutcome(t *testing.T) {
 	cluster.SkipWithout(t, cluster.KindVirtual)
 	t.Parallel()

@@ -18,8 +18,9 @@ import (
 	"github.com/onceward/onceward/txn/admin"
 )
 
-// written adds a record of an output topic to the outcome, in the form of the recount. What depends on the order in which the facts of an
-// account happen to arrive, such as what has waited, has no line.
+// written adds a record of an output topic to the outcome, in the form of the recount. What depends
+// on the order in which the facts of an account happen to arrive, such as what has waited, has no
+// line.
 func (o outcome) written(topic string, key, value []byte, headers []topology.Header) error {
 	account := "/" + string(key)
 	switch topic {
@@ -136,7 +137,8 @@ func (o outcome) audited(key, value []byte) error {
 	return nil
 }
 
-// Places of what depends on the order in which the facts of an account happen to arrive, so that no recount knows of it.
+// Places of what depends on the order in which the facts of an account happen to arrive, so that no
+// recount knows of it.
 const (
 	// placeWorld has the dead letters of what was wrong with the world.
 	placeWorld = "the world"
@@ -146,10 +148,12 @@ const (
 	placeAsked = "asked"
 )
 
-// placeEntered has the ids that were accepted, from the archive or the queue of what is to be archived.
+// placeEntered has the ids that were accepted, from the archive or the queue of what is to be
+// archived.
 const placeEntered = "entered"
 
-// archived adds the ids of an archive to those of its queue. How far the two are apart depends on the order of the partitions.
+// archived adds the ids of an archive to those of its queue. How far the two are apart depends on
+// the order of the partitions.
 func (o outcome) archived(lines []string) outcome {
 	for _, line := range lines {
 		id, _, _ := strings.Cut(line, " ")
@@ -161,8 +165,9 @@ func (o outcome) archived(lines []string) outcome {
 // placeDefinitions has by which definition the standing of each account was told last.
 const placeDefinitions = "definitions"
 
-// chosen adds the standings of an account as they were told, without what depends on when a command has switched: each is there once, and
-// once more for a switch behind it. Anything else has a line that no recount has.
+// chosen adds the standings of an account as they were told, without what depends on when a command
+// has switched: each is there once, and once more for a switch behind it. Anything else has a line
+// that no recount has.
 func (o outcome) chosen(account string, lines []string) {
 	before, definition := "", 0
 	for i, line := range lines {
@@ -194,7 +199,8 @@ func (o outcome) asked(from int, f func(account string, first, last int64)) erro
 	return nil
 }
 
-// askedOnce wants no version to have been asked for twice. A frail account may lack one again that it had, since a record was abandoned.
+// askedOnce wants no version to have been asked for twice. A frail account may lack one again that
+// it had, since a record was abandoned.
 func (o outcome) askedOnce() error {
 	times := map[string]int{}
 	var errs []error
@@ -245,7 +251,8 @@ func (o outcome) died(value []byte, headers []topology.Header) error {
 	return nil
 }
 
-// findOut is how a person finds out what has become of a call: whether there is what it was to make.
+// findOut is how a person finds out what has become of a call: whether there is what it was to
+// make.
 func findOut(doubted []byte, post *Gateway) (effect.Resolution, error) {
 	r, err := decode[effect.Result](doubted)
 	found := effect.Resolution{ID: r.ID, Attempts: r.Attempts, Status: effect.FailedRetryable, By: "clerk"}

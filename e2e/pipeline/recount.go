@@ -20,8 +20,9 @@ type delivery struct {
 	at        int64 // milliseconds since the epoch
 }
 
-// outcome is what came out, or has to: lines by their places. A place is a topic and an account, where the order of the account's records
-// counts, or a topic or a store alone, where the lines are sorted.
+// outcome is what came out, or has to: lines by their places. A place is a topic and an account,
+// where the order of the account's records counts, or a topic or a store alone, where the lines are
+// sorted.
 type outcome map[string][]string
 
 func (o outcome) add(place, format string, args ...any) {
@@ -76,14 +77,15 @@ func (o outcome) difference(got outcome) error {
 	return fmt.Errorf("%s", strings.Join(texts[:min(len(texts), 8)], "\n"))
 }
 
-// expiry says that what is older than before, in milliseconds since the epoch, is forgotten, and that deliveries from an index on come
-// behind that.
+// expiry says that what is older than before, in milliseconds since the epoch, is forgotten, and
+// that deliveries from an index on come behind that.
 type expiry struct {
 	from   int
 	before int64
 }
 
-// forgotten returns the time of which everything before is forgotten when the delivery of an index comes, 0 if nothing is.
+// forgotten returns the time of which everything before is forgotten when the delivery of an index
+// comes, 0 if nothing is.
 func forgotten(expiries []expiry, i int) (before int64) {
 	for _, x := range expiries {
 		if x.from <= i {
@@ -93,11 +95,12 @@ func forgotten(expiries []expiry, i int) (before int64) {
 	return before
 }
 
-// recount computes, from nothing but the deliveries, what the pipeline has to have come to: outputs and stores. It is written down on
-// purpose without the processors: maps, a sort, and a loop over each account.
+// recount computes, from nothing but the deliveries, what the pipeline has to have come to: outputs
+// and stores. It is written down on purpose without the processors: maps, a sort, and a loop over
+// each account.
 //
-// Of two facts under one id, or under one version, the one that was delivered first counts. What waits for a version that is missing has
-// no effect yet.
+// Of two facts under one id, or under one version, the one that was delivered first counts. What
+// waits for a version that is missing has no effect yet.
 func recount(deliveries []delivery, expiries []expiry) (outputs, stores outcome) {
 	outputs, stores = outcome{}, outcome{}
 	first := map[string]Event{}
@@ -260,7 +263,8 @@ func (b book) close(name, node string, stores outcome) {
 func (t *tally) step(account string, e Event, outputs, stores outcome) {
 	from, to := steps[e.Kind][0], steps[e.Kind][1]
 	if from != t.state {
-		// A state that the account was in is behind it; from a closed one nothing leads anywhere; between the others there is a way.
+		// A state that the account was in is behind it; from a closed one nothing leads anywhere;
+		// between the others there is a way.
 		why := "out-of-order"
 		switch {
 		case t.state == "":
@@ -341,8 +345,9 @@ func (t *tally) asks(account string, e Event, outputs, stores outcome) bool {
 	return true
 }
 
-// recountCommands adds what comes of commands that switch from one definition of the standings to the other one. Each was written to every
-// partition, and some of them twice. Definition 1 is the first.
+// recountCommands adds what comes of commands that switch from one definition of the standings to
+// the other one. Each was written to every partition, and some of them twice. Definition 1 is the
+// first.
 func recountCommands(commands []projection.Command, outputs, stores outcome) {
 	active, obeyed := uint16(1), map[string]bool{}
 	for _, c := range commands {
@@ -369,7 +374,8 @@ func recountCommands(commands []projection.Command, outputs, stores outcome) {
 	stores.sorted()
 }
 
-// recountFindings adds what comes of what people have found out, which they say of an attempt once or several times.
+// recountFindings adds what comes of what people have found out, which they say of an attempt once
+// or several times.
 func recountFindings(findings []effect.Resolution, outputs outcome) {
 	taken := map[string]bool{}
 	for _, f := range findings {
@@ -383,7 +389,8 @@ func recountFindings(findings []effect.Resolution, outputs outcome) {
 	outputs.sorted()
 }
 
-// paidOnce wants one payment for each payout that was accepted, one dead letter for each notice, and no other.
+// paidOnce wants one payment for each payout that was accepted, one dead letter for each notice,
+// and no other.
 func paidOnce(want outcome, gateway, post *Gateway) error {
 	return errors.Join(calledOnce(want[TopicPaid], nodePayouts, gateway), calledOnce(want[TopicNoticed], nodeNotices, post))
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/onceward/onceward/txn/admin"
 )
 
-// duplicated delivers every fact several times, in both partitions, and all of them once more at the end.
+// duplicated delivers every fact several times, in both partitions, and all of them once more at
+// the end.
 func duplicated(s *scene) {
 	l := s.start(s.settings)
 	for range 2 {
@@ -28,7 +29,8 @@ func duplicated(s *scene) {
 	s.whole()
 }
 
-// wantLines wants so many lines of a place to begin with something, at least: else the row has shown nothing.
+// wantLines wants so many lines of a place to begin with something, at least: else the row has
+// shown nothing.
 func (s *scene) wantLines(place, begin string, least int) {
 	s.t.Helper()
 	if err := s.lines(place, begin, least); err != nil {
@@ -78,7 +80,8 @@ func concurrent(s *scene) {
 	s.whole()
 }
 
-// older delivers the facts of each account from the last one to the first, and then others under versions that were applied long ago.
+// older delivers the facts of each account from the last one to the first, and then others under
+// versions that were applied long ago.
 func older(s *scene) {
 	l := s.start(s.settings)
 	facts := s.history.grow(8, accounts...)
@@ -97,7 +100,8 @@ func older(s *scene) {
 	s.whole()
 }
 
-// gap keeps a version of each account back: what follows waits, over a restart, the source is asked for it, and then all comes in order.
+// gap keeps a version of each account back: what follows waits, over a restart, the source is asked
+// for it, and then all comes in order.
 func gap(s *scene) {
 	l := s.start(s.settings)
 	var missing []delivery
@@ -152,7 +156,8 @@ func poisoned(s *scene) {
 // sturdy says whether a place is of an account that nothing is wrong with, or of none.
 func sturdy(place string) bool { return !strings.Contains(place, "/"+frail) }
 
-// finishSturdy waits for what the accounts come to that nothing is wrong with, and reports whether the other ones have come to nothing.
+// finishSturdy waits for what the accounts come to that nothing is wrong with, and reports whether
+// the other ones have come to nothing.
 func (s *scene) finishSturdy(lives alive) {
 	s.t.Helper()
 	s.until("the sturdy accounts", lives, func() error {
@@ -217,7 +222,8 @@ func (s *scene) wantDelayed() {
 	}
 }
 
-// redriven lets facts die, puts the world right and redrives them: what was dead, and what has waited behind it, comes in order.
+// redriven lets facts die, puts the world right and redrives them: what was dead, and what has
+// waited behind it, comes in order.
 func redriven(s *scene) {
 	s.be(worldClosed)
 	l := s.start(s.settings)
@@ -239,7 +245,8 @@ func redriven(s *scene) {
 	s.whole()
 }
 
-// outOfOrder: later records of a partition are done, and committed, while earlier ones are not. A kill then loses none of them.
+// outOfOrder: later records of a partition are done, and committed, while earlier ones are not. A
+// kill then loses none of them.
 func outOfOrder(s *scene) {
 	s.be(worldDown)
 	log := instance.NewLog(s.t, "the life to be killed")
@@ -271,7 +278,8 @@ func redelivered(s *scene) {
 	s.whole()
 }
 
-// replayed reads the inputs again, from the beginning, with a pipeline beside the first one: it comes to the same, and pays nothing.
+// replayed reads the inputs again, from the beginning, with a pipeline beside the first one: it
+// comes to the same, and pays nothing.
 func replayed(s *scene) {
 	l := s.start(s.settings)
 	for range 2 {
@@ -300,9 +308,10 @@ func replayed(s *scene) {
 	s.whole()
 }
 
-// converges has a forensic run read the inputs from the beginning, and compares what it comes to with the state of the first instance, row
-// by row: the same but for the effects, because a replay makes no calls, and for what depends on the order of several partitions. That is
-// the order in which ids are to be archived, and how many rows a command has found.
+// converges has a forensic run read the inputs from the beginning, and compares what it comes to
+// with the state of the first instance, row by row: the same but for the effects, because a replay
+// makes no calls, and for what depends on the order of several partitions. That is the order in
+// which ids are to be archived, and how many rows a command has found.
 func (s *scene) converges() {
 	s.t.Helper()
 	t, err := s.settings.Topology()
@@ -336,7 +345,8 @@ func (s *scene) converges() {
 	}
 }
 
-// expired delivers everything again when the inbox has forgotten it: it is late, and has no second effect.
+// expired delivers everything again when the inbox has forgotten it: it is late, and has no second
+// effect.
 func expired(s *scene) {
 	l := s.start(s.settings)
 	for range 2 {

@@ -24,7 +24,8 @@ import (
 	"github.com/onceward/onceward/txn/admin"
 )
 
-// scene is the pipeline on a cluster, with everything that was fed to it and all that was seen of it.
+// scene is the pipeline on a cluster, with everything that was fed to it and all that was seen of
+// it.
 type scene struct {
 	t        *testing.T
 	cluster  *cluster.Cluster
@@ -35,14 +36,16 @@ type scene struct {
 	gateway  *Gateway
 	post     *Gateway
 	history  *history
-	// fed are all deliveries, in the order of their partitions, commands what each partition was told, and findings what people have found
-	// out. expiries say when the inbox has forgotten what, and expected is what all that comes to.
+	// fed are all deliveries, in the order of their partitions, commands what each partition was
+	// told, and findings what people have found out. expiries say when the inbox has forgotten
+	// what, and expected is what all that comes to.
 	fed      []delivery
 	commands []projection.Command
 	findings []effect.Resolution
 	expiries []expiry
 	expected expected
-	// seen is what the reader has read so far. As many of the ranges in it that the source was asked for are answered.
+	// seen is what the reader has read so far. As many of the ranges in it that the source was
+	// asked for are answered.
 	seen     outcome
 	answered int
 	// lives counts those that have begun.
@@ -93,7 +96,8 @@ const (
 	transactionOnKafka = 4 * time.Second
 )
 
-// pollOf returns how long a reader of outputs waits for some at a time. On virtual time a longer wait costs nothing.
+// pollOf returns how long a reader of outputs waits for some at a time. On virtual time a longer
+// wait costs nothing.
 func pollOf(c *cluster.Cluster) time.Duration {
 	if c.Kind() == cluster.KindVirtual {
 		return 200 * time.Millisecond
@@ -129,7 +133,8 @@ func (s *scene) second() Settings {
 // The accounts of the scenes.
 var accounts = []string{"anna", "bert", frail + "-carl"}
 
-// more lets the accounts live on, feeds what becomes of that on the way, and has the standings told by the other definition.
+// more lets the accounts live on, feeds what becomes of that on the way, and has the standings told
+// by the other definition.
 func (s *scene) more(m mischief) {
 	s.t.Helper()
 	s.feed(s.history.disturb(s.history.grow(6, accounts...), m)...)
@@ -188,7 +193,8 @@ func (s *scene) want() expected {
 	return s.expected
 }
 
-// look reads outputs for a moment, sends what was lost and is asked for, and finds out what nobody knows.
+// look reads outputs for a moment, sends what was lost and is asked for, and finds out what nobody
+// knows.
 func (s *scene) look() {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), pollOf(s.cluster))
@@ -262,7 +268,8 @@ func (s *scene) finished() error {
 	return s.want().outputs.without(TopicArchive).difference(s.seen.known().without(TopicArchive))
 }
 
-// forget lets so much time pass that the inbox forgets all that was fed, of which nothing is under way any more, when the next facts come.
+// forget lets so much time pass that the inbox forgets all that was fed, of which nothing is under
+// way any more, when the next facts come.
 func (s *scene) forget(lives alive) {
 	s.t.Helper()
 	s.finish(lives)
@@ -359,7 +366,8 @@ func (s *scene) judge() {
 	}
 }
 
-// judged compares everything that was ever written, once more and as a whole, and the payments, with the recount.
+// judged compares everything that was ever written, once more and as a whole, and the payments,
+// with the recount.
 func (s *scene) judged() error {
 	s.t.Helper()
 	all := outcome{}
@@ -371,7 +379,8 @@ func (s *scene) judged() error {
 	return errors.Join(s.want().outputs.difference(all.known()), all.askedOnce(), paidOnce(s.want().outputs, s.gateway, s.post))
 }
 
-// whole is how a scene ends: a life finishes what is left and forgets it, and another one restores everything from the changelogs.
+// whole is how a scene ends: a life finishes what is left and forgets it, and another one restores
+// everything from the changelogs.
 func (s *scene) whole() {
 	s.t.Helper()
 	l := s.start(s.settings)

@@ -31,7 +31,8 @@ var (
 // positionBytes is how a key of parkedStore ends: with a separator, an incarnation and a version.
 const positionBytes = 2 + 8 + 8
 
-// archiveStore has the ids that are to be archived: rows that begin with a byte, and have so many before the id.
+// archiveStore has the ids that are to be archived: rows that begin with a byte, and have so many
+// before the id.
 var archiveStore = topology.KeyValueStore(nodeInbox+"-archive", schemas.Int64(), schemas.Bytes())
 
 const (
@@ -56,14 +57,15 @@ func queueOf(p parts, open opener, o outcome) reading {
 	}
 }
 
-// claimsStore has who was the first to ask for an order, in the form in which package inbox says that it is stored: behind so many bytes
-// comes the id.
+// claimsStore has who was the first to ask for an order, in the form in which package inbox says
+// that it is stored: behind so many bytes comes the id.
 var claimsStore = topology.KeyValueStore(nodeOrders+"-business", schemas.String(), schemas.Bytes())
 
 const claimBytes = 1 + 8 + 32
 
-// rowsStore has the rows of both definitions of the standings. Behind the account its keys have so many bytes, the last two of which are
-// the definition, and before the standing its values have so many, the last eight of which are the version.
+// rowsStore has the rows of both definitions of the standings. Behind the account its keys have so
+// many bytes, the last two of which are the definition, and before the standing its values have so
+// many, the last eight of which are the version.
 var rowsStore = topology.KeyValueStore(nodeChoice+"-rows", schemas.Bytes(), schemas.Bytes())
 
 const (
@@ -130,7 +132,8 @@ func stored(p parts, open opener) (o outcome, err error) {
 				o.add(nodeChoice+"-answers", "%s %s %d", id, a.Outcome, a.Active)
 			}),
 			eachRow(open, p.choice.ActiveStore(), func(_ string, definition int64) {
-				// One partition says it for all of them: those that have had no record yet say nothing.
+				// One partition says it for all of them: those that have had no record yet say
+				// nothing.
 				if line := fmt.Sprint(definition); !slices.Contains(o[nodeChoice+"-active"], line) {
 					o.add(nodeChoice+"-active", "%s", line)
 				}
@@ -158,8 +161,8 @@ func stored(p parts, open opener) (o outcome, err error) {
 	return o.sorted(), nil
 }
 
-// opener gives access to the stores of a pipeline: those of a driver, or those of lives of an application, each partition from the life
-// that serves it.
+// opener gives access to the stores of a pipeline: those of a driver, or those of lives of an
+// application, each partition from the life that serves it.
 type opener struct {
 	driver *topologytest.Driver
 	lives  []*instance.App

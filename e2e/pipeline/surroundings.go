@@ -15,9 +15,10 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// Surroundings are everything around a pipeline that runs in this process: the source, which sends what was lost when it is asked for it,
-// the operator, who switches between the definitions, the providers, the person who finds out what nobody knows, and the world. They are
-// safe for concurrent use.
+// Surroundings are everything around a pipeline that runs in this process: the source, which sends
+// what was lost when it is asked for it, the operator, who switches between the definitions, the
+// providers, the person who finds out what nobody knows, and the world. They are safe for
+// concurrent use.
 type Surroundings struct {
 	gateway, post *Gateway
 
@@ -30,8 +31,8 @@ type Surroundings struct {
 	// facts counts those of each account.
 	facts map[string]int
 	down  bool
-	// fed, commands and findings are what was produced, seen is what has come out. As many of the ranges in seen that the source was
-	// asked for are answered.
+	// fed, commands and findings are what was produced, seen is what has come out. As many of the
+	// ranges in seen that the source was asked for are answered.
 	fed      []delivery
 	commands []projection.Command
 	findings []effect.Resolution
@@ -50,8 +51,8 @@ func NewSurroundings() *Surroundings {
 	}
 }
 
-// Begin is called once, before there are facts. The first one is of that time. The inbox forgets nothing as long as all facts are of less
-// than [Retention].
+// Begin is called once, before there are facts. The first one is of that time. The inbox forgets
+// nothing as long as all facts are of less than [Retention].
 func (s *Surroundings) Begin(seed uint64, began time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,13 +81,14 @@ func (s *Surroundings) Break(down bool) {
 }
 
 const (
-	// accountsMax is how many accounts live at the same time, lifeMax how many facts each has about. A long life is spent as a closed
-	// account, which refuses everything.
+	// accountsMax is how many accounts live at the same time, lifeMax how many facts each has
+	// about. A long life is spent as a closed account, which refuses everything.
 	accountsMax = 6
 	lifeMax     = 25
 )
 
-// Facts lets two accounts live on for some facts, and returns the records that tell of them, and of what becomes of facts on the way.
+// Facts lets two accounts live on for some facts, and returns the records that tell of them, and of
+// what becomes of facts on the way.
 func (s *Surroundings) Facts(n int) []*kgo.Record {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,8 +121,8 @@ func (s *Surroundings) feed(deliveries []delivery) []*kgo.Record {
 	return records
 }
 
-// Switch returns the records that have the standings told by the other definition: the command to every partition, and behind it the one
-// before it once more.
+// Switch returns the records that have the standings told by the other definition: the command to
+// every partition, and behind it the one before it once more.
 func (s *Surroundings) Switch() (records []*kgo.Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,8 +145,8 @@ func (s *Surroundings) Switch() (records []*kgo.Record) {
 // Outputs are the topics whose committed records [Surroundings.Take] gets.
 func (s *Surroundings) Outputs() []string { return slices.Clone(outputs) }
 
-// Take takes an output, and returns the records with which the source and the person answer it. The records of a partition come in their
-// order.
+// Take takes an output, and returns the records with which the source and the person answer it. The
+// records of a partition come in their order.
 func (s *Surroundings) Take(r *kgo.Record) ([]*kgo.Record, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -207,8 +209,8 @@ func (s *Surroundings) Finished() error {
 	return s.unfinished
 }
 
-// Judge compares the committed outputs with a recount of the committed inputs, both by topic and partition in the order of their logs, and
-// the payments with the outputs.
+// Judge compares the committed outputs with a recount of the committed inputs, both by topic and
+// partition in the order of their logs, and the payments with the outputs.
 func (s *Surroundings) Judge(log map[string][][]*kgo.Record) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

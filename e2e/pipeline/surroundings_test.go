@@ -8,8 +8,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// TestBrokenLog is the negative control of [Surroundings.Judge]: in the log of a pipeline in memory it finds nothing wrong, and every record
-// that is missing or there twice.
+// TestBrokenLog is the negative control of [Surroundings.Judge]: in the log of a pipeline in memory
+// it finds nothing wrong, and every record that is missing or there twice.
 func TestBrokenLog(t *testing.T) {
 	inMemory(t, func(t *testing.T) {
 		m, err := newMemoryRun(Whole)

@@ -36,8 +36,8 @@ type Settings struct {
 	Inputs string
 	// Mode is LIVE if it is empty.
 	Mode string
-	// Gateway is the URL of the provider of payouts, Post that of the one of notices, and World the path of a file that says what is wrong
-	// with the world: down or closed.
+	// Gateway is the URL of the provider of payouts, Post that of the one of notices, and World the
+	// path of a file that says what is wrong with the world: down or closed.
 	Gateway, Post, World string
 	// SessionTimeout and TransactionTimeout are those of txn.Config.
 	SessionTimeout, TransactionTimeout time.Duration
@@ -181,7 +181,8 @@ func (s Settings) build() (*topology.Topology, parts, error) {
 	record(nodeLifecycle, p.lifecycle.Decisions())
 	accepted := p.lifecycle.Accepted()
 
-	// An order is paid once, under however many ids it comes. In the order of the versions, so that it is known which of them is the first.
+	// An order is paid once, under however many ids it comes. In the order of the versions, so that
+	// it is known which of them is the first.
 	p.orders = inbox.Dedupe(accepted, nodeOrders, func(r event) (string, error) { return r.Value.ID, nil }, inbox.Forever(), inbox.BusinessKey(order),
 		inbox.PayloadWithout("id", "version"), inbox.EmitConflicts())
 	again := topicOf[Event](s.Prefix, TopicAgain)
@@ -217,7 +218,8 @@ func (s Settings) build() (*topology.Topology, parts, error) {
 	s.notify(&p, fresh.Filter("notice", func(r event) (bool, error) { return r.Value.Kind == Freeze, nil }))
 	record(nodeNotices+"-requests", p.notices.Requests())
 	record(nodeNotices+"-outcomes", p.notices.Outcomes())
-	// What people have found out is about the calls of one application: a replay makes none, and reads none of it.
+	// What people have found out is about the calls of one application: a replay makes none, and
+	// reads none of it.
 	findings := topology.From(b, topicOf[effect.Resolution](s.Prefix, TopicFindings))
 	record(nodeFindings, effect.Resolve(p.notices, findings, nodeFindings).Decisions())
 
@@ -237,8 +239,8 @@ var delays = []time.Duration{10 * time.Millisecond, 30 * time.Millisecond}
 
 const errDoor = schemas.Reason("the door is not open yet")
 
-// enter lets each event in, some of them at a later attempt. Those of one id are refused equally often, so that they come in the order in
-// which they came.
+// enter lets each event in, some of them at a later attempt. Those of one id are refused equally
+// often, so that they come in the order in which they came.
 func (s Settings) enter(in topology.Stream[string, Event]) topology.Stream[string, Event] {
 	node := topology.Stateful(in, nodeDoor)
 	node.OnError(topology.Transient, topology.Policy{Action: topology.Delay, Attempts: 1 + len(delays), Then: topology.DeadLetter})
@@ -308,7 +310,8 @@ func (s Settings) pay(p *parts, payouts topology.Stream[string, Event]) {
 	p.payouts.Suppressed().Into(topicOf[effect.Result](s.Prefix, TopicHeld))
 }
 
-// notify tells people by a provider that cannot be asked what has become of a call, so that a person has to find out.
+// notify tells people by a provider that cannot be asked what has become of a call, so that a
+// person has to find out.
 func (s Settings) notify(p *parts, freezes topology.Stream[string, Event]) {
 	posts := s.post
 	if posts == nil {

@@ -44,8 +44,8 @@ const (
 	keyDescribeCluster int16 = 60
 )
 
-// Frame is one request or one reply. A reply carries the header of the request that it answers. Frames are not changed once they are
-// parsed, and may be kept.
+// Frame is one request or one reply. A reply carries the header of the request that it answers.
+// Frames are not changed once they are parsed, and may be kept.
 type Frame struct {
 	Direction   Direction
 	Key         int16 // api key
@@ -69,7 +69,8 @@ const frameMax = 128 << 20
 // errMalformed says that a stream is not Kafka's.
 var errMalformed = errors.New("not a Kafka frame")
 
-// readFrame reads one frame without its length. The error is io.EOF where the stream ends between two frames.
+// readFrame reads one frame without its length. The error is io.EOF where the stream ends between
+// two frames.
 func readFrame(r io.Reader) ([]byte, error) {
 	var length [4]byte
 	if _, err := io.ReadFull(r, length[:]); err != nil {
@@ -92,7 +93,8 @@ func appendFrame(dst, raw []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(dst, uint32(len(raw))), raw...)
 }
 
-// ReadRequest reads the next request of a client's stream. The error is io.EOF where the stream ends between two frames.
+// ReadRequest reads the next request of a client's stream. The error is io.EOF where the stream
+// ends between two frames.
 func ReadRequest(r io.Reader) (*Frame, error) {
 	raw, err := readFrame(r)
 	if err != nil {
@@ -101,8 +103,8 @@ func ReadRequest(r io.Reader) (*Frame, error) {
 	return parseRequest(raw)
 }
 
-// ReadReply reads the next reply of a broker's stream. The function takes the request with a correlation id from the outstanding ones, and
-// returns nil where there is none.
+// ReadReply reads the next reply of a broker's stream. The function takes the request with a
+// correlation id from the outstanding ones, and returns nil where there is none.
 func ReadReply(r io.Reader, take func(correlation int32) *Frame) (*Frame, error) {
 	raw, err := readFrame(r)
 	if err != nil {
@@ -118,7 +120,8 @@ func ReadReply(r io.Reader, take func(correlation int32) *Frame) (*Frame, error)
 // Bytes returns the frame as it is sent, with its length.
 func (f *Frame) Bytes() []byte { return appendFrame(nil, f.raw) }
 
-// parseRequest reads the header of a request: key, version, correlation id, client id and, in newer versions, tags.
+// parseRequest reads the header of a request: key, version, correlation id, client id and, in newer
+// versions, tags.
 func parseRequest(raw []byte) (*Frame, error) {
 	if len(raw) < 10 {
 		return nil, fmt.Errorf("%w: a request of %d bytes", errMalformed, len(raw))
@@ -161,7 +164,8 @@ func parseReply(raw []byte, request *Frame) *Frame {
 // correlation returns the id of the request that a reply answers; raw is not shorter than 4 bytes.
 func correlation(raw []byte) int32 { return int32(binary.BigEndian.Uint32(raw)) }
 
-// kind returns an empty request of the frame's key and version, nil if the protocol library does not know them.
+// kind returns an empty request of the frame's key and version, nil if the protocol library does
+// not know them.
 func (f *Frame) kind() kmsg.Request {
 	req := kmsg.RequestForKey(f.Key)
 	if req == nil || f.Version < 0 || f.Version > req.MaxVersion() {
@@ -171,7 +175,8 @@ func (f *Frame) kind() kmsg.Request {
 	return req
 }
 
-// skipTags returns the size of a tag section: a count, and for each tag a number, a size and as many bytes.
+// skipTags returns the size of a tag section: a count, and for each tag a number, a size and as
+// many bytes.
 func skipTags(b []byte) (int, error) {
 	at := 0
 	next := func() uint64 {
@@ -212,8 +217,9 @@ func (f *Frame) Request() (kmsg.Request, error) {
 	return req, nil
 }
 
-// Answers returns the request that a reply answers, nil for a request. It is the very frame that a rule for requests saw, so that the
-// two can be compared: correlation ids repeat between connections.
+// Answers returns the request that a reply answers, nil for a request. It is the very frame that a
+// rule for requests saw, so that the two can be compared: correlation ids repeat between
+// connections.
 func (f *Frame) Answers() *Frame { return f.answer }
 
 // Response decodes a reply. It fails for a request.
@@ -239,7 +245,8 @@ func (f *Frame) header() (resp kmsg.Response, body int, err error) {
 	}
 	resp, body = req.ResponseKind(), 4
 	resp.SetVersion(f.Version)
-	// A client that does not know the broker's version yet could not read a newer header: this one reply always has the old one.
+	// A client that does not know the broker's version yet could not read a newer header: this one
+	// reply always has the old one.
 	if resp.IsFlexible() && f.Key != keyAPIVersions {
 		n, err := skipTags(f.raw[body:])
 		if err != nil {
@@ -273,7 +280,8 @@ func (f *Frame) TransactionalID() string {
 	return *id
 }
 
-// Answered says whether the broker will answer a request: a produce request may ask for no acknowledgement.
+// Answered says whether the broker will answer a request: a produce request may ask for no
+// acknowledgement.
 func (f *Frame) Answered() bool {
 	if f.Key != KeyProduce {
 		return true

@@ -25,8 +25,8 @@ func reply(resp kmsg.Response, correlation int32) []byte {
 	return resp.AppendTo(raw)
 }
 
-// eachKind calls f with a default request of every key and version that the protocol library knows, but the one that has a header
-// without a client id, which only brokers sent to each other.
+// eachKind calls f with a default request of every key and version that the protocol library knows,
+// but the one that has a header without a client id, which only brokers sent to each other.
 func eachKind(f func(req kmsg.Request)) {
 	for key := range int16(kmsg.MaxKey + 1) {
 		req := kmsg.RequestForKey(key)
@@ -47,7 +47,8 @@ func eachKind(f func(req kmsg.Request)) {
 	}
 }
 
-// TestEveryKind: the header of every request and reply is understood, and what follows it is exactly the body.
+// TestEveryKind: the header of every request and reply is understood, and what follows it is
+// exactly the body.
 func TestEveryKind(t *testing.T) {
 	kinds := 0
 	eachKind(func(req kmsg.Request) {
@@ -81,7 +82,8 @@ func TestEveryKind(t *testing.T) {
 	}
 }
 
-// TestRewriteEveryVersion: every address in a reply is replaced, whatever the version, and nothing else is changed.
+// TestRewriteEveryVersion: every address in a reply is replaced, whatever the version, and nothing
+// else is changed.
 func TestRewriteEveryVersion(t *testing.T) {
 	p := startProxy(t, "127.0.0.1:1")
 	want := p.Brokers()[0]
@@ -151,9 +153,10 @@ func fill(resp kmsg.Response) {
 	}
 }
 
-// FuzzFrames reads arbitrary bytes as a stream of requests and of replies to them. Whatever they are, nothing is read beyond the end,
-// and a frame that is understood is the one that was there. Bodies are left alone: the protocol library that decodes them takes
-// seconds for some inputs, and a test's brokers do not send such.
+// FuzzFrames reads arbitrary bytes as a stream of requests and of replies to them. Whatever they
+// are, nothing is read beyond the end, and a frame that is understood is the one that was there.
+// Bodies are left alone: the protocol library that decodes them takes seconds for some inputs, and
+// a test's brokers do not send such.
 func FuzzFrames(f *testing.F) {
 	for _, req := range []kmsg.Request{
 		kmsg.NewPtrEndTxnRequest(), kmsg.NewPtrMetadataRequest(), kmsg.NewPtrProduceRequest(), kmsg.NewPtrFindCoordinatorRequest(),
@@ -198,7 +201,8 @@ func FuzzFrames(f *testing.F) {
 	})
 }
 
-// TestTruncatedFrames: a stream that ends inside a frame gives no frame, and a length that no frame has is refused.
+// TestTruncatedFrames: a stream that ends inside a frame gives no frame, and a length that no frame
+// has is refused.
 func TestTruncatedFrames(t *testing.T) {
 	whole := appendFrame(nil, request(kmsg.NewPtrEndTxnRequest(), 1))
 	for n := range len(whole) + 1 {

@@ -108,7 +108,8 @@ func (l *link) replies() {
 	}
 }
 
-// misread keeps an error that is about the stream's content or about ourselves; connections may break at any time.
+// misread keeps an error that is about the stream's content or about ourselves; connections may
+// break at any time.
 func (l *link) misread(err error) {
 	if errors.Is(err, errMalformed) || errors.Is(err, errListen) && l.p.ctx.Err() == nil {
 		l.p.failed(fmt.Errorf("proxy: %s to %s: %w", l.client.RemoteAddr(), l.broker.RemoteAddr(), err))
@@ -122,7 +123,8 @@ func (l *link) expect(f *Frame) {
 	l.pending[f.Correlation] = f
 }
 
-// settle takes the request that a reply answers, and says whether it is the last one of a client that has hung up.
+// settle takes the request that a reply answers, and says whether it is the last one of a client
+// that has hung up.
 func (l *link) settle(correlation int32) (request *Frame, last bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -131,7 +133,8 @@ func (l *link) settle(correlation int32) (request *Frame, last bool) {
 	return request, l.hungUp && len(l.pending) == 0
 }
 
-// hangUp ends the link when the broker has answered everything: what was late is still to have its effect.
+// hangUp ends the link when the broker has answered everything: what was late is still to have its
+// effect.
 func (l *link) hangUp() {
 	l.mu.Lock()
 	l.hungUp = true
@@ -142,7 +145,8 @@ func (l *link) hangUp() {
 	}
 }
 
-// carry does what the rules say and writes the frame to its receiver. It returns false when its direction is over.
+// carry does what the rules say and writes the frame to its receiver. It returns false when its
+// direction is over.
 func (l *link) carry(f *Frame, to net.Conn) bool {
 	decision := l.p.rules.Decide(f)
 	switch {
@@ -161,8 +165,8 @@ func (l *link) carry(f *Frame, to net.Conn) bool {
 		return false
 	}
 	if _, err := to.Write(f.Bytes()); err != nil {
-		// A broker that is gone ends the link. A client that is gone does not: its requests are still to reach the broker, and
-		// the other direction will find its end.
+		// A broker that is gone ends the link. A client that is gone does not: its requests are
+		// still to reach the broker, and the other direction will find its end.
 		if f.Direction == ToBroker {
 			l.end()
 			return false

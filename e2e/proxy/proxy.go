@@ -26,8 +26,8 @@ type Proxy struct {
 	closed    bool
 }
 
-// Start listens on loopback, with one port for each of the addresses, host:port each. Further brokers get their listeners when they
-// are first seen in a reply.
+// Start listens on loopback, with one port for each of the addresses, host:port each. Further
+// brokers get their listeners when they are first seen in a reply.
 func Start(brokers ...string) (*Proxy, error) {
 	if len(brokers) == 0 {
 		return nil, errors.New("proxy: start: there is no broker to stand in front of")
@@ -54,8 +54,9 @@ func (p *Proxy) Brokers() []string { return slices.Clone(p.seeds) }
 // Add installs a rule behind those that are there.
 func (p *Proxy) Add(m Match, a Action) *Rule { return p.rules.Add(m, a) }
 
-// Partition stops every frame of the given directions, or of both if none is given, as a network does that swallows packets:
-// connections stay, new ones are accepted, and nothing arrives. What was stopped goes on after [Proxy.Heal], as TCP sends it again.
+// Partition stops every frame of the given directions, or of both if none is given, as a network
+// does that swallows packets: connections stay, new ones are accepted, and nothing arrives. What
+// was stopped goes on after [Proxy.Heal], as TCP sends it again.
 func (p *Proxy) Partition(directions ...Direction) {
 	if len(directions) == 0 {
 		directions = []Direction{ToBroker, ToClient}
@@ -89,7 +90,8 @@ func isClosed(c chan struct{}) bool {
 	}
 }
 
-// ResetAll ends every connection with a reset, on both sides; what was held on them is lost. It returns how many there were.
+// ResetAll ends every connection with a reset, on both sides; what was held on them is lost. It
+// returns how many there were.
 func (p *Proxy) ResetAll() int {
 	p.mu.Lock()
 	links := make([]*link, 0, len(p.links))
@@ -103,8 +105,8 @@ func (p *Proxy) ResetAll() int {
 	return len(links)
 }
 
-// Close ends all connections and listeners and waits for them. It returns what was not understood on the way, and an [ErrUnmatched]
-// for every rule that never matched. A second call does nothing.
+// Close ends all connections and listeners and waits for them. It returns what was not understood
+// on the way, and an [ErrUnmatched] for every rule that never matched. A second call does nothing.
 func (p *Proxy) Close() error {
 	p.mu.Lock()
 	if p.closed {

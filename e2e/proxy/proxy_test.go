@@ -20,7 +20,8 @@ func TestMain(m *testing.M) { leaktest.Main(m) }
 
 func hostPort(host string, port int32) string { return net.JoinHostPort(host, strconv.Itoa(int(port))) }
 
-// patience bounds waits for what is certain to come; it only decides how long a failure takes to show.
+// patience bounds waits for what is certain to come; it only decides how long a failure takes to
+// show.
 const patience = 30 * time.Second
 
 func startProxy(t *testing.T, brokers ...string) *Proxy {
@@ -64,8 +65,8 @@ func newFixture(t *testing.T, brokers int) *fixture {
 	return f
 }
 
-// client is one of its own, with the default client id of the test. It tries nothing twice, so that it is of no use once its connection
-// has been closed.
+// client is one of its own, with the default client id of the test. It tries nothing twice, so that
+// it is of no use once its connection has been closed.
 func (f *fixture) client(opts ...kgo.Opt) *kgo.Client {
 	f.t.Helper()
 	cl, err := kgo.NewClient(append([]kgo.Opt{
@@ -85,7 +86,8 @@ func heartbeat() *kmsg.HeartbeatRequest {
 	return req
 }
 
-// send sends a heartbeat to the first seed in the background. The channel gets its error, nil for any answer.
+// send sends a heartbeat to the first seed in the background. The channel gets its error, nil for
+// any answer.
 func (f *fixture) send(ctx context.Context, cl *kgo.Client) <-chan error {
 	done := make(chan error, 1)
 	go func() {
@@ -114,7 +116,8 @@ func (f *fixture) answered(done <-chan error) error {
 	}
 }
 
-// TestStayBehind: a client that starts from one address of a cluster of three and uses every broker has no connection around the proxy.
+// TestStayBehind: a client that starts from one address of a cluster of three and uses every broker
+// has no connection around the proxy.
 func TestStayBehind(t *testing.T) {
 	f := newFixture(t, 3)
 	ours := map[string]bool{}
@@ -179,7 +182,8 @@ func TestHoldRequest(t *testing.T) {
 	}
 }
 
-// TestLateRequest: a held request arrives although its client has gone, and its reply passes the rules.
+// TestLateRequest: a held request arrives although its client has gone, and its reply passes the
+// rules.
 func TestLateRequest(t *testing.T) {
 	f := newFixture(t, 1)
 	r := f.Add(Match{Key: KeyHeartbeat, Direction: ToBroker}, Hold())
@@ -200,7 +204,8 @@ func TestLateRequest(t *testing.T) {
 	}
 }
 
-// TestCut: the client learns of it at once; the broker has acted if it was the reply, and not if it was the request.
+// TestCut: the client learns of it at once; the broker has acted if it was the reply, and not if it
+// was the request.
 func TestCut(t *testing.T) {
 	for d, acted := range map[Direction]int64{ToBroker: 0, ToClient: 1} {
 		t.Run(d.String(), func(t *testing.T) {
@@ -292,7 +297,8 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// TestUnmatched: a rule that matched nothing is an error of Close, and a wait for it ends with its context.
+// TestUnmatched: a rule that matched nothing is an error of Close, and a wait for it ends with its
+// context.
 func TestUnmatched(t *testing.T) {
 	p, err := Start("127.0.0.1:1")
 	if err != nil {
@@ -314,7 +320,8 @@ func TestUnmatched(t *testing.T) {
 	}
 }
 
-// TestPartition: nothing arrives in a direction that is cut off, connections stay, and everything arrives once it is healed.
+// TestPartition: nothing arrives in a direction that is cut off, connections stay, and everything
+// arrives once it is healed.
 func TestPartition(t *testing.T) {
 	for _, directions := range [][]Direction{{ToBroker}, {ToClient}, nil} {
 		f := newFixture(t, 1)

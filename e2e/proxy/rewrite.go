@@ -40,8 +40,8 @@ func (p *Proxy) rewrite(f *Frame) error {
 	return nil
 }
 
-// advertises says whether replies of this kind can name brokers by address. Those to Produce and Fetch do from these versions on,
-// when a partition has moved (KIP-951).
+// advertises says whether replies of this kind can name brokers by address. Those to Produce and
+// Fetch do from these versions on, when a partition has moved (KIP-951).
 func advertises(f *Frame) bool {
 	switch f.Key {
 	case KeyMetadata, KeyFindCoordinator, keyDescribeCluster:

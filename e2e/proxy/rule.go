@@ -21,10 +21,11 @@ type Match struct {
 	Key       int16 // api key, or AnyKey
 	Direction Direction
 	ClientID  string // "" is any
-	// Where, if set, has to agree too. It is called from the connections' goroutines, for requests and replies alike, and must be
-	// quick.
+	// Where, if set, has to agree too. It is called from the connections' goroutines, for requests
+	// and replies alike, and must be quick.
 	Where func(*Frame) bool
-	// Skip lets that many matching frames go before the rule begins; Limit ends the rule after as many, 0 is no limit.
+	// Skip lets that many matching frames go before the rule begins; Limit ends the rule after as
+	// many, 0 is no limit.
 	Skip, Limit int
 }
 
@@ -112,7 +113,8 @@ type Rule struct {
 // Counts say what has become of the frames that a rule matched.
 type Counts struct {
 	Matched int
-	// Delivered have been written to their receiver. Of one that reset the connection a moment ago that is all that is known.
+	// Delivered have been written to their receiver. Of one that reset the connection a moment ago
+	// that is all that is known.
 	Delivered int
 }
 
@@ -136,7 +138,8 @@ func (r *Rule) First() *Frame {
 	return r.first
 }
 
-// Lift ends the rule: it matches nothing any more, and what it holds goes on. A second call does nothing.
+// Lift ends the rule: it matches nothing any more, and what it holds goes on. A second call does
+// nothing.
 func (r *Rule) Lift() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -154,7 +157,8 @@ func (r *Rule) over() bool {
 	}
 }
 
-// AwaitMatched waits until n frames have matched, counted from the rule's beginning. A frame that is to be held is held by then.
+// AwaitMatched waits until n frames have matched, counted from the rule's beginning. A frame that
+// is to be held is held by then.
 func (r *Rule) AwaitMatched(ctx context.Context, n int) error {
 	return r.await(ctx, "matched", func(c Counts) bool { return c.Matched >= n })
 }

@@ -15,8 +15,9 @@ import (
 	"github.com/onceward/onceward/e2e/workload"
 )
 
-// TestExpiredTransactionalIDs: the broker forgets a transactional id that no transaction has used for a while, 7 days by default, and
-// the logs forget its producer. An instance that was away for longer, or ran and had nothing to do, goes on as if nothing had been.
+// TestExpiredTransactionalIDs: the broker forgets a transactional id that no transaction has used
+// for a while, 7 days by default, and the logs forget its producer. An instance that was away for
+// longer, or ran and had nothing to do, goes on as if nothing had been.
 func TestExpiredTransactionalIDs(t *testing.T) {
 	t.Parallel()
 	t.Run("virtual", func(t *testing.T) {
@@ -70,8 +71,8 @@ func expiredTransactionalIDs(t *testing.T, c *cluster.Cluster, patience time.Dur
 	e.checkClosed()
 }
 
-// awaitForgotten waits until the broker knows none of the application's transactional ids, and returns whether it has seen any
-// before.
+// awaitForgotten waits until the broker knows none of the application's transactional ids, and
+// returns whether it has seen any before.
 func (e *appScene) awaitForgotten(patience time.Duration) (seen bool) {
 	e.t.Helper()
 	ctx, cancel := context.WithTimeout(e.t.Context(), patience)

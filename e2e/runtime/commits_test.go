@@ -1,8 +1,9 @@
 package runtime_test
 
-// What the broker does with offset commits inside transactions: the facts that the commit protocol is built on. The embedded
-// broker does not know them (it applies offsets in the order of the commits, has no limit for metadata, and is stable or not as a
-// whole group), so these tests run on real Kafka only.
+// What the broker does with offset commits inside transactions: the facts that the commit protocol
+// is built on. The embedded broker does not know them (it applies offsets in the order of the
+// commits, has no limit for metadata, and is stable or not as a whole group), so these tests run on
+// real Kafka only.
 
 import (
 	"context"
@@ -82,8 +83,8 @@ func (c *commits) end(producer int, how kgo.TransactionEndTry) {
 	c.must(c.producers[producer].EndTransaction(c.ctx, how))
 }
 
-// offsets adds the offsets of partitions 0, 1 and so on to the producer's transaction, from outside of the group. It returns the
-// error of each partition.
+// offsets adds the offsets of partitions 0, 1 and so on to the producer's transaction, from outside
+// of the group. It returns the error of each partition.
 func (c *commits) offsets(producer int, of ...cluster.Commit) []error {
 	c.t.Helper()
 	cl := c.producers[producer]
@@ -117,19 +118,20 @@ func (c *commits) committed() []cluster.Commit {
 	return of[c.in]
 }
 
-// TestOrderOfRounds: rule 3.2, and its negative control. The two producers of a worker take turns: round 0 is input 0 to 9, round
-// 1 is input 10 to 19. If the offsets of round 1 are sent when the commit of round 0 has been answered, the group ends up where
-// the output is. If they are sent earlier, it need not: they can come to stand before those of round 0, or commit without them.
-// Among commits that are pending together the last one in the log of offsets wins, in whatever order their transactions end.
-// Row of the failure matrix: out-of-order completion.
+// TestOrderOfRounds: rule 3.2, and its negative control. The two producers of a worker take turns:
+// round 0 is input 0 to 9, round 1 is input 10 to 19. If the offsets of round 1 are sent when the
+// commit of round 0 has been answered, the group ends up where the output is. If they are sent
+// earlier, it need not: they can come to stand before those of round 0, or commit without them.
+// Among commits that are pending together the last one in the log of offsets wins, in whatever
+// order their transactions end. Row of the failure matrix: out-of-order completion.
 func TestOrderOfRounds(t *testing.T) {
 	t.Parallel()
 	const perRound = 10
 	for _, tc := range []struct {
 		name string
 		do   func(offsets, commit, abort func(round int))
-		// at is where the group ends up. What lies before it and is not in the output is lost; what lies behind it and is in the
-		// output will be there twice.
+		// at is where the group ends up. What lies before it and is not in the output is lost; what
+		// lies behind it and is in the output will be there twice.
 		at, lost, repeated int
 	}{
 		{"one after the other", func(offsets, commit, _ func(int)) {
@@ -200,9 +202,9 @@ func TestOrderOfRounds(t *testing.T) {
 	}
 }
 
-// TestFirstCommitIsPending: rule 5.2. While the first commit ever of a partition is pending, a stable answer for partitions by
-// name says so for just that one. The answer for "all partitions" leaves it out without an error, as if nothing were about to be
-// committed.
+// TestFirstCommitIsPending: rule 5.2. While the first commit ever of a partition is pending, a
+// stable answer for partitions by name says so for just that one. The answer for "all partitions"
+// leaves it out without an error, as if nothing were about to be committed.
 func TestFirstCommitIsPending(t *testing.T) {
 	t.Parallel()
 	c := newCommits(t)
@@ -226,7 +228,8 @@ func TestFirstCommitIsPending(t *testing.T) {
 		t.Errorf("asked for all, the stable offsets are %q, want %q", got, want)
 	}
 
-	// By name it is the same with a later commit: what is committed is not told while something newer is pending.
+	// By name it is the same with a later commit: what is committed is not told while something
+	// newer is pending.
 	c.begin(0, "v")
 	c.must(errors.Join(c.offsets(0, cluster.Commit{Offset: 8})...))
 	if got := c.stable(0)[0]; got != unstable {
@@ -238,8 +241,8 @@ func TestFirstCommitIsPending(t *testing.T) {
 	}
 }
 
-// stable asks once for the stable offsets of some partitions by name, or of all of them if none is named. It returns for each
-// partition of the answer its error, or its offset and metadata.
+// stable asks once for the stable offsets of some partitions by name, or of all of them if none is
+// named. It returns for each partition of the answer its error, or its offset and metadata.
 func (c *commits) stable(partitions ...int32) map[int32]string {
 	c.t.Helper()
 	req := kmsg.NewPtrOffsetFetchRequest()
@@ -268,8 +271,9 @@ func (c *commits) stable(partitions ...int32) map[int32]string {
 	return found
 }
 
-// TestMetadataLimit: rule 4.2, and the reason why in 2.3 any partition's error aborts. Metadata above the broker's limit is
-// refused for its partition, while the others of the request are accepted and would be committed.
+// TestMetadataLimit: rule 4.2, and the reason why in 2.3 any partition's error aborts. Metadata
+// above the broker's limit is refused for its partition, while the others of the request are
+// accepted and would be committed.
 func TestMetadataLimit(t *testing.T) {
 	t.Parallel()
 	const limit = 4096 // offset.metadata.max.bytes, the broker's default

@@ -9,8 +9,8 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// TestCommitThatNeverArrivesBroken is the negative control of TestCommitThatNeverArrives: the next round does not wait. Its offsets are
-// committed, and the input of the first round is lost.
+// TestCommitThatNeverArrivesBroken is the negative control of TestCommitThatNeverArrives: the next
+// round does not wait. Its offsets are committed, and the input of the first round is lost.
 func TestCommitThatNeverArrivesBroken(t *testing.T) {
 	t.Parallel()
 	cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) {

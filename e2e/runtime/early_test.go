@@ -11,9 +11,9 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// TestCommitThatNeverArrives: rule 3.2. The commit of a round does not reach the broker, however often it is sent, while there is input
-// for the next round. The next one waits until it is known what became of the first: it was aborted, both are run again, and every
-// record counts once.
+// TestCommitThatNeverArrives: rule 3.2. The commit of a round does not reach the broker, however
+// often it is sent, while there is input for the next round. The next one waits until it is known
+// what became of the first: it was aborted, both are run again, and every record counts once.
 func TestCommitThatNeverArrives(t *testing.T) {
 	t.Parallel()
 	cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) {
@@ -28,8 +28,9 @@ func TestCommitThatNeverArrives(t *testing.T) {
 	})
 }
 
-// dropCommit runs an application and drops the commit of one round each time that it is sent, until everything that was fed is processed
-// and its offsets are committed. It returns how many records were fed.
+// dropCommit runs an application and drops the commit of one round each time that it is sent, until
+// everything that was fed is processed and its offsets are committed. It returns how many records
+// were fed.
 func (e *appScene) dropCommit(change func(*txn.Config)) (fed int) {
 	e.t.Helper()
 	p := e.throughProxy(func(c *txn.Config) {
@@ -72,7 +73,8 @@ func (e *appScene) dropCommit(change func(*txn.Config)) (fed int) {
 	return fed
 }
 
-// oneCommitOf matches the commit of one transaction of an id, the first one that is seen, each time that it is sent.
+// oneCommitOf matches the commit of one transaction of an id, the first one that is seen, each time
+// that it is sent.
 func oneCommitOf(id string) proxy.Match {
 	var mu sync.Mutex
 	var first *end

@@ -17,14 +17,16 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// lastEpoch is the highest epoch that the broker gives to a transaction. The one after it has a new producer id, and begins at 0.
+// lastEpoch is the highest epoch that the broker gives to a transaction. The one after it has a new
+// producer id, and begins at 0.
 const lastEpoch = math.MaxInt16 - 1
 
-// TestEpochRollsOver: rule 1.1. Each transaction has an epoch of its own, and a producer id has 32,767 of them. When they are used up,
-// the answer to a commit brings a new producer id, and the rounds go on with it. If that very answer is lost, the round is resolved
-// like any other.
+// TestEpochRollsOver: rule 1.1. Each transaction has an epoch of its own, and a producer id has
+// 32,767 of them. When they are used up, the answer to a commit brings a new producer id, and the
+// rounds go on with it. If that very answer is lost, the round is resolved like any other.
 //
-// The transactional ids are aged by initialising them again and again, which raises the epoch as a transaction does.
+// The transactional ids are aged by initialising them again and again, which raises the epoch as a
+// transaction does.
 func TestEpochRollsOver(t *testing.T) {
 	t.Parallel()
 	cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) {
@@ -160,8 +162,9 @@ func (s *ends) afterRoll(id string) int {
 	return n
 }
 
-// check asserts that the id has rolled over once, from the last epoch, and that no two transactions share an identity. If clean, each
-// one was committed and has the epoch after that of the one before.
+// check asserts that the id has rolled over once, from the last epoch, and that no two transactions
+// share an identity. If clean, each one was committed and has the epoch after that of the one
+// before.
 func (s *ends) check(id string, clean bool) {
 	s.t.Helper()
 	s.mu.Lock()

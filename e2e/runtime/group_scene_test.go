@@ -26,16 +26,18 @@ import (
 const (
 	// groupPartitions is how many partitions each topic of a group scene has.
 	groupPartitions = 4
-	// groupInterval is between two looks at a group, and between two records of a key that are fed meanwhile.
+	// groupInterval is between two looks at a group, and between two records of a key that are fed
+	// meanwhile.
 	groupInterval = 20 * time.Millisecond
 )
 
 // groupTopics are the topics of a group scene.
 type groupTopics struct{ Left, Right, Out, ByParity, Extra, Copy string }
 
-// build makes the application: the records of two co-partitioned inputs are counted by key, and through a repartition topic by parity.
-// Version 2 also copies the topic Extra, and version 3 does nothing else. If there is a marker, a record with the value "block" creates that
-// file and is never done with.
+// build makes the application: the records of two co-partitioned inputs are counted by key, and
+// through a repartition topic by parity. Version 2 also copies the topic Extra, and version 3 does
+// nothing else. If there is a marker, a record with the value "block" creates that file and is
+// never done with.
 func (n groupTopics) build(version int, marker string) (*topology.Topology, error) {
 	text, number := schemas.String(), schemas.Int64()
 	b := topology.NewBuilder("rebalancing")
@@ -76,7 +78,8 @@ type memberSettings struct {
 
 func (s memberSettings) Topology() (*topology.Topology, error) { return s.Topics.build(1, s.Marker) }
 
-// Config has no peers: they would remove the member as soon as it is killed, and it could not come back within the session.
+// Config has no peers: they would remove the member as soon as it is killed, and it could not come
+// back within the session.
 func (s memberSettings) Config() txn.Config {
 	return txn.Config{
 		Brokers: s.Brokers, Application: s.Application, Instance: s.Instance, StateDir: s.StateDir, Workers: 1,
@@ -176,7 +179,8 @@ func (s *groupScene) endFed(a *instance.App) {
 	a.End()
 }
 
-// groupView is the group as the coordinator describes it. If there is no answer, the state is the error.
+// groupView is the group as the coordinator describes it. If there is no answer, the state is the
+// error.
 type groupView struct {
 	state      string
 	unanswered bool
@@ -219,7 +223,8 @@ func (s *groupScene) view() groupView {
 	return v
 }
 
-// until waits until the group is stable and ok accepts it. Before each look it feeds so many records.
+// until waits until the group is stable and ok accepts it. Before each look it feeds so many
+// records.
 func (s *groupScene) until(what string, feed int, ok func(groupView) bool) (v groupView) {
 	s.t.Helper()
 	tick := time.NewTicker(groupInterval)
@@ -235,10 +240,12 @@ func (s *groupScene) until(what string, feed int, ok func(groupView) bool) (v gr
 	return v
 }
 
-// inputs is how many input partitions a version reads: left, right, the repartition topic, and extra.
+// inputs is how many input partitions a version reads: left, right, the repartition topic, and
+// extra.
 func inputs(version int) int { return groupPartitions * (2 + version) }
 
-// settled accepts a group of that many members which have everything, each of them something: there are more tasks than members.
+// settled accepts a group of that many members which have everything, each of them something: there
+// are more tasks than members.
 func settled(members, version int) func(groupView) bool {
 	return func(v groupView) bool {
 		idle := slices.ContainsFunc(slices.Collect(maps.Values(v.assigned)), func(parts []string) bool { return len(parts) == 0 })

@@ -14,9 +14,10 @@ import (
 	"github.com/onceward/onceward/e2e/instance"
 )
 
-// TestJoinAndLeave: instances come and go under load. Everything is counted once, no task ever keeps a part of its inputs, and a
-// partition that does not move goes on while the others do. How long it stands still is judged on virtual time.
-// Row of the failure matrix: rebalance in mid-batch.
+// TestJoinAndLeave: instances come and go under load. Everything is counted once, no task ever
+// keeps a part of its inputs, and a partition that does not move goes on while the others do. How
+// long it stands still is judged on virtual time. Row of the failure matrix: rebalance in
+// mid-batch.
 func TestJoinAndLeave(t *testing.T) {
 	t.Parallel()
 	cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) {
@@ -55,8 +56,8 @@ func TestJoinAndLeave(t *testing.T) {
 // stillMax is how long an input may stand still that does not move.
 const stillMax = time.Second
 
-// checkPauses logs the pauses, and fails where a partition stood still that did not move. On real time it does not fail: a busy machine makes
-// everything stand still.
+// checkPauses logs the pauses, and fails where a partition stood still that did not move. On real
+// time it does not fail: a busy machine makes everything stand still.
 func (s *groupScene) checkPauses(what string, before, after groupView, paused map[string]time.Duration) {
 	s.t.Helper()
 	var stayed, moved time.Duration
@@ -83,7 +84,8 @@ func (s *groupScene) checkPauses(what string, before, after groupView, paused ma
 	}
 }
 
-// TestRestartTakesItsTasksBack: an instance that comes back within the session is given its tasks at once, and no plan is made.
+// TestRestartTakesItsTasksBack: an instance that comes back within the session is given its tasks
+// at once, and no plan is made.
 func TestRestartTakesItsTasksBack(t *testing.T) {
 	t.Parallel()
 	s := newGroupScene(t, cluster.Kafka(t)) // the embedded broker makes a new generation
@@ -121,8 +123,8 @@ func TestRestartTakesItsTasksBack(t *testing.T) {
 	}
 }
 
-// TestOrphan: a member that is killed inside its revoke and comes back within the session leaves a task without an owner in a stable
-// group. The leader forces a rebalance for it.
+// TestOrphan: a member that is killed inside its revoke and comes back within the session leaves a
+// task without an owner in a stable group. The leader forces a rebalance for it.
 func TestOrphan(t *testing.T) {
 	t.Parallel()
 	s := newGroupScene(t, cluster.Kafka(t)) // the embedded broker makes a new generation, which heals it
@@ -130,7 +132,8 @@ func TestOrphan(t *testing.T) {
 		Brokers: s.Brokers(), Application: s.application, Instance: "m", StateDir: t.TempDir(), Topics: s.topics,
 		Marker: filepath.Join(t.TempDir(), "blocked"),
 	}
-	// The leader runs something else, so that it has nothing to give up and does not join again by itself.
+	// The leader runs something else, so that it has nothing to give up and does not join again by
+	// itself.
 	s.start("a", t.TempDir(), 3, false)
 	s.until("the leader joins", 0, func(v groupView) bool { return v.total() == groupPartitions })
 	p := startMember(t, member)
@@ -175,8 +178,9 @@ func (s *groupScene) feedBlocking(assigned []string) {
 	s.t.Fatalf("no input among %v", assigned)
 }
 
-// TestTwoVersions: an instance comes back as the next version, which reads one more topic. The group tells the two versions apart and gives
-// the new one the new tasks. Then old and new share the group without another plan.
+// TestTwoVersions: an instance comes back as the next version, which reads one more topic. The
+// group tells the two versions apart and gives the new one the new tasks. Then old and new share
+// the group without another plan.
 func TestTwoVersions(t *testing.T) {
 	t.Parallel()
 	cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) {

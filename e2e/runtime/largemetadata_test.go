@@ -16,9 +16,10 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// TestLargeMetadata: rule 4.2. The positions of a task with very many inputs are longer than what the broker takes as the metadata of
-// an offset (TestMetadataLimit), so they are a record that the metadata names. A commit whose answer is lost is resolved by it, and a
-// lost state directory is restored to it.
+// TestLargeMetadata: rule 4.2. The positions of a task with very many inputs are longer than what
+// the broker takes as the metadata of an offset (TestMetadataLimit), so they are a record that the
+// metadata names. A commit whose answer is lost is resolved by it, and a lost state directory is
+// restored to it.
 func TestLargeMetadata(t *testing.T) {
 	t.Parallel()
 	cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) {
@@ -73,7 +74,8 @@ type manyInputs struct {
 }
 
 const (
-	// inputTopics makes positions of more than metadataLimit characters: an input without records takes 20, one with records 14.
+	// inputTopics makes positions of more than metadataLimit characters: an input without records
+	// takes 20, one with records 14.
 	inputTopics = 230
 	fedTopics   = 10
 	// metadataLimit is offset.metadata.max.bytes, the broker's default.
@@ -112,7 +114,8 @@ func (m *manyInputs) feed(n int) {
 	}
 }
 
-// checkReference asserts that n records of input are committed, and that the positions are a record as they would not fit.
+// checkReference asserts that n records of input are committed, and that the positions are a record
+// as they would not fit.
 func (m *manyInputs) checkReference(n int64) {
 	m.t.Helper()
 	commits, err := m.CommittedOffsets(m.t.Context(), m.application, m.inputs...)

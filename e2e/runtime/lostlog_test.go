@@ -17,12 +17,14 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// looksShortened is part of the log line about a loss that the client suspected, and that did not happen.
+// looksShortened is part of the log line about a loss that the client suspected, and that did not
+// happen.
 const looksShortened = "a log looked shortened"
 
-// TestInputLosesItsEnd: a broker comes back without the last batch of an input that was read and committed, as an unclean election leaves a
-// log. The task that reads it stops for data integrity. Its neighbours are the negative control: their partitions have changed leaders as
-// well and lost nothing, and they go on, suspected of nothing. Only a real broker has a log that can be cut.
+// TestInputLosesItsEnd: a broker comes back without the last batch of an input that was read and
+// committed, as an unclean election leaves a log. The task that reads it stops for data integrity.
+// Its neighbours are the negative control: their partitions have changed leaders as well and lost
+// nothing, and they go on, suspected of nothing. Only a real broker has a log that can be cut.
 func TestInputLosesItsEnd(t *testing.T) {
 	t.Parallel()
 	c := cluster.OwnWith(t, cluster.KindKafka, cluster.Options{ShortLived: true, SeparateController: true})

@@ -24,7 +24,8 @@ func TestMain(m *testing.M) {
 	instance.Main(m, instance.Programs{"member": instance.Application[memberSettings]})
 }
 
-// appScene is one scenario on one cluster: names of its own, and an application that can be started again and again.
+// appScene is one scenario on one cluster: names of its own, and an application that can be started
+// again and again.
 type appScene struct {
 	*cluster.Cluster
 	t           *testing.T
@@ -54,8 +55,8 @@ type rules interface {
 	Add(match proxy.Match, action proxy.Action) *proxy.Rule
 }
 
-// ofApplication are rules of a virtual network for the frames of one application. Each has to match one by the end of the test, as the
-// rules of a proxy have to.
+// ofApplication are rules of a virtual network for the frames of one application. Each has to match
+// one by the end of the test, as the rules of a proxy have to.
 type ofApplication struct {
 	*appScene
 	network *virtual.Network
@@ -75,7 +76,8 @@ func (o ofApplication) Add(match proxy.Match, action proxy.Action) *proxy.Rule {
 	return r
 }
 
-// throughProxy changes the configuration and returns what stands between the applications and the brokers.
+// throughProxy changes the configuration and returns what stands between the applications and the
+// brokers.
 func (e *appScene) throughProxy(change func(*txn.Config)) rules {
 	e.t.Helper()
 	if n := e.Network(); n != nil {
@@ -138,7 +140,8 @@ func (e *appScene) until(a *instance.App, n int64) {
 	a.Until(fmt.Sprint(n, " records"), func(s txn.Status) bool { return s.Totals.Records >= n })
 }
 
-// count is a topology that counts records per key. A record with the value "poison" fails after it has written and emitted.
+// count is a topology that counts records per key. A record with the value "poison" fails after it
+// has written and emitted.
 func (e *appScene) count(opts ...topology.BuilderOption) *topology.Topology {
 	b := topology.NewBuilder("counting", opts...)
 	in := topology.From(b, topology.Topic(e.in, schemas.String(), schemas.String()))

@@ -18,7 +18,8 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// TestCopy: every record arrives once, in order, with key, value and headers, null keys included; an orderly stop leaves nothing open.
+// TestCopy: every record arrives once, in order, with key, value and headers, null keys included;
+// an orderly stop leaves nothing open.
 func TestCopy(t *testing.T) {
 	t.Parallel()
 	cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) {
@@ -51,7 +52,8 @@ func (e *appScene) checkClosed() {
 	}
 }
 
-// TestRestart: state and positions survive an orderly stop, and the second life processes only what is new.
+// TestRestart: state and positions survive an orderly stop, and the second life processes only what
+// is new.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) {
@@ -76,8 +78,8 @@ func TestRestart(t *testing.T) {
 	})
 }
 
-// TestLostStateDirectory: with the whole directory gone the state comes back from the changelog, exactly.
-// Row of the failure matrix: lost state directory.
+// TestLostStateDirectory: with the whole directory gone the state comes back from the changelog,
+// exactly. Row of the failure matrix: lost state directory.
 func TestLostStateDirectory(t *testing.T) {
 	t.Parallel()
 	cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) {
@@ -109,9 +111,8 @@ func TestLostStateDirectory(t *testing.T) {
 	})
 }
 
-// TestDeadLetters is requirement G4: a record that fails leaves its dead letter and nothing else, however much it had
-// written before.
-// Row of the failure matrix: poison payload.
+// TestDeadLetters is requirement G4: a record that fails leaves its dead letter and nothing else,
+// however much it had written before. Row of the failure matrix: poison payload.
 func TestDeadLetters(t *testing.T) {
 	t.Parallel()
 	cluster.OnVirtual(t, func(t *testing.T, c *cluster.Cluster) {

@@ -13,8 +13,9 @@ import (
 	"github.com/onceward/onceward/txn/admin"
 )
 
-// TestVerify: the state of an instance is what its changelogs say, while it runs and commits, and after its end; rounds that were aborted
-// and markers make no difference. It is on real time because a running instance gives its state through its control socket.
+// TestVerify: the state of an instance is what its changelogs say, while it runs and commits, and
+// after its end; rounds that were aborted and markers make no difference. It is on real time
+// because a running instance gives its state through its control socket.
 func TestVerify(t *testing.T) {
 	t.Parallel()
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {

@@ -23,7 +23,8 @@ var (
 // onDisk puts the databases of an application on a disk that can be full.
 func onDisk(cfg txn.Config, d *disktest.Disk) txn.Config { return cfg.WithDisk(d.Use) }
 
-// onNetwork has an instance on a host reach its peers over the network, and listen for them at an address.
+// onNetwork has an instance on a host reach its peers over the network, and listen for them at an
+// address.
 func onNetwork(cfg txn.Config, host *virtual.Host, address string) txn.Config {
 	return cfg.WithPeerNetwork(func() (net.Listener, error) { return host.Listen(address) }, host.Dial)
 }

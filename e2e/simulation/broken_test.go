@@ -12,7 +12,8 @@ import (
 	"github.com/onceward/onceward/e2e/virtual"
 )
 
-// brokenSeeds is how many seeds may miss a mechanism that does not work. What a kill meets is a matter of chance.
+// brokenSeeds is how many seeds may miss a mechanism that does not work. What a kill meets is a
+// matter of chance.
 const brokenSeeds = 8
 
 // clientFaults concern the instances alone.
@@ -20,14 +21,16 @@ var clientFaults = []string{
 	simulation.Kill, simulation.Kill, simulation.Kill, simulation.KillLost, simulation.Stop, simulation.Freeze, simulation.Cut, simulation.LoseReply,
 }
 
-// peerFaults are those after which peers fence. removalFaults keep no instance that lives from its group.
+// peerFaults are those after which peers fence. removalFaults keep no instance that lives from its
+// group.
 var (
 	peerFaults    = []string{simulation.Kill, simulation.Kill, simulation.FalseFence, simulation.KillFencer}
 	removalFaults = []string{simulation.Kill, simulation.LateRemoval}
 )
 
-// TestBrokenMechanismsAreFound is the negative control of the simulation: with one mechanism of the runtime, or of the application,
-// broken at a time, it finds what is broken. With none broken, the same faults leave nothing to find.
+// TestBrokenMechanismsAreFound is the negative control of the simulation: with one mechanism of the
+// runtime, or of the application, broken at a time, it finds what is broken. With none broken, the
+// same faults leave nothing to find.
 func TestBrokenMechanismsAreFound(t *testing.T) {
 	if virtual.RaceDetector {
 		t.Skip("takes minutes under the race detector, which TestSeeds runs under; make test has it")
@@ -35,8 +38,8 @@ func TestBrokenMechanismsAreFound(t *testing.T) {
 	for _, c := range []struct {
 		broken  string
 		subject func() (simulation.Subject, error)
-		// found has the anomalies of which one has to be found; whatever else follows from it may be found too. With none it is the
-		// judgement of the subject that has to find something.
+		// found has the anomalies of which one has to be found; whatever else follows from it may
+		// be found too. With none it is the judgement of the subject that has to find something.
 		found []check.Kind
 		cfg   simulation.Config
 	}{
@@ -46,15 +49,16 @@ func TestBrokenMechanismsAreFound(t *testing.T) {
 		{"offsets", simulation.Accounts, []check.Kind{check.Torn}, simulation.Config{Faults: clientFaults}},
 		// The group reads what is not committed: here what the feeder aborts.
 		{"uncommitted", simulation.Accounts, []check.Kind{check.Phantom}, simulation.Config{Faults: clientFaults, AbortShare: 0.3}},
-		// A commit is reported before it is answered, and the next round does not wait for it. Only a commit that arrives late, or
-		// never, shows it.
+		// A commit is reported before it is answered, and the next round does not wait for it. Only
+		// a commit that arrives late, or never, shows it.
 		{"early", simulation.Accounts, []check.Kind{check.Lost, check.Duplicate, check.Torn, check.StateDiffers},
 			simulation.Config{Faults: []string{simulation.LateCommit, simulation.LateCommit, simulation.Kill}}},
 		// A restore ends before the position that the offsets name.
 		{"restore", simulation.Accounts, []check.Kind{check.StateDiffers}, simulation.Config{Faults: clientFaults}},
 		// No id is ever seen twice.
 		{"dedupe", simulation.LeakyInbox, []check.Kind{check.DedupeLeak}, simulation.Config{Faults: clientFaults}},
-		// The other subjects find what is broken as well: in the databases, and by their own judgement.
+		// The other subjects find what is broken as well: in the databases, and by their own
+		// judgement.
 		{"apply", simulation.Tables, []check.Kind{check.StateDiffers}, simulation.Config{Faults: clientFaults}},
 		{"restore", simulation.Tables, nil, simulation.Config{Faults: clientFaults}},
 		{"offsets", simulation.Tables, nil, simulation.Config{Faults: clientFaults}},

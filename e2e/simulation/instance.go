@@ -20,8 +20,8 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// instance is an identity of the application that lives again and again. Its methods are called by the nemesis alone, one at a
-// time.
+// instance is an identity of the application that lives again and again. Its methods are called by
+// the nemesis alone, one at a time.
 type instance struct {
 	r       *run
 	name    string
@@ -44,8 +44,8 @@ type life struct {
 	// released lets what waits at a failpoint go on: the life is over for everybody else.
 	released chan struct{}
 	release  func()
-	// ran says that it was seen running. disturbed is when the last fault of its network is healed: a start, or an end in order, may
-	// fail until a while after that.
+	// ran says that it was seen running. disturbed is when the last fault of its network is healed:
+	// a start, or an end in order, may fail until a while after that.
 	ran       bool
 	disturbed time.Time
 	// struckAt is the last failpoint that acted.
@@ -154,8 +154,8 @@ func (l *life) alive() error {
 
 var errUnasked = errors.New("it was not stopped")
 
-// kill ends the life as SIGKILL does. The directory of the next life is a copy of the state as it is then. It returns a second
-// copy for a look at the databases, if dumped.
+// kill ends the life as SIGKILL does. The directory of the next life is a copy of the state as it
+// is then. It returns a second copy for a look at the databases, if dumped.
 func (i *instance) kill(dumped bool) (copied string, err error) {
 	l := i.life
 	i.life = nil

@@ -16,7 +16,8 @@ import (
 // logs are the records of topics, by partition.
 type logs map[string][][]*kgo.Record
 
-// damages are what may be wrong with the records of a topic, by name. Each returns a log of its own.
+// damages are what may be wrong with the records of a topic, by name. Each returns a log of its
+// own.
 var damages = map[string]func([]*kgo.Record) []*kgo.Record{
 	"the first is missing": func(r []*kgo.Record) []*kgo.Record { return r[1:] },
 	"the last is missing":  func(r []*kgo.Record) []*kgo.Record { return r[:len(r)-1] },
@@ -30,7 +31,8 @@ var damages = map[string]func([]*kgo.Record) []*kgo.Record{
 	},
 }
 
-// testJudge checks that a subject finds nothing wrong with the right log, and something with every damage to every output.
+// testJudge checks that a subject finds nothing wrong with the right log, and something with every
+// damage to every output.
 func testJudge(t *testing.T, make func() (simulation.Subject, error), right logs, outputs ...string) {
 	t.Helper()
 	judge := func(log logs) []string {
@@ -58,9 +60,10 @@ func testJudge(t *testing.T, make func() (simulation.Subject, error), right logs
 	}
 }
 
-// TestJudgeOfTables: every damage to the joined records is found. The right log has what the package documentation of topology says of
-// joins: a record for each change that the other side has a value for, and in the outer join for every other one as well, but for the
-// delete of what is not there.
+// TestJudgeOfTables: every damage to the joined records is found. The right log has what the
+// package documentation of topology says of joins: a record for each change that the other side has
+// a value for, and in the outer join for every other one as well, but for the delete of what is not
+// there.
 func TestJudgeOfTables(t *testing.T) {
 	version := func(key string, v int64) *kgo.Record {
 		r := &kgo.Record{Key: []byte(key)}
@@ -121,7 +124,8 @@ func TestJudgeOfLinks(t *testing.T) {
 	}, simulation.LinkedTopic, simulation.LinkedBothTopic)
 }
 
-// TestJudgeOfWindows: every damage to the closed windows is found. The windows are of ten seconds with a grace of five.
+// TestJudgeOfWindows: every damage to the closed windows is found. The windows are of ten seconds
+// with a grace of five.
 func TestJudgeOfWindows(t *testing.T) {
 	event := func(key string, id int, at time.Duration) *kgo.Record {
 		return &kgo.Record{Key: []byte(key), Value: fmt.Appendf(nil, `{"id":%d,"at":%d}`, id, at.Milliseconds())}

@@ -141,9 +141,10 @@ func newLinkLog(log map[string][][]*kgo.Record) (*linkLog, error) {
 	return l, nil
 }
 
-// Judge wants the results of each join to end as the join of what both inputs end as. On the way each result is made of versions
-// that belong together, and no two versions meet twice. The versions of a link do not go back from one result to the next, nor do
-// those of a target while the link stays the same.
+// Judge wants the results of each join to end as the join of what both inputs end as. On the way
+// each result is made of versions that belong together, and no two versions meet twice. The
+// versions of a link do not go back from one result to the next, nor do those of a target while the
+// link stays the same.
 func (s *links) Judge(log map[string][][]*kgo.Record) []string {
 	wrong := s.judgeInputs(log, LinksTopic, TargetsTopic)
 	inputs, err := newLinkLog(log)

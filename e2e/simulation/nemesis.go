@@ -49,7 +49,8 @@ const (
 	LateRemoval = "late removal" // a request to remove a member arrives late
 )
 
-// FencedByPeer counts the instances that a peer took for dead, and FencedInVain those of them that were not, among the faults of a [Result].
+// FencedByPeer counts the instances that a peer took for dead, and FencedInVain those of them that
+// were not, among the faults of a [Result].
 const (
 	FencedByPeer = "fenced by a peer"
 	FencedInVain = "fenced in vain"
@@ -84,7 +85,8 @@ const (
 	session = 45 * time.Second
 )
 
-// nemesis acts in one goroutine. What is to follow later, such as the end of a fault, is on its agenda.
+// nemesis acts in one goroutine. What is to follow later, such as the end of a fault, is on its
+// agenda.
 type nemesis struct {
 	r      *run
 	rng    *rand.Rand
@@ -140,7 +142,8 @@ func (n *nemesis) run(ctx context.Context, d time.Duration) {
 	n.r.network.SetWeather(virtual.Weather{})
 }
 
-// waiting kills an instance that still waits at a failpoint for it, and reports whether there was one.
+// waiting kills an instance that still waits at a failpoint for it, and reports whether there was
+// one.
 func (n *nemesis) waiting() bool {
 	synctest.Wait()
 	select {
@@ -207,7 +210,8 @@ func (n *nemesis) watch() {
 	}
 }
 
-// look finds tasks that have stopped. A full disk stops one until there is space; nothing else may, but a failpoint.
+// look finds tasks that have stopped. A full disk stops one until there is space; nothing else may,
+// but a failpoint.
 func (r *run) look(l *life) {
 	status := l.app.Status()
 	l.ran = l.ran || status.State == txn.Joining || status.State == txn.Running
@@ -225,19 +229,22 @@ func (r *run) look(l *life) {
 // diskFull says whether a full disk is the reason of a stopped task.
 func diskFull(reason string) bool { return strings.Contains(reason, "the disk is full") }
 
-// lateExit is how long after a broker is back an instance may end because of its absence: txn waits a minute for brokers at its
-// start.
+// lateExit is how long after a broker is back an instance may end because of its absence: txn waits
+// a minute for brokers at its start.
 const lateExit = 2 * time.Minute
 
-// mayEnd are the failpoints where an error ends an application: what is asked for at a start, and what a database did not take.
+// mayEnd are the failpoints where an error ends an application: what is asked for at a start, and
+// what a database did not take.
 var mayEnd = map[string]bool{
 	"init-before": true, "init-after": true, "join-before": true, "apply-before": true, "apply-after": true, "positions-write": true,
 }
 
-// reachable says whether the cluster has been whole for so long that no end of an instance can be because of it.
+// reachable says whether the cluster has been whole for so long that no end of an instance can be
+// because of it.
 func (n *nemesis) reachable() bool { return n.away == 0 && time.Since(n.back) > lateExit }
 
-// unasked starts an instance again that has ended by itself. That is a finding unless the cluster was out of reach.
+// unasked starts an instance again that has ended by itself. That is a finding unless the cluster
+// was out of reach.
 func (r *run) unasked(i *instance, err error) {
 	l := i.life
 	i.life = nil
@@ -424,7 +431,8 @@ func (n *nemesis) fence(by, victim *instance) {
 	})
 }
 
-// kill ends a life, looks at what it has left, and begins the next one: at once, or after others have taken its tasks.
+// kill ends a life, looks at what it has left, and begins the next one: at once, or after others
+// have taken its tasks.
 func (n *nemesis) kill(i *instance, lost bool) {
 	copied, err := i.kill(n.rng.IntN(2) == 0)
 	if err != nil {
@@ -444,7 +452,8 @@ func (n *nemesis) kill(i *instance, lost bool) {
 	n.later(after, i.start)
 }
 
-// judgeStop ends a life with stop. It is a finding if that gives an error, unless a fault explains it.
+// judgeStop ends a life with stop. It is a finding if that gives an error, unless a fault explains
+// it.
 func (n *nemesis) judgeStop(l *life, stop func() error) {
 	disturbed := !n.reachable() || time.Since(l.disturbed) < lateExit || n.busy[Weather]
 	late := n.lateRemovals > 0 // an instance waits 10 s for the answer to its own LeaveGroup
@@ -463,7 +472,8 @@ func (l *life) failedAt(err error) bool {
 	return errUnknown != nil && errors.Is(err, errUnknown) && mayEnd[l.struck()]
 }
 
-// killInStop ends a life in order, and kills it before it has ended. It returns an error if the end came first and was not in order.
+// killInStop ends a life in order, and kills it before it has ended. It returns an error if the end
+// came first and was not in order.
 func (n *nemesis) killInStop(i *instance) error {
 	l := i.life
 	l.cancel()

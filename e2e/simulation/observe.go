@@ -62,7 +62,8 @@ func (r *run) await(ctx context.Context, longest time.Duration, what string, wai
 func (r *run) startReader(name string, watch func(func(context.Context) error)) error {
 	topics := map[string]workload.Kind{}
 	for topic, k := range r.topics {
-		// The repartition topic may be purged behind the application, and so is followed and not read again.
+		// The repartition topic may be purged behind the application, and so is followed and not
+		// read again.
 		if name != final || !strings.HasPrefix(topic, r.application()+"-") {
 			topics[topic] = k
 		}
@@ -216,7 +217,8 @@ func offsets(of map[int32]kadm.ListedOffset) []int64 {
 	return all
 }
 
-// runningOnce says which task does not run at exactly one instance, "" if all do. Every partition has at least one task.
+// runningOnce says which task does not run at exactly one instance, "" if all do. Every partition
+// has at least one task.
 func runningOnce(statuses []txn.Status) string {
 	running := map[string]int{}
 	for _, s := range statuses {
@@ -266,8 +268,8 @@ func (r *run) follow(s Follower, f *Feed, watch func(func(context.Context) error
 	return nil
 }
 
-// finish records what the stopped application has left: databases, open transactions, the outputs once more from the start, and
-// the positions that were committed.
+// finish records what the stopped application has left: databases, open transactions, the outputs
+// once more from the start, and the positions that were committed.
 func (r *run) finish(ctx context.Context, watch func(func(context.Context) error)) error {
 	for _, i := range r.instances {
 		r.dump(i.dir, "of "+i.name+" at the end")
@@ -307,8 +309,8 @@ func (r *run) finish(ctx context.Context, watch func(func(context.Context) error
 	return r.judge(ctx)
 }
 
-// writePositions records the committed positions, in the order in which the coordinator took them up. It compares the last ones with what
-// the coordinator tells.
+// writePositions records the committed positions, in the order in which the coordinator took them
+// up. It compares the last ones with what the coordinator tells.
 func (r *run) writePositions(ctx context.Context) error {
 	last := map[string]map[int32]int64{}
 	for at, c := range r.kafka.Commits() {

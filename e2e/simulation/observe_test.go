@@ -9,7 +9,8 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// TestPurgeBeyondTheCommitIsFound: a purge up to the committed position is right, one record more is a finding.
+// TestPurgeBeyondTheCommitIsFound: a purge up to the committed position is right, one record more
+// is a finding.
 func TestPurgeBeyondTheCommitIsFound(t *testing.T) {
 	purge := func(offset int64) *kmsg.DeleteRecordsRequest {
 		p := kmsg.NewDeleteRecordsRequestTopicPartition()
@@ -34,7 +35,8 @@ func TestPurgeBeyondTheCommitIsFound(t *testing.T) {
 	}
 }
 
-// TestTaskThatDoesNotRunOnceIsFound: a task that no instance runs, and one that two run, keep a run from its end.
+// TestTaskThatDoesNotRunOnceIsFound: a task that no instance runs, and one that two run, keep a run
+// from its end.
 func TestTaskThatDoesNotRunOnceIsFound(t *testing.T) {
 	task := func(partition int32, state txn.TaskState) txn.TaskStatus {
 		return txn.TaskStatus{ID: graph.TaskID{Partition: partition}, State: state}

@@ -12,8 +12,9 @@ import (
 
 var fencingHours = flag.Float64("fencing-hours", 0.05, "virtual hours of TestFencingAgainAndAgain; -short is what the gate has")
 
-// TestFencingAgainAndAgain: three instances, of which one or two fence another that lives every few seconds, while the links between them come and
-// go. Nothing is lost or doubled, and the application works off its input. Peers themselves do not fence so often: they have limits.
+// TestFencingAgainAndAgain: three instances, of which one or two fence another that lives every few
+// seconds, while the links between them come and go. Nothing is lost or doubled, and the
+// application works off its input. Peers themselves do not fence so often: they have limits.
 func TestFencingAgainAndAgain(t *testing.T) {
 	if virtual.RaceDetector {
 		t.Skip("TestSeeds has these faults under the race detector")

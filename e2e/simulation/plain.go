@@ -11,8 +11,8 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// plain is the part of a subject that follows from its topology. Package check compares the bytes of its records and of its stores; what
-// they mean is for the subject's own judgement.
+// plain is the part of a subject that follows from its topology. Package check compares the bytes
+// of its records and of its stores; what they mean is for the subject's own judgement.
 type plain struct {
 	name string
 	t    *topology.Topology

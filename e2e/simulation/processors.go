@@ -28,7 +28,8 @@ func Processors() (Subject, error) {
 // Partitioner leaves the choice to the surroundings.
 func (s *processors) Partitioner() kgo.Partitioner { return kgo.ManualPartitioner() }
 
-// factShare is the share of the inputs that are facts: others contradict or repeat them, and each makes a dozen outputs.
+// factShare is the share of the inputs that are facts: others contradict or repeat them, and each
+// makes a dozen outputs.
 const factShare = 0.15
 
 func (s *processors) Feed(f *Feed, n int, inflight *sync.WaitGroup) error {
@@ -43,7 +44,8 @@ func (s *processors) Feed(f *Feed, n int, inflight *sync.WaitGroup) error {
 	if f.Rng.IntN(20) == 0 {
 		records = append(records, s.around.Switch()...)
 	}
-	// Each outage is short: a parked record is tried again every 20 ms, and each time is a transaction.
+	// Each outage is short: a parked record is tried again every 20 ms, and each time is a
+	// transaction.
 	s.down = !s.down && f.Rng.IntN(10) == 0 || s.down && f.Rng.IntN(2) == 0
 	s.around.Break(s.down)
 	return s.send(f, records, inflight)

@@ -27,9 +27,11 @@ import (
 // Config is one run.
 type Config struct {
 	Seed uint64
-	// Faults limits the nemesis to these. By default it has all of them; an empty list, not nil, leaves it out.
+	// Faults limits the nemesis to these. By default it has all of them; an empty list, not nil,
+	// leaves it out.
 	Faults []string
-	// Failpoints lets the nemesis act at the failpoints of the runtime too. Databases then go to the disk after every few rounds.
+	// Failpoints lets the nemesis act at the failpoints of the runtime too. Databases then go to
+	// the disk after every few rounds.
 	Failpoints bool
 	// Broken names mechanisms of the runtime that do not work: see txn.Config.WithFailpoints.
 	Broken []string
@@ -37,20 +39,22 @@ type Config struct {
 	Duration time.Duration
 	// Rate is the number of inputs a second. The default is 20.
 	Rate int
-	// AbortShare is the share of inputs that are produced in transactions that abort. With more than 0 all inputs are
-	// produced in transactions, and no fault may concern the brokers: the feeder bears none.
+	// AbortShare is the share of inputs that are produced in transactions that abort. With more
+	// than 0 all inputs are produced in transactions, and no fault may concern the brokers: the
+	// feeder bears none.
 	AbortShare float64
-	// Quiesce bounds the virtual time in which the application has to work off what the faults have left. The default is half
-	// an hour.
+	// Quiesce bounds the virtual time in which the application has to work off what the faults have
+	// left. The default is half an hour.
 	Quiesce time.Duration
 	// Instances is their number, one to three by the seed if it is 0.
 	Instances int
 	// Peers lets the instances watch each other over the network.
 	Peers bool
-	// Removals has the run find instances that were removed from their group although no peer has suspected their incarnation. No fault may
-	// keep an instance from its group otherwise.
+	// Removals has the run find instances that were removed from their group although no peer has
+	// suspected their incarnation. No fault may keep an instance from its group otherwise.
 	Removals bool
-	// MarkersMax is the longest time that the markers of a commit are held back. By default the seed decides: none, or 200 ms.
+	// MarkersMax is the longest time that the markers of a commit are held back. By default the
+	// seed decides: none, or 200 ms.
 	MarkersMax time.Duration
 }
 
@@ -88,8 +92,9 @@ const (
 	partitions = 2
 	// openMax is the transaction timeout of 10 s and a margin of 15 s.
 	openMax = 25 * time.Second
-	// quiesceMax is how long the application may take to work off what the faults have left: sessions, transaction timeouts and
-	// backoffs one after the other. It is virtual time, so it costs nothing to be generous.
+	// quiesceMax is how long the application may take to work off what the faults have left:
+	// sessions, transaction timeouts and backoffs one after the other. It is virtual time, so it
+	// costs nothing to be generous.
 	quiesceMax = 30 * time.Minute
 	// startMax bounds the waits for topics and readers.
 	startMax = 30 * time.Minute
@@ -136,8 +141,8 @@ type run struct {
 	dumps        int
 }
 
-// Run simulates the subject once. It is called in a bubble: see virtual.Test. Errors of the simulation itself fail the test; what
-// was found is in the result.
+// Run simulates the subject once. It is called in a bubble: see virtual.Test. Errors of the
+// simulation itself fail the test; what was found is in the result.
 func Run(t *testing.T, subject Subject, cfg Config) *Result {
 	t.Helper()
 	r := &run{
@@ -193,8 +198,8 @@ func (r *run) delayMarkers(t *testing.T) {
 	})
 }
 
-// purge refuses to delete what a reader has not seen: nothing would be known of it. To delete what the application has not committed is a
-// finding.
+// purge refuses to delete what a reader has not seen: nothing would be known of it. To delete what
+// the application has not committed is a finding.
 func (r *run) purge(kreq kmsg.Request) (kmsg.Response, error, bool) {
 	r.kafka.KeepControl()
 	req := kreq.(*kmsg.DeleteRecordsRequest)
@@ -380,7 +385,8 @@ func (r *run) feed(ctx context.Context, f *Feed, inflight *sync.WaitGroup) error
 	}
 }
 
-// address returns an address for the peers of a life that no other life has: a port is not taken again soon.
+// address returns an address for the peers of a life that no other life has: a port is not taken
+// again soon.
 func (r *run) address() string {
 	r.addresses++
 	return fmt.Sprintf("127.0.0.1:%d", 20_000+r.addresses)

@@ -39,8 +39,8 @@ var subjects = []struct {
 	{"processors", simulation.Processors, 3},
 }
 
-// TestSeeds simulates every subject with every fault. The seeds are fixed; flags choose others. Among the fixed ones every fault has
-// to happen: one that does not tests nothing.
+// TestSeeds simulates every subject with every fault. The seeds are fixed; flags choose others.
+// Among the fixed ones every fault has to happen: one that does not tests nothing.
 func TestSeeds(t *testing.T) {
 	var happened tally
 	for _, s := range subjects {

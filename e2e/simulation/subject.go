@@ -12,34 +12,36 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// Subject is an application that is simulated, with what is known about it. One value serves one run.
+// Subject is an application that is simulated, with what is known about it. One value serves one
+// run.
 type Subject interface {
 	// Topology returns the topology, the same at every call.
 	Topology() *topology.Topology
-	// UserTopics are those that exist before the application starts, Sources the ones that it reads, its own included.
+	// UserTopics are those that exist before the application starts, Sources the ones that it
+	// reads, its own included.
 	UserTopics() []string
 	Sources() []string
 	// Topics are those that observers read, and how.
 	Topics() map[string]workload.Kind
 	// Spec says to package check what the application does.
 	Spec() check.Spec
-	// Feed produces n inputs. It need not wait: inflight is done when all are answered, and recorded in the history. The client
-	// partitions by key.
+	// Feed produces n inputs. It need not wait: inflight is done when all are answered, and
+	// recorded in the history. The client partitions by key.
 	Feed(f *Feed, n int, inflight *sync.WaitGroup) error
 	// Finish produces what closes the input, such as records that close windows.
 	Finish(f *Feed, inflight *sync.WaitGroup) error
 	// Dump records the databases in a state directory, and returns how many stores it has read.
 	Dump(history *workload.Recorder, stateDir, source string) (stores int, err error)
-	// Judge looks at the committed records of all topics in the end, by topic and partition, in their order. It returns what
-	// is wrong, in one line each.
+	// Judge looks at the committed records of all topics in the end, by topic and partition, in
+	// their order. It returns what is wrong, in one line each.
 	Judge(log map[string][][]*kgo.Record) []string
 }
 
 // Follower is a Subject with users who read what it writes, and answer.
 type Follower interface {
 	Subject
-	// Follows are the topics whose committed records Take gets, those of a partition in their order. It is called by one goroutine, and
-	// not by that of Feed and Finish.
+	// Follows are the topics whose committed records Take gets, those of a partition in their
+	// order. It is called by one goroutine, and not by that of Feed and Finish.
 	Follows() []string
 	Take(f *Feed, r *kgo.Record) error
 	// Waiting says what is still to come of the inputs so far, "" if nothing.

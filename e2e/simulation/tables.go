@@ -84,7 +84,8 @@ func (s *tables) Feed(f *Feed, n int, inflight *sync.WaitGroup) error {
 
 func (s *tables) Finish(*Feed, *sync.WaitGroup) error { return nil }
 
-// Judge wants the joined records of each partition to be a path through the two inputs: see [joinPath].
+// Judge wants the joined records of each partition to be a path through the two inputs: see
+// [joinPath].
 func (s *tables) Judge(log map[string][][]*kgo.Record) []string {
 	wrong := s.judgeInputs(log, LeftTopic, RightTopic)
 	for topic, inner := range map[string]bool{EitherTopic: false, BothTopic: true} {
@@ -143,10 +144,12 @@ func (l *tableLog) value(key string, n int) int64 {
 	return l.versions[at[i-1]]
 }
 
-// joinPath judges a join. A task takes the records of both partitions, each partition in its order, one record at a time, in an order of
-// the two that is not known here. So what it writes is a path from the beginning of both logs to their ends. A step takes one record of
-// one side. It writes one record, made of the new version and of what the other side has at that moment. It writes nothing where the
-// other side has no value: in an inner join always, in an outer one if the record deletes what is not there.
+// joinPath judges a join. A task takes the records of both partitions, each partition in its order,
+// one record at a time, in an order of the two that is not known here. So what it writes is a path
+// from the beginning of both logs to their ends. A step takes one record of one side. It writes one
+// record, made of the new version and of what the other side has at that moment. It writes nothing
+// where the other side has no value: in an inner join always, in an outer one if the record deletes
+// what is not there.
 type joinPath struct {
 	left, right *tableLog
 	inner       bool
@@ -157,7 +160,8 @@ type place struct{ left, right int }
 
 // walk returns an error if no path writes the records.
 func (j joinPath) walk(records []*kgo.Record) error {
-	// The places that the records so far can have led to. A step without a record makes them more than one.
+	// The places that the records so far can have led to. A step without a record makes them more
+	// than one.
 	places := j.silent(map[place]bool{{}: true})
 	for _, r := range records {
 		var v Joined
@@ -212,7 +216,8 @@ func (j joinPath) steps(at place) []step {
 	return steps
 }
 
-// step is the step of a side from the version before to the one behind, while the other side has another one.
+// step is the step of a side from the version before to the one behind, while the other side has
+// another one.
 func (j joinPath) step(to place, key string, before, behind, other int64, value Joined) step {
 	s := step{to: to, key: key, value: value}
 	if j.inner {

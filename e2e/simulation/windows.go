@@ -46,8 +46,8 @@ type windows struct {
 	keys map[string]bool
 }
 
-// Windows adds up the events of each key in tumbling windows with a grace, and writes a window when it closes. Event times are those of
-// the values; some events come too late.
+// Windows adds up the events of each key in tumbling windows with a grace, and writes a window when
+// it closes. Event times are those of the values; some events come too late.
 func Windows() (Subject, error) {
 	b := topology.NewBuilder("windows")
 	key, moment, sum := schemas.String(), schemas.JSON[Moment](), schemas.JSON[WindowSum]()
@@ -66,10 +66,11 @@ func Windows() (Subject, error) {
 
 const (
 	windowKeys = 20
-	// latenessMax is how far the time of an event is behind the clock. An event is late if another one of its partition is ahead of it
-	// by its window and the grace.
+	// latenessMax is how far the time of an event is behind the clock. An event is late if another
+	// one of its partition is ahead of it by its window and the grace.
 	latenessMax = 25 * time.Second
-	// finishAhead closes all windows, and is less ahead of the clock than an application accepts (txn.Config.MaxFutureTimestamp).
+	// finishAhead closes all windows, and is less ahead of the clock than an application accepts
+	// (txn.Config.MaxFutureTimestamp).
 	finishAhead = 30 * time.Minute
 )
 
@@ -97,7 +98,8 @@ func (s *windows) event(key string, at time.Time) (*kgo.Record, error) {
 	return &kgo.Record{Topic: EventsTopic, Key: []byte(key), Value: value}, err
 }
 
-// Finish sends an event of each key, far ahead: every partition that has events gets one at least, which closes all of its windows.
+// Finish sends an event of each key, far ahead: every partition that has events gets one at least,
+// which closes all of its windows.
 func (s *windows) Finish(f *Feed, inflight *sync.WaitGroup) error {
 	var records []*kgo.Record
 	at := time.Now().Add(finishAhead)
@@ -111,7 +113,8 @@ func (s *windows) Finish(f *Feed, inflight *sync.WaitGroup) error {
 	return s.send(f, records, inflight)
 }
 
-// Judge wants each window of [closings] to be written exactly once, and those of one input partition in their order.
+// Judge wants each window of [closings] to be written exactly once, and those of one input
+// partition in their order.
 func (s *windows) Judge(log map[string][][]*kgo.Record) []string {
 	wrong := s.judgeInputs(log, EventsTopic)
 	var expected []closing
@@ -180,9 +183,10 @@ func (c closing) String() string {
 	return fmt.Sprintf("window %s@%d with %d events, ids %d, at %d", c.key, c.start, c.Count, c.Sum, c.at)
 }
 
-// closings computes from the events of a partition, in the order of its log, which windows close, in their order. The time of the
-// partition is the largest one of the events so far. An event that moves it closes the windows whose end and grace it has reached, and
-// then counts itself. An event for a window that is closed is left out.
+// closings computes from the events of a partition, in the order of its log, which windows close,
+// in their order. The time of the partition is the largest one of the events so far. An event that
+// moves it closes the windows whose end and grace it has reached, and then counts itself. An event
+// for a window that is closed is left out.
 func closings(records []*kgo.Record) (closed []closing, err error) {
 	open := map[windowKey]closing{}
 	now := int64(-1)

@@ -12,16 +12,19 @@ import (
 	"github.com/onceward/onceward/e2e/workload"
 )
 
-// The seeds of a mechanism. The next one is for the case that the kills of the one before have met nothing.
+// The seeds of a mechanism. The next one is for the case that the kills of the one before have met
+// nothing.
 const (
 	firstSeed = uint64(3)
 	seeds     = 3
 )
 
-// TestBroken runs small soaks with one mechanism broken each, and with none. Instances need the build tag for it. A soak that does not find
-// what is broken has judged nothing. What a kill meets is a matter of chance: a mechanism is missed only if no seed finds it broken.
+// TestBroken runs small soaks with one mechanism broken each, and with none. Instances need the
+// build tag for it. A soak that does not find what is broken has judged nothing. What a kill meets
+// is a matter of chance: a mechanism is missed only if no seed finds it broken.
 //
-// In the gate the simulation finds the same mechanisms (e2e/simulation, TestBrokenMechanismsAreFound).
+// In the gate the simulation finds the same mechanisms (e2e/simulation,
+// TestBrokenMechanismsAreFound).
 func TestBroken(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes minutes")

@@ -17,7 +17,8 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// sample records the partitions whose last stable offset is behind, once a second. A broker that does not answer is no sample.
+// sample records the partitions whose last stable offset is behind, once a second. A broker that
+// does not answer is no sample.
 func (r *run) sample(ctx context.Context) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -122,8 +123,9 @@ func plus(a, b txn.Totals) txn.Totals {
 	}
 }
 
-// usage is what all instances used of something: the medians of the second and of the last quarter of the run (the first one is the
-// start), and the maximum. What grows without end shows as a difference of the two.
+// usage is what all instances used of something: the medians of the second and of the last quarter
+// of the run (the first one is the start), and the maximum. What grows without end shows as a
+// difference of the two.
 type usage struct {
 	What               string
 	Second, Last, Most int64
@@ -188,12 +190,14 @@ type outcome struct {
 	Duration time.Duration
 	Inputs   uint32
 	Faults   faultCounts
-	// Rebalances is the group's last generation. Totals are those of the instances, without what they had not printed when they died.
+	// Rebalances is the group's last generation. Totals are those of the instances, without what
+	// they had not printed when they died.
 	Rebalances int32
 	Totals     txn.Totals
 	Restores   int
 	Usage      []usage
-	// Findings are what went wrong beside the history: instances that ended by themselves, or did not stop in order.
+	// Findings are what went wrong beside the history: instances that ended by themselves, or did
+	// not stop in order.
 	Findings []error
 	Report   *check.Report
 }

@@ -25,8 +25,8 @@ func (r *run) createTopics(ctx context.Context) error {
 	return nil
 }
 
-// awaitInternalTopics waits until the application has made its topics and committed something: a reader of a topic that is not there
-// yet would wait for its own metadata's next refresh.
+// awaitInternalTopics waits until the application has made its topics and committed something: a
+// reader of a topic that is not there yet would wait for its own metadata's next refresh.
 func (r *run) awaitInternalTopics(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, quiesceMax)
 	defer cancel()
@@ -85,7 +85,8 @@ func (r *run) newProcesses() []*workload.Process {
 func (r *run) startReader(name string, background func(func(context.Context) error)) error {
 	topics := map[string]workload.Kind{}
 	for topic, k := range r.topics {
-		// The repartition topic may be purged behind the application, and so is followed and not read again.
+		// The repartition topic may be purged behind the application, and so is followed and not
+		// read again.
 		again := name == final && (strings.HasPrefix(topic, application+"-") || topic == workload.In)
 		if k == workload.Positions && name != check.LogReader || again {
 			continue

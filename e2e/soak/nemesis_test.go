@@ -12,7 +12,8 @@ import (
 	"github.com/onceward/onceward/e2e/workload"
 )
 
-// nemesis does one or two things in most periods, and nothing in some. Every victim has at most one thing done to it at a time.
+// nemesis does one or two things in most periods, and nothing in some. Every victim has at most one
+// thing done to it at a time.
 type nemesis struct {
 	cluster   *cluster.Cluster
 	processes []*workload.Process
@@ -41,8 +42,9 @@ type nemesis struct {
 // faultCounts are the numbers of what the nemesis did.
 type faultCounts struct {
 	Kills, Freezes, Stops, Remains, Joins, BrokerKills, BrokerStops int
-	// Dumps are the stores that were read after kills; Unasked are instances that ended by themselves, GaveUp those that did so while
-	// the broker was away, which is no finding: a supervisor starts them again, as is done here.
+	// Dumps are the stores that were read after kills; Unasked are instances that ended by
+	// themselves, GaveUp those that did so while the broker was away, which is no finding: a
+	// supervisor starts them again, as is done here.
 	Dumps, Unasked, GaveUp int
 }
 
@@ -89,7 +91,8 @@ func (n *nemesis) run(ctx context.Context) {
 	}
 }
 
-// watch looks after the idle instances for a while: one that has ended by itself is a finding, and is started again.
+// watch looks after the idle instances for a while: one that has ended by itself is a finding, and
+// is started again.
 func (n *nemesis) watch(ctx context.Context, period time.Duration) {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
@@ -208,8 +211,8 @@ func (n *nemesis) carryOut(ctx context.Context, fault string, p *workload.Proces
 	}
 }
 
-// restart stops an instance in order and starts it again. Whether it keeps its membership is told at its start, so the life after a
-// restart has the setting of the next one.
+// restart stops an instance in order and starts it again. Whether it keeps its membership is told
+// at its start, so the life after a restart has the setting of the next one.
 func (n *nemesis) restart(ctx context.Context, fault string, p *workload.Process, delay time.Duration) error {
 	remains := p.Flags.Remain
 	if remains {
@@ -226,7 +229,8 @@ func (n *nemesis) restart(ctx context.Context, fault string, p *workload.Process
 	return p.Start()
 }
 
-// stop ends an instance in order. While the broker is away nothing can be committed, so that then it may say that it failed to.
+// stop ends an instance in order. While the broker is away nothing can be committed, so that then
+// it may say that it failed to.
 func (n *nemesis) stop(p *workload.Process) error {
 	n.mu.Lock()
 	before := n.mu.down
@@ -241,13 +245,15 @@ func (n *nemesis) stop(p *workload.Process) error {
 	return err
 }
 
-// bounce takes the broker down for a while, when no transaction is open, and keeps every instance frozen until all partitions have a
-// leader again. A transaction that a single broker of Kafka 4.3.1 ends while no partition has a leader loses its markers ("likely deleted
-// already and hence can be skipped") and is complete for its coordinator all the same: its records stay open, until the next transaction of
-// the same producer takes them along. Nothing a client does can help. A broker that starts before its old session has ended has such a
-// moment. With clusterOptions it starts later, and gets the partitions of its coordinators in one step with all others; the care stays,
-// because a lost marker looks like a fault of Onceward's. Brokers that go down in the middle of everything are what package faults and the
-// copy test are about.
+// bounce takes the broker down for a while, when no transaction is open, and keeps every instance
+// frozen until all partitions have a leader again. A transaction that a single broker of Kafka
+// 4.3.1 ends while no partition has a leader loses its markers ("likely deleted already and hence
+// can be skipped") and is complete for its coordinator all the same: its records stay open, until
+// the next transaction of the same producer takes them along. Nothing a client does can help. A
+// broker that starts before its old session has ended has such a moment. With clusterOptions it
+// starts later, and gets the partitions of its coordinators in one step with all others; the care
+// stays, because a lost marker looks like a fault of Onceward's. Brokers that go down in the middle
+// of everything are what package faults and the copy test are about.
 func (n *nemesis) bounce(ctx context.Context, fault string, delay time.Duration) {
 	thaw, quiet := n.hush(ctx)
 	defer thaw()
@@ -282,8 +288,9 @@ func (n *nemesis) bounce(ctx context.Context, fault string, delay time.Duration)
 	n.mu.Unlock()
 }
 
-// hush freezes every instance that runs, at a moment when no transaction is open, and reports whether it has found one. The function that
-// it returns lets them go on, once; those that another fault has frozen stay so.
+// hush freezes every instance that runs, at a moment when no transaction is open, and reports
+// whether it has found one. The function that it returns lets them go on, once; those that another
+// fault has frozen stay so.
 func (n *nemesis) hush(ctx context.Context) (thaw func(), quiet bool) {
 	for range hushTries {
 		thaw = n.freezeAll()

@@ -23,8 +23,8 @@ type config struct {
 	// Duration is how long the nemesis works. What comes before and after takes a minute or two.
 	Duration time.Duration
 	Seed     uint64
-	// Rate is the number of inputs a second, Partitions that of every topic, Instances that of processes; one more is a spare that
-	// joins and leaves.
+	// Rate is the number of inputs a second, Partitions that of every topic, Instances that of
+	// processes; one more is a spare that joins and leaves.
 	Rate       int
 	Partitions int32
 	Instances  int
@@ -32,7 +32,8 @@ type config struct {
 	Session time.Duration
 	// Dir holds state, logs and the history. It must exist and be empty.
 	Dir string
-	// Faults limits the nemesis to some of its faults. By default it has all of them; an empty list, not nil, leaves it out.
+	// Faults limits the nemesis to some of its faults. By default it has all of them; an empty
+	// list, not nil, leaves it out.
 	Faults []string
 	// DumpShare is the share of kills after which databases are read from the disk.
 	DumpShare float64
@@ -54,8 +55,8 @@ func defaultConfig() config {
 
 const (
 	application = "soak"
-	// quiesceMax is how long the application may take to work off what the faults have left: a session, a transaction timeout, a
-	// restore, and the slowness of a loaded machine.
+	// quiesceMax is how long the application may take to work off what the faults have left: a
+	// session, a transaction timeout, a restore, and the slowness of a loaded machine.
 	quiesceMax = 3 * time.Minute
 	// openMax is the transaction timeout of 10 s and a margin of 15 s.
 	openMax = 25 * time.Second
@@ -82,18 +83,20 @@ type run struct {
 func clusterOptions() cluster.Options {
 	return cluster.Options{
 		Own: true,
-		// A broker that is its own controller loads __consumer_offsets twice when it comes back, and can mistake the end of the first load
-		// for that of the second (Kafka 4.3.1): it then answers with offsets of long ago. It would be found, and is not Onceward's.
+		// A broker that is its own controller loads __consumer_offsets twice when it comes back,
+		// and can mistake the end of the first load for that of the second (Kafka 4.3.1): it then
+		// answers with offsets of long ago. It would be found, and is not Onceward's.
 		SeparateController: true,
 		Settings: map[string]string{
-			// The log of positions is read while it grows; compaction would take the ones between away.
+			// The log of positions is read while it grows; compaction would take the ones between
+			// away.
 			"offsets.topic.segment.bytes": "1073741824",
 		},
 	}
 }
 
-// runOn runs on a cluster and returns what that has led to. program is that of the instances. The error is one of the harness itself; what
-// was found is in the outcome.
+// runOn runs on a cluster and returns what that has led to. program is that of the instances. The
+// error is one of the harness itself; what was found is in the outcome.
 func runOn(ctx context.Context, c *cluster.Cluster, cfg config, program string) (*outcome, error) {
 	accounts, err := workload.NewAccounts(application, "", workload.Everything)
 	if err != nil {
@@ -219,8 +222,8 @@ func (r *run) load(ctx context.Context, o *outcome) error {
 	return <-fed
 }
 
-// quiesce waits until every input is processed, every output is visible and has been followed. The events before it may still be
-// explained by what is in flight, those after it not.
+// quiesce waits until every input is processed, every output is visible and has been followed. The
+// events before it may still be explained by what is in flight, those after it not.
 func (r *run) quiesce(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, r.Quiesce)
 	defer cancel()
@@ -299,8 +302,8 @@ func (r *run) inFlight(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// finish reads what the stopped application has left: databases, open transactions, the outputs once more from the start, and the rest
-// of the log.
+// finish reads what the stopped application has left: databases, open transactions, the outputs
+// once more from the start, and the rest of the log.
 func (r *run) finish(ctx context.Context, o *outcome, background func(func(context.Context) error)) error {
 	for _, p := range r.processes {
 		if _, err := os.Stat(p.Flags.StateDir); err != nil {
@@ -330,7 +333,8 @@ func (r *run) finish(ctx context.Context, o *outcome, background func(func(conte
 	return err
 }
 
-// awaitReaders waits until the log is read to its end, and until the other readers have got as many records as are committed in it.
+// awaitReaders waits until the log is read to its end, and until the other readers have got as many
+// records as are committed in it.
 func (r *run) awaitReaders(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, quiesceMax)
 	defer cancel()

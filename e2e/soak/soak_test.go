@@ -30,8 +30,8 @@ func TestMain(m *testing.M) {
 	instance.Main(m, instance.Programs{programInstance: workload.Program})
 }
 
-// TestSoak is the soak of make soak: nothing is found under all faults. State, logs and history stay in a directory if it fails. SIGINT
-// ends it early, in order.
+// TestSoak is the soak of make soak: nothing is found under all faults. State, logs and history
+// stay in a directory if it fails. SIGINT ends it early, in order.
 func TestSoak(t *testing.T) {
 	if *minutes <= 0 {
 		t.Skip("runs for as long as -minutes says: make soak")
@@ -64,8 +64,8 @@ func TestSoak(t *testing.T) {
 	}
 }
 
-// TestShortSoakFindsNothing is a soak of half a minute with a fixed seed, with a freeze, kills and restarts. The copy test bounces the
-// broker.
+// TestShortSoakFindsNothing is a soak of half a minute with a fixed seed, with a freeze, kills and
+// restarts. The copy test bounces the broker.
 func TestShortSoakFindsNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes a minute")
@@ -84,8 +84,8 @@ func TestShortSoakFindsNothing(t *testing.T) {
 	}
 }
 
-// soak is one run on a cluster that may be taken down, and that was started with clusterOptions if the broker is among the victims. It logs
-// and returns what the run has led to.
+// soak is one run on a cluster that may be taken down, and that was started with clusterOptions if
+// the broker is among the victims. It logs and returns what the run has led to.
 func soak(ctx context.Context, t *testing.T, c *cluster.Cluster, cfg config) *outcome {
 	t.Helper()
 	found, err := runOn(ctx, c, cfg, instance.Program(t, programInstance))

@@ -7,12 +7,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Commit is a set of positions that a request asked the coordinator to commit, in the order in which kfake takes them up. kfake has
-// no log of positions that a client could read, as __consumer_offsets is, so this stands for it.
+// Commit is a set of positions that a request asked the coordinator to commit, in the order in
+// which kfake takes them up. kfake has no log of positions that a client could read, as
+// __consumer_offsets is, so this stands for it.
 type Commit struct {
 	Group string
-	// Producer and Epoch name the transaction, -1 for positions that were committed outside of one. Whether the transaction was
-	// committed is what its markers in the logs say.
+	// Producer and Epoch name the transaction, -1 for positions that were committed outside of one.
+	// Whether the transaction was committed is what its markers in the logs say.
 	Producer  int64
 	Epoch     int16
 	Positions []Position
@@ -29,14 +30,16 @@ type Position struct {
 type journal struct {
 	k  *Kafka
 	mu sync.Mutex
-	// staged are the positions of transactions that have not been asked to commit, by producer id and epoch. ended are those that
-	// were asked to end: a request that arrives later adds nothing to them.
+	// staged are the positions of transactions that have not been asked to commit, by producer id
+	// and epoch. ended are those that were asked to end: a request that arrives later adds nothing
+	// to them.
 	staged map[[2]int64][]Commit
 	ended  map[[2]int64]bool
 	// producers are those of transactional ids, since their last InitProducerID.
 	producers map[string]*producer
 	commits   []Commit
-	// answered are those whose end was answered before their markers are written. They follow in commits.
+	// answered are those whose end was answered before their markers are written. They follow in
+	// commits.
 	answered []Commit
 }
 
@@ -56,7 +59,8 @@ func (k *Kafka) Commits() []Commit {
 	return k.journal.commits[:len(k.journal.commits):len(k.journal.commits)]
 }
 
-// AskedToCommit returns the highest position that the coordinator was asked to commit in a partition, 0 if there is none.
+// AskedToCommit returns the highest position that the coordinator was asked to commit in a
+// partition, 0 if there is none.
 func (k *Kafka) AskedToCommit(group, topic string, partition int32) (highest int64) {
 	k.journal.mu.Lock()
 	defer k.journal.mu.Unlock()
@@ -125,14 +129,16 @@ func (j *journal) topic(name string, id [16]byte) string {
 	return name
 }
 
-// answer notes a transaction whose commit is decided, and whose positions are taken up when its markers are written.
+// answer notes a transaction whose commit is decided, and whose positions are taken up when its
+// markers are written.
 func (j *journal) answer(req *kmsg.EndTxnRequest) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.answered = append(j.answered, j.staged[[2]int64{req.ProducerID, int64(req.ProducerEpoch)}]...)
 }
 
-// end takes up the staged positions of a transaction whose coordinator is asked to end it, in the moment in which kfake does.
+// end takes up the staged positions of a transaction whose coordinator is asked to end it, in the
+// moment in which kfake does.
 func (j *journal) end(req *kmsg.EndTxnRequest) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -146,5 +152,6 @@ func (j *journal) end(req *kmsg.EndTxnRequest) {
 	}
 }
 
-// epochPerTransaction is the version of EndTxn from which on each transaction has a producer epoch of its own (KIP-890).
+// epochPerTransaction is the version of EndTxn from which on each transaction has a producer epoch
+// of its own (KIP-890).
 const epochPerTransaction = 5

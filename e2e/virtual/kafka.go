@@ -26,8 +26,8 @@ type Kafka struct {
 	lost    *LostMarkers // nil if none are lost
 }
 
-// NewKafka starts brokers on the network, which end with the test. Their names in rules of the network and in the trace are
-// those that [Kafka.Brokers] returns.
+// NewKafka starts brokers on the network, which end with the test. Their names in rules of the
+// network and in the trace are those that [Kafka.Brokers] returns.
 func NewKafka(t testing.TB, n *Network, brokers int, opts ...kfake.Opt) *Kafka {
 	t.Helper()
 	ports := make([]int, brokers)
@@ -58,7 +58,8 @@ func NewKafka(t testing.TB, n *Network, brokers int, opts ...kfake.Opt) *Kafka {
 // Brokers returns the addresses to start from.
 func (k *Kafka) Brokers() []string { return k.addrs }
 
-// Client returns a client on a host of its own, closed at the end of the test. It pushes no metrics: they fill the trace.
+// Client returns a client on a host of its own, closed at the end of the test. It pushes no
+// metrics: they fill the trace.
 func (k *Kafka) Client(t testing.TB, host string, opts ...kgo.Opt) *kgo.Client {
 	t.Helper()
 	cl, err := kgo.NewClient(append([]kgo.Opt{
@@ -77,8 +78,9 @@ func (k *Kafka) Admin(t testing.TB, host string) *kadm.Client {
 	return kadm.NewClient(k.Client(t, host))
 }
 
-// NeverTruncated has the brokers answer OffsetForLeaderEpoch as if every epoch reached to the end of the log. kfake truncates no
-// log; but where all records of an old epoch were deleted, its own answer lets clients report data loss.
+// NeverTruncated has the brokers answer OffsetForLeaderEpoch as if every epoch reached to the end
+// of the log. kfake truncates no log; but where all records of an old epoch were deleted, its own
+// answer lets clients report data loss.
 func (k *Kafka) NeverTruncated() {
 	k.ControlKey(int16(kmsg.OffsetForLeaderEpoch), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
 		k.KeepControl()
@@ -101,8 +103,8 @@ func (k *Kafka) NeverTruncated() {
 	})
 }
 
-// Stop makes a broker unreachable: its connections are reset and new ones refused. Its data stay, and so do the leaderships,
-// as with a restart that no other broker takes over from. Start ends it.
+// Stop makes a broker unreachable: its connections are reset and new ones refused. Its data stay,
+// and so do the leaderships, as with a restart that no other broker takes over from. Start ends it.
 func (k *Kafka) Stop(broker int) {
 	k.network.trace.Logf(k.network.name(k.addrs[broker]), "stopped")
 	k.network.setDown(k.addrs[broker], true)

@@ -5,11 +5,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// newLeaves has the coordinator refuse to remove a static member for a member id that it does not have, as a real broker does. kfake goes by
-// the instance id alone.
+// newLeaves has the coordinator refuse to remove a static member for a member id that it does not
+// have, as a real broker does. kfake goes by the instance id alone.
 func newLeaves(k *Kafka) { k.ControlKey(int16(kmsg.LeaveGroup), k.leave) }
 
-// leave refuses a request with FENCED_INSTANCE_ID for all of its members if one of them is stale: clients here name one.
+// leave refuses a request with FENCED_INSTANCE_ID for all of its members if one of them is stale:
+// clients here name one.
 func (k *Kafka) leave(kreq kmsg.Request) (kmsg.Response, error, bool) {
 	k.KeepControl()
 	req := kreq.(*kmsg.LeaveGroupRequest)

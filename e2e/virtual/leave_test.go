@@ -12,7 +12,8 @@ import (
 	"github.com/onceward/onceward/e2e/virtual"
 )
 
-// TestStaleMemberIsNotRemoved: a static member is removed under its own member id, and under none; not under another one.
+// TestStaleMemberIsNotRemoved: a static member is removed under its own member id, and under none;
+// not under another one.
 func TestStaleMemberIsNotRemoved(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		n := virtual.NewNetwork(t, 1)

@@ -49,7 +49,8 @@ type parcel struct {
 	cut     bool
 }
 
-// underWay bounds the frames that are under way in one direction: a sender waits when there are more.
+// underWay bounds the frames that are under way in one direction: a sender waits when there are
+// more.
 const underWay = 1024
 
 // run carries frames until both directions have ended.
@@ -140,7 +141,8 @@ func (l *link) deliver(from <-chan parcel, to net.Conn) {
 	}
 }
 
-// quiet are the requests that a trace has only when something happens to them: they come all the time.
+// quiet are the requests that a trace has only when something happens to them: they come all the
+// time.
 var quiet = map[int16]bool{
 	int16(kmsg.Fetch): true, int16(kmsg.Heartbeat): true, int16(kmsg.Metadata): true, int16(kmsg.ApiVersions): true,
 	int16(kmsg.ListOffsets): true, int16(kmsg.DescribeConfigs): true,
@@ -216,7 +218,8 @@ func (l *link) hangUp() {
 	}
 }
 
-// kill ends the client's side. The seed decides whether what it has sent arrives. The caller holds Network.mu.
+// kill ends the client's side. The seed decides whether what it has sent arrives. The caller holds
+// Network.mu.
 func (l *link) kill() {
 	if l.rng.IntN(2) == 0 {
 		l.end()
@@ -225,7 +228,8 @@ func (l *link) kill() {
 	_ = l.near.Close() // no more requests are read, and no reply is delivered
 }
 
-// end ends both sides. What is under way is lost. It does not wait, and may be called with Network.mu held.
+// end ends both sides. What is under way is lost. It does not wait, and may be called with
+// Network.mu held.
 func (l *link) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -24,18 +24,23 @@ type End struct {
 	Commit          bool
 }
 
-// Loss says which markers of a transaction are written although others are lost. Those of offsets are lost.
+// Loss says which markers of a transaction are written although others are lost. Those of offsets
+// are lost.
 type Loss func(topic string, partition int32) (written bool)
 
-// LostMarkers are transactions that a coordinator has ended and whose markers it has lost: they hang.
+// LostMarkers are transactions that a coordinator has ended and whose markers it has lost: they
+// hang.
 //
-// kfake ends a transaction in all its partitions at once. So it goes on with one that is to hang, under the name that its transactional id has
-// had, and the id gets another name there, by a change of the requests: the producer learns of a new producer id with the answer to its
-// EndTxn, as it does when its epochs run out. What coordinators and leaders are asked is answered as after a loss: the id is CompleteCommit
-// or CompleteAbort, with the epoch after the transaction's, until it is initialised or its producer writes again; no coordinator knows the
-// producer id after that; the partitions hold the transaction open until they get a marker by WriteTxnMarkers. That of the offsets has to
-// come last: it ends the rest too. kfake has no topic for them, and none for the states of transactional ids; __consumer_offsets and
-// __transaction_state are made, and hold nothing.
+// kfake ends a transaction in all its partitions at once. So it goes on with one that is to hang,
+// under the name that its transactional id has had, and the id gets another name there, by a change
+// of the requests: the producer learns of a new producer id with the answer to its EndTxn, as it
+// does when its epochs run out. What coordinators and leaders are asked is answered as after a
+// loss: the id is CompleteCommit or CompleteAbort, with the epoch after the transaction's, until it
+// is initialised or its producer writes again; no coordinator knows the producer id after that; the
+// partitions hold the transaction open until they get a marker by WriteTxnMarkers. That of the
+// offsets has to come last: it ends the rest too. kfake has no topic for them, and none for the
+// states of transactional ids; __consumer_offsets and __transaction_state are made, and hold
+// nothing.
 //
 // While there is a LostMarkers, transactions of ids that are initialised do not time out.
 type LostMarkers struct {
@@ -84,7 +89,8 @@ const inner = "virtual-inner"
 // transactionTimeoutMax is the longest that kfake takes by default.
 const transactionTimeoutMax = 15 * 60 * 1000
 
-// LoseMarkers has the brokers lose markers. lose is called for each transaction that its producer ends; nil is none.
+// LoseMarkers has the brokers lose markers. lose is called for each transaction that its producer
+// ends; nil is none.
 func (k *Kafka) LoseMarkers(t testing.TB, lose func(End) Loss) *LostMarkers {
 	t.Helper()
 	l, err := LoseMarkers(k.Cluster, k.Client(t, "loser", kgo.Dialer(k.network.pipes.DialContext)), lose)
@@ -202,7 +208,8 @@ func (l *LostMarkers) endTxn(kreq kmsg.Request) (kmsg.Response, bool) {
 	return resp, true
 }
 
-// leave has a transaction stay open under a name of its own, but for the markers that are written, and returns the id's next producer.
+// leave has a transaction stay open under a name of its own, but for the markers that are written,
+// and returns the id's next producer.
 func (l *LostMarkers) leave(end End, name string, written Loss) (*kmsg.InitProducerIDResponse, error) {
 	ctx := context.Background()
 	described, err := l.adm.DescribeTransactions(ctx, name)
@@ -291,7 +298,8 @@ func (l *LostMarkers) mark(ctx context.Context, marker kmsg.WriteTxnMarkersReque
 	return nil
 }
 
-// follows reports whether a producer id is the next one of a transactional id, although the coordinator does not name it yet.
+// follows reports whether a producer id is the next one of a transactional id, although the
+// coordinator does not name it yet.
 func (l *LostMarkers) follows(id string, producerID int64) bool {
 	if l == nil {
 		return false
@@ -302,7 +310,8 @@ func (l *LostMarkers) follows(id string, producerID int64) bool {
 	return h != nil && h.next == producerID
 }
 
-// shownAs returns what the coordinator says of a transactional id whose last transaction hangs; the caller holds mu.
+// shownAs returns what the coordinator says of a transactional id whose last transaction hangs; the
+// caller holds mu.
 func (l *LostMarkers) shownAs(id string) (state string, h *hung) {
 	for _, h := range l.hung {
 		if h.TransactionalID == id && h.shown {
@@ -428,10 +437,12 @@ func groupPartition(group string) int32 {
 	return max(hash, -hash) % internalPartitions
 }
 
-// outside is the producer of a marker by which a request of LostMarkers itself is known. It is for no partition.
+// outside is the producer of a marker by which a request of LostMarkers itself is known. It is for
+// no partition.
 const outside = -1
 
-// writeMarkers takes note of the markers that end what hangs. That of the offsets ends the transaction in kfake.
+// writeMarkers takes note of the markers that end what hangs. That of the offsets ends the
+// transaction in kfake.
 func (l *LostMarkers) writeMarkers(kreq kmsg.Request) (kmsg.Response, bool) {
 	req := kreq.(*kmsg.WriteTxnMarkersRequest)
 	ours := func(m kmsg.WriteTxnMarkersRequestMarker) bool { return m.ProducerID == outside }

@@ -14,9 +14,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// markers are the ends of transactions that the coordinator has answered and not written yet. A real broker answers EndTxn
-// once the decision is in its log, and writes the markers afterwards; until then the transaction's records and offsets are
-// not stable, and requests of the producer's next transaction get CONCURRENT_TRANSACTIONS. kfake does all of it at once.
+// markers are the ends of transactions that the coordinator has answered and not written yet. A
+// real broker answers EndTxn once the decision is in its log, and writes the markers afterwards;
+// until then the transaction's records and offsets are not stable, and requests of the producer's
+// next transaction get CONCURRENT_TRANSACTIONS. kfake does all of it at once.
 type markers struct {
 	k   *Kafka
 	t   testing.TB
@@ -28,14 +29,14 @@ type markers struct {
 	ended <-chan struct{}
 
 	mu sync.Mutex // not held over requests and waits
-	// byID and byProducer are the transactions whose markers are held back; completing are the ones whose end is being sent, with
-	// their epochs.
+	// byID and byProducer are the transactions whose markers are held back; completing are the ones
+	// whose end is being sent, with their epochs.
 	byID       map[string]bool
 	byProducer map[int64]bool
 	completing map[int64]int16
-	// last is closed when the markers of the transaction that was held back last are written. kfake lets the positions of the
-	// transaction that ends last win, where a real broker goes by the order in its log; so transactions end in the order in which
-	// they were committed.
+	// last is closed when the markers of the transaction that was held back last are written. kfake
+	// lets the positions of the transaction that ends last win, where a real broker goes by the
+	// order in its log; so transactions end in the order in which they were committed.
 	last chan struct{}
 }
 
@@ -57,8 +58,9 @@ func newMarkers(t testing.TB, k *Kafka) *markers {
 	return m
 }
 
-// DelayMarkers holds back the markers of committed transactions for as long as delay says, from now until the test ends. Call
-// it once. A delay of 0, and one that the transaction timeout would interrupt, is none.
+// DelayMarkers holds back the markers of committed transactions for as long as delay says, from now
+// until the test ends. Call it once. A delay of 0, and one that the transaction timeout would
+// interrupt, is none.
 func (k *Kafka) DelayMarkers(t testing.TB, delay func(transactionalID string) time.Duration) {
 	t.Helper()
 	ended := make(chan struct{})
@@ -114,7 +116,8 @@ func (m *markers) endTxn(kreq kmsg.Request) (kmsg.Response, error, bool) {
 	delay = min(delay, left/2)
 	switch {
 	case err != nil, open && before != nil && left < closeToTimeout:
-		// The coordinator is not there yet, or the transaction would time out behind the ones before it: the client asks again.
+		// The coordinator is not there yet, or the transaction would time out behind the ones
+		// before it: the client asks again.
 		m.release(done, before)
 		m.forget(req)
 		resp.ErrorCode = kerr.ConcurrentTransactions.Code
@@ -139,7 +142,8 @@ func (m *markers) endTxn(kreq kmsg.Request) (kmsg.Response, error, bool) {
 // closeToTimeout is the rest of a transaction's timeout with which it is not queued behind others.
 const closeToTimeout = 2 * time.Second
 
-// ongoing says whether the transaction that a commit names is open, and how much of its timeout is left.
+// ongoing says whether the transaction that a commit names is open, and how much of its timeout is
+// left.
 func (m *markers) ongoing(req *kmsg.EndTxnRequest) (open bool, left time.Duration, err error) {
 	all, err := m.adm.DescribeTransactions(context.Background(), req.TransactionalID)
 	if err != nil {
@@ -155,8 +159,8 @@ func (m *markers) ongoing(req *kmsg.EndTxnRequest) (open bool, left time.Duratio
 	return open, max(time.Until(timeout), 0), nil
 }
 
-// isOver reports whether the coordinator has another producer id or epoch for a transactional id. It reports false when the coordinator cannot
-// be asked.
+// isOver reports whether the coordinator has another producer id or epoch for a transactional id.
+// It reports false when the coordinator cannot be asked.
 func (m *markers) isOver(transactionalID string, producerID int64, epoch int16) bool {
 	if m.k.lost.follows(transactionalID, producerID) {
 		return false
@@ -166,7 +170,8 @@ func (m *markers) isOver(transactionalID string, producerID int64, epoch int16) 
 	return err == nil && tx.Err == nil && (tx.ProducerID != producerID || tx.ProducerEpoch > epoch)
 }
 
-// release lets the next transaction go on when the one before has ended: the one between them has nothing to wait for.
+// release lets the next transaction go on when the one before has ended: the one between them has
+// nothing to wait for.
 func (m *markers) release(done chan struct{}, before <-chan struct{}) {
 	if before == nil {
 		close(done)
@@ -181,8 +186,8 @@ func (m *markers) release(done chan struct{}, before <-chan struct{}) {
 	})
 }
 
-// complete ends the transaction in earnest, once the one before it has ended. Whatever happens to the connection, it is the
-// coordinator's duty.
+// complete ends the transaction in earnest, once the one before it has ended. Whatever happens to
+// the connection, it is the coordinator's duty.
 func (m *markers) complete(req *kmsg.EndTxnRequest, delay time.Duration, before <-chan struct{}) {
 	defer m.forget(req)
 	select {

@@ -19,7 +19,8 @@ import (
 
 // Weather is what the network does to every frame.
 type Weather struct {
-	// LatencyMax is the longest time that a frame is under way, beside 0.2 ms that every frame takes. Each frame gets a share of it.
+	// LatencyMax is the longest time that a frame is under way, beside 0.2 ms that every frame
+	// takes. Each frame gets a share of it.
 	LatencyMax time.Duration
 	// CutShare is the share of frames that are lost together with their connection.
 	CutShare float64
@@ -48,7 +49,8 @@ type Network struct {
 	closed    bool
 }
 
-// NewNetwork returns a network that ends with the test. All its random decisions come from the seed.
+// NewNetwork returns a network that ends with the test. All its random decisions come from the
+// seed.
 func NewNetwork(t testing.TB, seed uint64) *Network {
 	n := &Network{
 		seed: seed, trace: NewTrace(), hosts: map[string]*Host{}, down: map[string]bool{}, blocked: map[[2]string]bool{},
@@ -62,8 +64,8 @@ func NewNetwork(t testing.TB, seed uint64) *Network {
 // Trace returns what has happened.
 func (n *Network) Trace() *Trace { return n.trace }
 
-// Add installs a rule for frames behind those that are there. The hosts that it is about can be told by the client id, or by
-// match.Where.
+// Add installs a rule for frames behind those that are there. The hosts that it is about can be
+// told by the client id, or by match.Where.
 func (n *Network) Add(match proxy.Match, action proxy.Action) *proxy.Rule {
 	n.trace.Logf("network", "rule %s: %s", match, action)
 	return n.rules.Add(match, action)
@@ -89,8 +91,9 @@ func (n *Network) Host(name string) *Host {
 	return h
 }
 
-// Block separates a host from a broker: nothing arrives, and nothing fails at once. With the name of another host instead of the broker's
-// address, nothing arrives from the first one at the second one. Unblock ends it.
+// Block separates a host from a broker: nothing arrives, and nothing fails at once. With the name
+// of another host instead of the broker's address, nothing arrives from the first one at the second
+// one. Unblock ends it.
 func (n *Network) Block(host, broker string) { n.block(host, broker, true) }
 
 // Unblock ends what Block has begun.
@@ -126,7 +129,8 @@ func (n *Network) tell() {
 	n.changed = make(chan struct{})
 }
 
-// passable waits until frames between a host and a broker arrive. It returns false if done is closed before.
+// passable waits until frames between a host and a broker arrive. It returns false if done is
+// closed before.
 func (n *Network) passable(h *Host, broker string, done <-chan struct{}) bool {
 	for {
 		n.mu.Lock()
@@ -153,7 +157,8 @@ func (n *Network) name(broker string) string {
 	return broker
 }
 
-// generator returns the generator of the next connection between a host and a broker; the caller holds mu.
+// generator returns the generator of the next connection between a host and a broker; the caller
+// holds mu.
 func (n *Network) generator(host, broker string) *rand.Rand {
 	key := [2]string{host, broker}
 	n.dialed[key]++
@@ -185,7 +190,8 @@ type Host struct {
 	stalled, down, killed, steady bool
 }
 
-// Steady excludes the host from the weather and returns it: an observer that loses its own connections observes less.
+// Steady excludes the host from the weather and returns it: an observer that loses its own
+// connections observes less.
 func (h *Host) Steady() *Host {
 	h.n.mu.Lock()
 	defer h.n.mu.Unlock()
@@ -196,7 +202,8 @@ func (h *Host) Steady() *Host {
 // dialTimeout is how long a connection may take to be made: the default of franz-go's own dialer.
 const dialTimeout = 10 * time.Second
 
-// Dial makes a connection to a broker, or a stream to a [Host.Listen] address. Its signature is that of kgo.Dialer and of txn.Config.Dialer.
+// Dial makes a connection to a broker, or a stream to a [Host.Listen] address. Its signature is
+// that of kgo.Dialer and of txn.Config.Dialer.
 func (h *Host) Dial(ctx context.Context, _, address string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
@@ -240,8 +247,8 @@ func (h *Host) Dial(ctx context.Context, _, address string) (net.Conn, error) {
 	return l.client, nil
 }
 
-// wire is how long every frame is under way at least. Without it a client that asks again and again for what is not there yet
-// would keep virtual time from passing.
+// wire is how long every frame is under way at least. Without it a client that asks again and again
+// for what is not there yet would keep virtual time from passing.
 const wire = 200 * time.Microsecond
 
 // latency draws the time that a frame of the host is under way; the caller holds mu.
@@ -310,8 +317,8 @@ func (h *Host) resetStreams() {
 	}
 }
 
-// Stall lets nothing arrive in either direction, and nothing fails: that is what a stopped process and a network that
-// swallows packets have in common. What was sent arrives after [Host.Resume].
+// Stall lets nothing arrive in either direction, and nothing fails: that is what a stopped process
+// and a network that swallows packets have in common. What was sent arrives after [Host.Resume].
 func (h *Host) Stall() { h.stall(true) }
 
 // Resume ends what Stall has begun.
@@ -343,8 +350,8 @@ func (h *Host) Up() {
 	h.n.tell()
 }
 
-// Kill is the end of a process as its brokers see it: its connections end and no new one is made. What it has sent arrives, or
-// is lost, as the seed decides for each connection.
+// Kill is the end of a process as its brokers see it: its connections end and no new one is made.
+// What it has sent arrives, or is lost, as the seed decides for each connection.
 func (h *Host) Kill() {
 	h.n.trace.Logf(h.name, "killed")
 	h.n.mu.Lock()

@@ -8,10 +8,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// rejoins ends rebalances that kfake would never end. A static member that joins while its former self waits for an answer to
-// SyncGroup makes kfake count one joined member too few, so that it waits for the rebalance timeout; and each further join begins
-// that timeout again, where a real broker lets it run. Members that give up and join again in turn then wait for ever. Here no
-// member may join once a rebalance has lasted twice its timeout; kfake's timer ends it with the ones that wait.
+// rejoins ends rebalances that kfake would never end. A static member that joins while its former
+// self waits for an answer to SyncGroup makes kfake count one joined member too few, so that it
+// waits for the rebalance timeout; and each further join begins that timeout again, where a real
+// broker lets it run. Members that give up and join again in turn then wait for ever. Here no
+// member may join once a rebalance has lasted twice its timeout; kfake's timer ends it with the
+// ones that wait.
 type rejoins struct {
 	k  *Kafka
 	mu sync.Mutex

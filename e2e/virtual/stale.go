@@ -15,8 +15,8 @@ type producer struct {
 	seen  time.Time
 }
 
-// initialise forgets the producer of a transactional id. The next one may have the same producer id with lower epochs, where the
-// transactional id has expired.
+// initialise forgets the producer of a transactional id. The next one may have the same producer id
+// with lower epochs, where the transactional id has expired.
 func (j *journal) initialise(kreq kmsg.Request) (kmsg.Response, error, bool) {
 	j.k.KeepControl()
 	req := kreq.(*kmsg.InitProducerIDRequest)
@@ -32,8 +32,9 @@ func (j *journal) initialise(kreq kmsg.Request) (kmsg.Response, error, bool) {
 	return nil, nil, false
 }
 
-// refuseStale refuses batches of transactions that are over, as a broker does. kfake adds the partition of a late batch to the producer's
-// transaction before it looks at the epoch of the batch: it refuses the batch, and has opened a transaction that nothing will end.
+// refuseStale refuses batches of transactions that are over, as a broker does. kfake adds the
+// partition of a late batch to the producer's transaction before it looks at the epoch of the
+// batch: it refuses the batch, and has opened a transaction that nothing will end.
 func (j *journal) refuseStale(kreq kmsg.Request) (kmsg.Response, error, bool) {
 	j.k.KeepControl()
 	req := kreq.(*kmsg.ProduceRequest)
@@ -50,8 +51,8 @@ func (j *journal) refuseStale(kreq kmsg.Request) (kmsg.Response, error, bool) {
 	return nil, nil, false
 }
 
-// isOver reports whether the transaction of an epoch is over. It asks the coordinator where the requests so far do not say. Only a control
-// function may call it.
+// isOver reports whether the transaction of an epoch is over. It asks the coordinator where the
+// requests so far do not say. Only a control function may call it.
 func (j *journal) isOver(transactionalID string, id int64, epoch int16) bool {
 	stale, unsure := j.isStale(transactionalID, id, epoch)
 	if unsure {
@@ -76,8 +77,9 @@ func producerOf(req *kmsg.ProduceRequest) (id int64, epoch int16, ok bool) {
 // lateAfter is less than any transaction timeout of the tests.
 const lateAfter = 900 * time.Millisecond
 
-// isStale reports whether the requests so far say that an epoch is over. It is unsure if there was none since the producer was initialised, and
-// if the last one was so long ago that the coordinator may have ended its transaction by itself.
+// isStale reports whether the requests so far say that an epoch is over. It is unsure if there was
+// none since the producer was initialised, and if the last one was so long ago that the coordinator
+// may have ended its transaction by itself.
 func (j *journal) isStale(transactionalID string, id int64, epoch int16) (stale, unsure bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -10,7 +10,8 @@ import (
 	"github.com/onceward/onceward/e2e/virtual"
 )
 
-// TestLateBatchOpensNoTransaction: a batch that arrives when its producer has been fenced is refused, and opens no transaction.
+// TestLateBatchOpensNoTransaction: a batch that arrives when its producer has been fenced is
+// refused, and opens no transaction.
 func TestLateBatchOpensNoTransaction(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		n := virtual.NewNetwork(t, 1)

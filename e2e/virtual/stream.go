@@ -12,9 +12,10 @@ import (
 	"time"
 )
 
-// Listen returns a listener of the host for streams from other hosts, at an address that no broker has. Faults of either host, the weather
-// and [Network.Block] from one host's name to the other's concern the streams. Nothing but bytes is known of what they carry, so that rules
-// do not. The caller closes the listener.
+// Listen returns a listener of the host for streams from other hosts, at an address that no broker
+// has. Faults of either host, the weather and [Network.Block] from one host's name to the other's
+// concern the streams. Nothing but bytes is known of what they carry, so that rules do not. The
+// caller closes the listener.
 func (h *Host) Listen(address string) (net.Listener, error) {
 	n := h.n
 	n.mu.Lock()
@@ -157,7 +158,8 @@ type piece struct {
 	arrives time.Time
 }
 
-// carry moves bytes from one end to the other. What was sent before an end was closed still arrives.
+// carry moves bytes from one end to the other. What was sent before an end was closed still
+// arrives.
 func (s *stream) carry(from, to int) {
 	pieces := make(chan piece, underWay)
 	var reading sync.WaitGroup
@@ -220,7 +222,8 @@ func (e *streamEnd) Write(b []byte) (int, error) {
 	return n, e.failure("write", err)
 }
 
-// SetDeadline, SetReadDeadline and SetWriteDeadline do not fail on a connection that the other side has ended, as with TCP.
+// SetDeadline, SetReadDeadline and SetWriteDeadline do not fail on a connection that the other side
+// has ended, as with TCP.
 func (e *streamEnd) SetDeadline(t time.Time) error { return unlessClosed(e.Conn.SetDeadline(t)) }
 
 // SetReadDeadline is as SetDeadline.

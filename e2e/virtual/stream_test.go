@@ -57,7 +57,8 @@ func received(c net.Conn, text string) error {
 	return nil
 }
 
-// TestStream: bytes arrive in both directions and in order, and what was sent before an end was closed arrives.
+// TestStream: bytes arrive in both directions and in order, and what was sent before an end was
+// closed arrives.
 func TestStream(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		near, far := streams(t, virtual.NewNetwork(t, 1))
@@ -79,7 +80,8 @@ func TestStream(t *testing.T) {
 	})
 }
 
-// TestStreamUnderFaults: a reset is told from an orderly end, a stalled host receives later, and a block has one direction.
+// TestStreamUnderFaults: a reset is told from an orderly end, a stalled host receives later, and a
+// block has one direction.
 func TestStreamUnderFaults(t *testing.T) {
 	reset := map[string]func(*virtual.Network){
 		"cut":                   func(n *virtual.Network) { n.Host("b").Cut() },

@@ -26,7 +26,8 @@ type said string
 
 func (s said) String() string { return string(s) }
 
-// traceMax bounds the lines of a trace, and with them the frames that it keeps: the oldest ones go first.
+// traceMax bounds the lines of a trace, and with them the frames that it keeps: the oldest ones go
+// first.
 const traceMax = 20_000
 
 // NewTrace returns an empty trace whose clock begins now.

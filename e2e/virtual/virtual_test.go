@@ -69,8 +69,8 @@ func TestCutConnectionIsAReset(t *testing.T) {
 	})
 }
 
-// TestRequestOfAStalledHostArrivesLate: what a stalled host has sent is neither lost nor answered; it arrives when the stall is
-// over, although the client has given up long before.
+// TestRequestOfAStalledHostArrivesLate: what a stalled host has sent is neither lost nor answered;
+// it arrives when the stall is over, although the client has given up long before.
 func TestRequestOfAStalledHostArrivesLate(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		n := virtual.NewNetwork(t, 1)
@@ -128,7 +128,8 @@ func TestRuleLosesTheReplyAndNotTheRequest(t *testing.T) {
 	})
 }
 
-// TestKilledHost: what a killed host has sent arrives or not, as the seed says; nothing is sent afterwards.
+// TestKilledHost: what a killed host has sent arrives or not, as the seed says; nothing is sent
+// afterwards.
 func TestKilledHost(t *testing.T) {
 	arrived := map[int64]int{}
 	for seed := range uint64(16) {
@@ -156,8 +157,8 @@ func TestKilledHost(t *testing.T) {
 	}
 }
 
-// TestDelayedMarkers: between the answer to EndTxn and the markers, offsets are unstable, records invisible, and the producer's
-// next transaction waits. Then all of it is committed.
+// TestDelayedMarkers: between the answer to EndTxn and the markers, offsets are unstable, records
+// invisible, and the producer's next transaction waits. Then all of it is committed.
 func TestDelayedMarkers(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		n := virtual.NewNetwork(t, 1)

@@ -24,11 +24,13 @@ type finding struct {
 
 func (f finding) String() string { return fmt.Sprintf("%s:%d: %s", f.file, f.line, f.what) }
 
-// shortest is the shortest deadline that a test may have on the wall clock. A longer one only decides how long a failure takes to show.
+// shortest is the shortest deadline that a test may have on the wall clock. A longer one only
+// decides how long a failure takes to show.
 const shortest = 30 * time.Second
 
-// directory is what the search knows of the test files of one directory. It looks at names alone, without types, so that functions and
-// methods of one name are one. Where that is not enough, it takes code for being outside of a bubble.
+// directory is what the search knows of the test files of one directory. It looks at names alone,
+// without types, so that functions and methods of one name are one. Where that is not enough, it
+// takes code for being outside of a bubble.
 type directory struct {
 	fset  *token.FileSet
 	files []*ast.File
@@ -40,11 +42,13 @@ type directory struct {
 	bubbled map[string]bool
 }
 
-// wallClock returns the findings of a directory's test files, named as dir names them: calls of time.Sleep, and deadlines, timers and upper
-// bounds of elapsed times that are shorter than shortest, outside of the function literals and functions that only bubbles run.
+// wallClock returns the findings of a directory's test files, named as dir names them: calls of
+// time.Sleep, and deadlines, timers and upper bounds of elapsed times that are shorter than
+// shortest, outside of the function literals and functions that only bubbles run.
 //
-// It judges constants of the directory and no variables, so that a short timeout that is a parameter is not seen. Neither are tickers, nor
-// what a method does that tests call in bubbles alone and the product elsewhere.
+// It judges constants of the directory and no variables, so that a short timeout that is a
+// parameter is not seen. Neither are tickers, nor what a method does that tests call in bubbles
+// alone and the product elsewhere.
 func wallClock(dir string) ([]finding, error) {
 	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
@@ -110,7 +114,8 @@ func (d *directory) eachFunc(f *ast.File, do func(*ast.FuncDecl)) {
 	}
 }
 
-// outside visits every node that is in no bubble, without the function literals and names that are handed to starters.
+// outside visits every node that is in no bubble, without the function literals and names that are
+// handed to starters.
 func (d *directory) outside(root ast.Node, visit func(ast.Node)) {
 	ast.Inspect(root, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -139,7 +144,8 @@ func (d *directory) outside(root ast.Node, visit func(ast.Node)) {
 	})
 }
 
-// findStarters finds the functions that use a function parameter in bubbles alone, until there are no more.
+// findStarters finds the functions that use a function parameter in bubbles alone, until there are
+// no more.
 func (d *directory) findStarters() {
 	for more := true; more; {
 		more = false
@@ -181,8 +187,8 @@ func (d *directory) usedOutside(root ast.Node, name string) (yes bool) {
 	return yes
 }
 
-// findBubbled takes every function that something refers to for bubbled, and then takes out those that are referred to outside of
-// bubbles, until there are no more.
+// findBubbled takes every function that something refers to for bubbled, and then takes out those
+// that are referred to outside of bubbles, until there are no more.
 func (d *directory) findBubbled() {
 	declared, references := map[string]int{}, map[string]int{}
 	for _, f := range d.files {
@@ -280,7 +286,8 @@ func (d *directory) bounds(fn *ast.FuncDecl) (found []finding) {
 	return found
 }
 
-// short says that a duration is shorter than allowed. One that is no constant of the directory is not judged.
+// short says that a duration is shorter than allowed. One that is no constant of the directory is
+// not judged.
 func (d *directory) short(what string, e ast.Expr) string {
 	if v, ok := d.eval(e, 0); ok && v < float64(shortest) {
 		return fmt.Sprintf("%s of %s", what, time.Duration(math.Round(v)))

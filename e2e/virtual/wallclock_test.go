@@ -30,8 +30,9 @@ var exceptions = []exception{
 	{"txn/internal/restore/replay_test.go", "its fake broker holds an answer without records back, in bubbles and outside"},
 }
 
-// TestNoTestDependsOnTheWallClock: a test that is in no bubble neither sleeps nor has a deadline or an upper bound of a duration below
-// 30 s. wallClock says what it does not see. An exception that nothing needs is an error too.
+// TestNoTestDependsOnTheWallClock: a test that is in no bubble neither sleeps nor has a deadline or
+// an upper bound of a duration below 30 s. wallClock says what it does not see. An exception that
+// nothing needs is an error too.
 func TestNoTestDependsOnTheWallClock(t *testing.T) {
 	const module = "../.."
 	dirs, err := testDirectories(module)
@@ -63,7 +64,8 @@ func TestNoTestDependsOnTheWallClock(t *testing.T) {
 	}
 }
 
-// TestWallClockIsFound is the negative control: the search finds the lines of testdata that say so, and no others.
+// TestWallClockIsFound is the negative control: the search finds the lines of testdata that say so,
+// and no others.
 func TestWallClockIsFound(t *testing.T) {
 	const dir = "testdata/wallclock"
 	found, err := wallClock(dir)

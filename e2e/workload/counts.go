@@ -8,8 +8,9 @@ import (
 	"github.com/onceward/onceward/schemas"
 )
 
-// LastCounts returns the last count of every key. The records are those of an application that counts the records of each key and writes every
-// count. It fails the test unless the counts of a key go up by one from 1.
+// LastCounts returns the last count of every key. The records are those of an application that
+// counts the records of each key and writes every count. It fails the test unless the counts of a
+// key go up by one from 1.
 func LastCounts(t testing.TB, records []*kgo.Record) map[string]int64 {
 	t.Helper()
 	last := map[string]int64{}

@@ -13,17 +13,20 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// Dump reads the databases in the state directory of an instance that is down, and records what is in them, as [DumpStores] does. It adds
-// what package check knows of the rows.
+// Dump reads the databases in the state directory of an instance that is down, and records what is
+// in them, as [DumpStores] does. It adds what package check knows of the rows.
 func Dump(history *Recorder, accounts Accounts, stateDir, source string) (stores int, err error) {
 	return DumpStores(history, accounts.Topology, stateDir, source, accounts.describe)
 }
 
-// DumpStores reads the databases of any topology in the state directory of an instance that is down, and records their content in the form
-// of their changelogs: see [check.Store.Opaque]. A database that was being restored when its instance was killed is left out: it is at no
-// position yet. describe, which may be nil, adds to a state what its rows mean. It returns the number of stores that were read.
+// DumpStores reads the databases of any topology in the state directory of an instance that is
+// down, and records their content in the form of their changelogs: see [check.Store.Opaque]. A
+// database that was being restored when its instance was killed is left out: it is at no position
+// yet. describe, which may be nil, adds to a state what its rows mean. It returns the number of
+// stores that were read.
 //
-// A row that has expired may be gone from a database or not, and its changelog still has it. Let no row of a store that forgets expire.
+// A row that has expired may be gone from a database or not, and its changelog still has it. Let no
+// row of a store that forgets expire.
 func DumpStores(
 	history *Recorder, t *topology.Topology, stateDir, source string, describe func(*state.Task, *check.State) error,
 ) (stores int, err error) {

@@ -14,8 +14,8 @@ import (
 	"github.com/onceward/onceward/e2e/check"
 )
 
-// Feeder produces inputs and records them. Its client is idempotent and retries without end, so that records of one partition keep their
-// order over a bounce of the broker.
+// Feeder produces inputs and records them. Its client is idempotent and retries without end, so
+// that records of one partition keep their order over a bounce of the broker.
 type Feeder struct {
 	Client  *kgo.Client
 	History *Recorder
@@ -24,7 +24,8 @@ type Feeder struct {
 	Rate    int // inputs a second
 	// Keys and Others bound the keys of the inputs, and those that they are repartitioned by.
 	Keys, Others uint32
-	// RepeatShare is how often a message is delivered again, PoisonShare how often an input is poison.
+	// RepeatShare is how often a message is delivered again, PoisonShare how often an input is
+	// poison.
 	RepeatShare, PoisonShare float64
 
 	next   uint32
@@ -37,7 +38,8 @@ const (
 	feedTick  = 50 * time.Millisecond
 )
 
-// Run produces at the rate until ctx ends, and then waits for what is under way. It returns the number of inputs.
+// Run produces at the rate until ctx ends, and then waits for what is under way. It returns the
+// number of inputs.
 func (f *Feeder) Run(ctx context.Context) (uint32, error) {
 	var inflight sync.WaitGroup
 	tick := time.NewTicker(feedTick)
@@ -50,15 +52,16 @@ func (f *Feeder) Run(ctx context.Context) (uint32, error) {
 			return f.next, f.History.err()
 		case <-tick.C:
 		}
-		// A broker that is down makes the Feeder late. It makes up for a second of that at most, or every bounce would end in a flood.
+		// A broker that is down makes the Feeder late. It makes up for a second of that at most, or
+		// every bounce would end in a flood.
 		total := int(time.Since(began).Seconds() * float64(f.Rate))
 		f.Batch(context.WithoutCancel(ctx), min(total-sent, f.Rate), &inflight)
 		sent = total
 	}
 }
 
-// Batch produces n inputs and records them when the last one is answered, which inflight waits for. It blocks while too much is under way.
-// What is not answered when ctx ends is recorded as unknown.
+// Batch produces n inputs and records them when the last one is answered, which inflight waits for.
+// It blocks while too much is under way. What is not answered when ctx ends is recorded as unknown.
 func (f *Feeder) Batch(ctx context.Context, n int, inflight *sync.WaitGroup) {
 	if n == 0 {
 		return
@@ -82,8 +85,8 @@ func (f *Feeder) Batch(ctx context.Context, n int, inflight *sync.WaitGroup) {
 	}
 }
 
-// Transaction produces n inputs in one transaction, commits or aborts it, and records them. The client needs a transactional id. Messages of
-// an aborted transaction are not delivered again.
+// Transaction produces n inputs in one transaction, commits or aborts it, and records them. The
+// client needs a transactional id. Messages of an aborted transaction are not delivered again.
 func (f *Feeder) Transaction(ctx context.Context, n int, commit bool) error {
 	known := len(f.recent)
 	records, sent := f.records(n)

@@ -63,7 +63,8 @@ type Accounts struct {
 type Parts struct {
 	// Ledger is the inbox with the ledger behind it.
 	Ledger bool
-	// Repartition is the second subtopology. Behind an inbox it counts messages, without one it counts deliveries.
+	// Repartition is the second subtopology. Behind an inbox it counts messages, without one it
+	// counts deliveries.
 	Repartition bool
 	// LeakDuplicates breaks the inbox on purpose: every delivery has an id of its own.
 	LeakDuplicates bool
@@ -103,7 +104,8 @@ func (a Accounts) RepartitionTopic() string {
 	return a.Topology.Application() + "-" + ByOther + "-repartition"
 }
 
-// Topics returns the topics that an observer reads, and how: the application's own ones are among them.
+// Topics returns the topics that an observer reads, and how: the application's own ones are among
+// them.
 func (a Accounts) Topics() map[string]Kind {
 	topics := map[string]Kind{a.prefix + In: Inputs, a.prefix + Copied: Inputs, a.prefix + Dead: Inputs}
 	if a.Parts.Ledger {
@@ -195,7 +197,8 @@ func payloadOf(r inputRecord) ([32]byte, error) {
 	return sha256.Sum256(strconv.AppendInt(nil, r.Value.Amount, 10)), nil
 }
 
-// contributionOf names the contribution after the delivery: if the inbox lets a message pass twice, the ledger must not hide it.
+// contributionOf names the contribution after the delivery: if the inbox lets a message pass twice,
+// the ledger must not hide it.
 func contributionOf(r inputRecord) (ledger.Contribution, error) {
 	return ledger.Contribution{ID: strconv.FormatUint(uint64(r.Value.ID), 10), Amounts: []int64{r.Value.Amount}}, nil
 }
@@ -223,7 +226,8 @@ func count(
 	return emit(c, topology.WithValue(r, t))
 }
 
-// notPoison comes last in the graph: a record that fails here has written to every store and topic, and all of it has to vanish.
+// notPoison comes last in the graph: a record that fails here has written to every store and topic,
+// and all of it has to vanish.
 func notPoison(r inputRecord) (bool, error) {
 	if r.Value.Poison {
 		return false, topology.Fail(topology.Validation, schemas.Reason("the input is marked as poison"))

@@ -22,8 +22,9 @@ import (
 	"github.com/onceward/onceward/e2e/instance"
 )
 
-// Process is one instance in a process of its own, which is started and ended any number of times. One goroutine at a time may call its
-// methods, except for Signal and Usage, which any goroutine may call at any time.
+// Process is one instance in a process of its own, which is started and ended any number of times.
+// One goroutine at a time may call its methods, except for Signal and Usage, which any goroutine
+// may call at any time.
 type Process struct {
 	// Program is the path of a program that is [Program].
 	Program string
@@ -82,7 +83,8 @@ func (p *Process) Up() bool { return p.life != nil }
 
 var errUnasked = errors.New("it has ended by itself")
 
-// Alive returns an error with the end of the log if the process has ended by itself. It is down then.
+// Alive returns an error with the end of the log if the process has ended by itself. It is down
+// then.
 func (p *Process) Alive() error {
 	if p.life == nil {
 		return nil
@@ -97,7 +99,8 @@ func (p *Process) Alive() error {
 	}
 }
 
-// Kill ends the process with SIGKILL and returns once it is gone. It does nothing to one that is down.
+// Kill ends the process with SIGKILL and returns once it is gone. It does nothing to one that is
+// down.
 func (p *Process) Kill() error {
 	if err := p.Alive(); err != nil || p.life == nil {
 		return err
@@ -127,8 +130,8 @@ func (p *Process) Signal(s os.Signal) bool {
 	return p.life != nil && p.life.Signal(s) == nil
 }
 
-// stopMax is how long an orderly stop may take: 30 s of the runtime's own where the cluster does not answer, and what a loaded machine
-// adds.
+// stopMax is how long an orderly stop may take: 30 s of the runtime's own where the cluster does
+// not answer, and what a loaded machine adds.
 const stopMax = 90 * time.Second
 
 // Stop ends the process in order and returns once it is gone. It does nothing to one that is down.
@@ -152,8 +155,8 @@ func (p *Process) Stop() error {
 	return nil
 }
 
-// Usage returns the resident memory in bytes and the number of open files, zeros while the process is down or where the system does not
-// say.
+// Usage returns the resident memory in bytes and the number of open files, zeros while the process
+// is down or where the system does not say.
 func (p *Process) Usage() (resident int64, files int) {
 	p.mu.Lock()
 	l := p.life
@@ -177,7 +180,8 @@ func (p *Process) Usage() (resident int64, files int) {
 // LogTail returns the end of the log of all lives.
 func (p *Process) LogTail() string { return cluster.Tail(p.LogPath, 2<<10) }
 
-// lineReader decodes the lines that it is given. It drops what is no [Line]: a process that is killed can leave half a line.
+// lineReader decodes the lines that it is given. It drops what is no [Line]: a process that is
+// killed can leave half a line.
 type lineReader struct {
 	take func(Line) // may be nil
 	rest []byte

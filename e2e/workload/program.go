@@ -38,7 +38,8 @@ type Flags struct {
 	// Session is the group's session timeout.
 	Session time.Duration
 	Remain  bool
-	// Pace is the time that the copy takes for a record, RoundBytes and Interval what ends a round, 0 for the defaults.
+	// Pace is the time that the copy takes for a record, RoundBytes and Interval what ends a round,
+	// 0 for the defaults.
 	Pace       time.Duration
 	RoundBytes int64
 	Interval   time.Duration
@@ -46,7 +47,8 @@ type Flags struct {
 	Report time.Duration
 	// Query adds the content of the stores to the lines, read as the application's queries read it.
 	Query bool
-	// Broken is what does not work, "" for nothing: [BrokenDedupe], or a mechanism of txn.Config.WithFailpoints.
+	// Broken is what does not work, "" for nothing: [BrokenDedupe], or a mechanism of
+	// txn.Config.WithFailpoints.
 	Broken string
 }
 
@@ -58,7 +60,8 @@ type Line struct {
 	States     []check.State `json:"states,omitempty"`
 }
 
-// Program is the program of a [Process], for package instance's Programs. Its [Flags] are in [instance.SettingsVariable].
+// Program is the program of a [Process], for package instance's Programs. Its [Flags] are in
+// [instance.SettingsVariable].
 func Program() {
 	measure.Run(instance.SettingsVariable, Flags.run)
 	fmt.Fprintln(os.Stderr, "instance: there are no settings in", instance.SettingsVariable)

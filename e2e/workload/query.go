@@ -11,7 +11,8 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// Query reads the totals of all partitions that this process serves. Their bytes are not known here, so only what they mean is compared.
+// Query reads the totals of all partitions that this process serves. Their bytes are not known
+// here, so only what they mean is compared.
 func (a Accounts) Query(app *txn.App) ([]check.State, error) {
 	var states []check.State
 	for _, task := range app.Status().Tasks {

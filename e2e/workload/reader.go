@@ -24,8 +24,8 @@ const (
 	Positions             // __consumer_offsets
 )
 
-// Reader follows topics from their start and records what it gets. Run is called once; the other methods may be called from any
-// goroutine.
+// Reader follows topics from their start and records what it gets. Run is called once; the other
+// methods may be called from any goroutine.
 type Reader struct {
 	name    string
 	client  *kgo.Client
@@ -42,12 +42,14 @@ type Reader struct {
 	ends map[check.Txn]bool
 }
 
-// NewReader returns a reader of the topics from offset 0, which have to be there; it joins no group. The one that is called
-// [check.LogReader] also gets what is not committed, and records markers. The positions that it records are those of the group. The options
-// say where the brokers are.
+// NewReader returns a reader of the topics from offset 0, which have to be there; it joins no
+// group. The one that is called [check.LogReader] also gets what is not committed, and records
+// markers. The positions that it records are those of the group. The options say where the brokers
+// are.
 //
-// Every reader has the client keep markers. Without them the client knows the leader epoch of the last record only, and where a marker
-// is the first entry of an epoch it takes the next change of leaders for a loss of that marker.
+// Every reader has the client keep markers. Without them the client knows the leader epoch of the
+// last record only, and where a marker is the first entry of an epoch it takes the next change of
+// leaders for a loss of that marker.
 func NewReader(name string, history *Recorder, topics map[string]Kind, group string, opts ...kgo.Opt) (*Reader, error) {
 	opts = append([]kgo.Opt{kgo.ClientID(name)}, opts...)
 	opts = append(opts,
@@ -73,8 +75,8 @@ func NewReader(name string, history *Recorder, topics map[string]Kind, group str
 	}, nil
 }
 
-// Run follows until ctx ends. Errors of fetching that the client goes on from, such as a broker that is away, are not the reader's
-// business; one that ends a partition is.
+// Run follows until ctx ends. Errors of fetching that the client goes on from, such as a broker
+// that is away, are not the reader's business; one that ends a partition is.
 func (r *Reader) Run(ctx context.Context) error {
 	defer r.client.Close()
 	for {
@@ -202,7 +204,8 @@ func (r *Reader) takeMarker(rec *kgo.Record) error {
 	return nil
 }
 
-// takePosition reads a record of __consumer_offsets: a position (key versions 0 and 1), or a group's generation (2).
+// takePosition reads a record of __consumer_offsets: a position (key versions 0 and 1), or a
+// group's generation (2).
 func (r *Reader) takePosition(rec *kgo.Record, txn check.Txn) error {
 	if len(rec.Key) < 2 || rec.Value == nil {
 		return nil // a tombstone: the group or a position of it is gone

@@ -17,8 +17,9 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// TestMarkerFirstInAnEpoch: a transaction that is begun under one leader and ended under the next leaves a marker as the first entry of an
-// epoch. A reader that has passed it and then meets a third leader has lost nothing and goes on.
+// TestMarkerFirstInAnEpoch: a transaction that is begun under one leader and ended under the next
+// leaves a marker as the first entry of an epoch. A reader that has passed it and then meets a
+// third leader has lost nothing and goes on.
 func TestMarkerFirstInAnEpoch(t *testing.T) {
 	virtual.Test(t, testMarkerFirstInAnEpoch)
 }

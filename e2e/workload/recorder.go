@@ -11,7 +11,8 @@ import (
 	"github.com/onceward/onceward/e2e/check"
 )
 
-// Recorder stamps events and keeps them. It may be used from any goroutine; the first error is kept.
+// Recorder stamps events and keeps them. It may be used from any goroutine; the first error is
+// kept.
 type Recorder struct {
 	out   *check.Writer // nil: in memory
 	began time.Time
@@ -23,7 +24,8 @@ type Recorder struct {
 // NewRecorder returns a recorder of a history that begins now and is written to w.
 func NewRecorder(w io.Writer) *Recorder { return &Recorder{out: check.NewWriter(w), began: time.Now()} }
 
-// NewMemory returns a recorder of a history that begins now and stays in memory: see [Recorder.History].
+// NewMemory returns a recorder of a history that begins now and stays in memory: see
+// [Recorder.History].
 func NewMemory() *Recorder { return &Recorder{began: time.Now()} }
 
 // Began returns when the history began.

@@ -1,5 +1,5 @@
-// Command accounts keeps the balance of each account and counts each payment once. It is the program of the README, with all commands of
-// onceward:
+// Command accounts keeps the balance of each account and counts each payment once. It is the
+// program of the README, with all commands of onceward:
 //
 //	accounts run --brokers localhost:9092 --state-dir ./state
 //	accounts describe

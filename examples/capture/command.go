@@ -8,8 +8,8 @@ import (
 	"github.com/onceward/onceward/cmd/cli"
 )
 
-// Command runs the application with the commands of onceward and returns the exit code. The arguments are those of the process, without its
-// name. The settings are in the environment.
+// Command runs the application with the commands of onceward and returns the exit code. The
+// arguments are those of the process, without its name. The settings are in the environment.
 func Command(args []string) (exitCode int) {
 	settings, err := FromEnvironment()
 	if err != nil {

@@ -15,7 +15,8 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// TestControls: an application without one of its parts captures twice here, so that what holds of the whole one is no accident.
+// TestControls: an application without one of its parts captures twice here, so that what holds of
+// the whole one is no accident.
 func TestControls(t *testing.T) {
 	type parts struct {
 		Settings
@@ -165,7 +166,8 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// soundSeen is what an application without a fault tells of requests of which every capture is made.
+// soundSeen is what an application without a fault tells of requests of which every capture is
+// made.
 func soundSeen(all []request, live bool) *seen {
 	s, end := newSeen(""), effect.Completed
 	if !live {

@@ -31,8 +31,9 @@ func TestMain(m *testing.M) {
 	instance.Main(m, instance.Programs{programApp: func() { os.Exit(Command(os.Args[1:])) }})
 }
 
-// TestDrill is what the package says. It is requirement C2 for messages and for requests, H3 where a gateway does not know what it has done,
-// I2 and I3. Row of the failure matrix: duplicate delivery.
+// TestDrill is what the package says. It is requirement C2 for messages and for requests, H3 where
+// a gateway does not know what it has done, I2 and I3. Row of the failure matrix: duplicate
+// delivery.
 func TestDrill(t *testing.T) {
 	n, kills := 3000, 3
 	if *full {
@@ -48,14 +49,16 @@ func TestDrill(t *testing.T) {
 	})
 }
 
-// scene is the application on a cluster, with everything that was fed to it and all that was seen of it.
+// scene is the application on a cluster, with everything that was fed to it and all that was seen
+// of it.
 type scene struct {
 	*follower
 	t           *testing.T
 	cluster     *cluster.Cluster
 	settings    Settings
 	application string
-	// dir has the state of every instance, and sockets their metrics: the directory of a test has a path that can be too long for one.
+	// dir has the state of every instance, and sockets their metrics: the directory of a test has a
+	// path that can be too long for one.
 	dir, sockets string
 	gateway      *Gateway
 	requests     *requests
@@ -100,14 +103,17 @@ func (s *scene) begin(name string) {
 	s.follower, s.answered = follow(s.t, s.cluster, s.settings.Prefix), 0
 }
 
-// pace is how long a life waits for an answer to a call, and how long its group and its transactions wait for the life.
+// pace is how long a life waits for an answer to a call, and how long its group and its
+// transactions wait for the life.
 type pace struct{ call, session, transaction time.Duration }
 
 var (
-	// hurried is for lives that are killed, because claims, memberships and transactions that they leave behind are waited for.
+	// hurried is for lives that are killed, because claims, memberships and transactions that they
+	// leave behind are waited for.
 	hurried = pace{timeout, 10 * time.Second, 10 * time.Second}
-	// patient is for lives whose metrics are compared. An answer that comes after its timeout is in the books of the gateway, and for the
-	// application it is none; a life that brokers take for gone leaves its claims to expire. Neither is to follow from a slow machine.
+	// patient is for lives whose metrics are compared. An answer that comes after its timeout is in
+	// the books of the gateway, and for the application it is none; a life that brokers take for
+	// gone leaves its claims to expire. Neither is to follow from a slow machine.
 	patient = pace{instance.Patience, instance.Patience, 2 * instance.Patience}
 )
 
@@ -133,7 +139,8 @@ func (s *scene) feed(more []request) {
 	}
 }
 
-// watch looks at what the application tells, and answers as people do, who can look into the books of the gateway.
+// watch looks at what the application tells, and answers as people do, who can look into the books
+// of the gateway.
 func (s *scene) watch() {
 	s.t.Helper()
 	s.look()
@@ -212,7 +219,8 @@ func (s *scene) judge() {
 		"and people %d times", len(all), len(told.ends), apart(all), told.decisions.totals, told.letters, b, s.answered)
 }
 
-// countedLife is a life that is not ended before its time, so that its metrics count all that it was fed.
+// countedLife is a life that is not ended before its time, so that its metrics count all that it
+// was fed.
 func (s *scene) countedLife(n int) {
 	s.t.Helper()
 	before, asked, from := s.gateway.Books(), len(s.asked), len(s.requests.all)
@@ -227,7 +235,8 @@ func (s *scene) countedLife(n int) {
 	s.judge()
 }
 
-// replay reads everything again, in an application of its own: it builds the same state, and makes no calls.
+// replay reads everything again, in an application of its own: it builds the same state, and makes
+// no calls.
 func (s *scene) replay() {
 	s.t.Helper()
 	before, live := s.gateway.Books(), readRows(s.t, s.stateDir("one"))
@@ -247,8 +256,8 @@ func (s *scene) replay() {
 	}
 }
 
-// wantMetrics wants the metrics of an instance to come to this. They may be behind what has been told: they count a round once it is
-// applied.
+// wantMetrics wants the metrics of an instance to come to this. They may be behind what has been
+// told: they count a round once it is applied.
 func (s *scene) wantMetrics(name string, outcomes map[string]int, records int) {
 	s.t.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)

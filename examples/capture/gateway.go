@@ -8,23 +8,27 @@ import (
 	"sync"
 )
 
-// Gateway is a fake provider, over HTTP: it captures whatever it is asked to, as often as it is asked, loses replies, has no time, declines,
-// and does not always know what it has done. It honours no idempotency keys, so that every call that should not have been made shows. What
-// becomes of a call depends on its key and its number alone, so that it is the same in every run. It is safe for concurrent use.
+// Gateway is a fake provider, over HTTP: it captures whatever it is asked to, as often as it is
+// asked, loses replies, has no time, declines, and does not always know what it has done. It
+// honours no idempotency keys, so that every call that should not have been made shows. What
+// becomes of a call depends on its key and its number alone, so that it is the same in every run.
+// It is safe for concurrent use.
 //
 //	POST with an Idempotency-Key   200 captured; 402 declined, for good; 429 no time; or the connection breaks, and it is captured
 //	GET with an Idempotency-Key    200 captured; 404 not captured; 202 not known yet; 503 no answer
 //	GET /books                     its [Books] as JSON
 type Gateway struct {
 	mu sync.Mutex
-	// captured is how often it has captured under a key, called and asked how often it was called and asked.
+	// captured is how often it has captured under a key, called and asked how often it was called
+	// and asked.
 	captured, called, asked map[string]int
 	books                   Books
 }
 
 // Books count what a gateway has answered.
 type Books struct {
-	// Captured, Lost, Busy and Declined are its answers to calls. A lost one was captured, and its answer did not arrive.
+	// Captured, Lost, Busy and Declined are its answers to calls. A lost one was captured, and its
+	// answer did not arrive.
 	Captured int `json:"captured"`
 	Lost     int `json:"lost"`
 	Busy     int `json:"busy"`
@@ -48,7 +52,8 @@ func (g *Gateway) Books() Books {
 	return g.books
 }
 
-// Captured returns how often it has captured under a key, which is for people: to those who ask over HTTP it does not always tell.
+// Captured returns how often it has captured under a key, which is for people: to those who ask
+// over HTTP it does not always tell.
 func (g *Gateway) Captured(key string) int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -74,7 +79,8 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// capture answers a call: of a hundred three are not told, three have to come again, and of a hundred keys two are declined.
+// capture answers a call: of a hundred three are not told, three have to come again, and of a
+// hundred keys two are declined.
 func (g *Gateway) capture(w http.ResponseWriter, key string) {
 	g.called[key]++
 	switch f := fate(key, "call", g.called[key]); {
@@ -95,8 +101,8 @@ func (g *Gateway) capture(w http.ResponseWriter, key string) {
 	}
 }
 
-// find answers who asks: of a hundred answers fifteen are none and fifteen say that it is not known yet, which is all that is ever said of
-// ten keys in a hundred.
+// find answers who asks: of a hundred answers fifteen are none and fifteen say that it is not known
+// yet, which is all that is ever said of ten keys in a hundred.
 func (g *Gateway) find(w http.ResponseWriter, key string) {
 	g.asked[key]++
 	switch f := fate(key, "ask", g.asked[key]); {
@@ -115,7 +121,8 @@ func (g *Gateway) find(w http.ResponseWriter, key string) {
 	}
 }
 
-// fate is a number below 100: the same for the same key, question and number of times that it was put.
+// fate is a number below 100: the same for the same key, question and number of times that it was
+// put.
 func fate(key, question string, times int) uint32 {
 	h := fnv.New32a()
 	fmt.Fprint(h, question, " ", times, " ", key) // never fails

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// counters are the metrics of a process that counts are compared with: outcomes by name, of all nodes, and the requests that it has read
-// and that are committed.
+// counters are the metrics of a process that counts are compared with: outcomes by name, of all
+// nodes, and the requests that it has read and that are committed.
 type counters struct {
 	outcomes map[string]int
 	records  int
@@ -59,7 +59,8 @@ func scrape(t *testing.T, socket, topic string) counters {
 	return c
 }
 
-// settle puts together what depends on the moment: the two answers to who asks again, and claims that were given back and made anew.
+// settle puts together what depends on the moment: the two answers to who asks again, and claims
+// that were given back and made anew.
 func (c counters) settle() {
 	for _, part := range []struct {
 		of, into string

@@ -35,7 +35,8 @@ const (
 	errDown     = schemas.Reason("the gateway cannot look it up")
 )
 
-// capture makes a call. Whether it had an effect is only known if there is an answer, and that is one which is agreed with the gateway.
+// capture makes a call. Whether it had an effect is only known if there is an answer, and that is
+// one which is agreed with the gateway.
 func (p provider) capture(ctx context.Context, call effect.Call) ([]byte, error) {
 	body, status, err := p.do(ctx, http.MethodPost, call)
 	switch {
@@ -72,8 +73,8 @@ func (p provider) do(ctx context.Context, method string, call effect.Call) (body
 	if err != nil {
 		return nil, 0, err
 	}
-	// Go's client sends a request with this header again by itself when a connection breaks; that would be a call of which the ledger
-	// knows nothing.
+	// Go's client sends a request with this header again by itself when a connection breaks; that
+	// would be a call of which the ledger knows nothing.
 	r.GetBody = nil
 	r.Header.Set(headerKey, call.IdempotencyKey)
 	resp, err := p.client.Do(r)

@@ -8,14 +8,17 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// Capture is a request. What identifies it as a message, and as a part of a story, is in its headers: the envelope.
+// Capture is a request. What identifies it as a message, and as a part of a story, is in its
+// headers: the envelope.
 type Capture struct {
-	// ID is the capture request id, by which there is one capture, however many messages ask for it.
+	// ID is the capture request id, by which there is one capture, however many messages ask for
+	// it.
 	ID     string `json:"id"`
 	Amount int64  `json:"amount"`
 }
 
-// HeaderSchema is the header that tells the version of the schema of a request, and Schema the version that there is.
+// HeaderSchema is the header that tells the version of the schema of a request, and Schema the
+// version that there is.
 const (
 	HeaderSchema = "schema-version"
 	Schema       = 1

@@ -63,8 +63,8 @@ type requests struct {
 	all    []request
 	// first are the places in all at which captures are asked for first, in the order of their ids.
 	first []int
-	// contested are the captures of which it is open which message comes first: these have no copies, so that what becomes of how many
-	// does not depend on it.
+	// contested are the captures of which it is open which message comes first: these have no
+	// copies, so that what becomes of how many does not depend on it.
 	contested map[int]bool
 }
 
@@ -72,9 +72,10 @@ func newRequests() *requests {
 	return &requests{random: rand.New(rand.NewPCG(1, 2)), began: time.Now().Truncate(time.Second), contested: map[int]bool{}}
 }
 
-// more adds requests for n further captures. A fifth of as many are duplicates, half of them copies of messages and half messages that
-// ask again, a hundredth are conflicts of the two kinds, and five in a thousand are no requests. All come under keys of their own, duplicates
-// half of them at once, so that both are on their way at the same time, and half some time later.
+// more adds requests for n further captures. A fifth of as many are duplicates, half of them copies
+// of messages and half messages that ask again, a hundredth are conflicts of the two kinds, and
+// five in a thousand are no requests. All come under keys of their own, duplicates half of them at
+// once, so that both are on their way at the same time, and half some time later.
 func (q *requests) more(n int) {
 	for range n {
 		id := len(q.first)
@@ -117,8 +118,8 @@ func (q *requests) target(id int) int {
 	}
 }
 
-// add adds a message of its own about a capture. The time is that of the capture: what is compared after a replay must not depend on which
-// message came first.
+// add adds a message of its own about a capture. The time is that of the capture: what is compared
+// after a replay must not depend on which message came first.
 func (q *requests) add(id int, amount int64, b becomes) *request {
 	message := fmt.Sprint("m", len(q.all))
 	q.all = append(q.all, request{&kgo.Record{
@@ -143,7 +144,8 @@ func (q *requests) copy(id int) {
 	q.all = append(q.all, r)
 }
 
-// forge adds a message under the id of the one that has asked for a capture first, with another content.
+// forge adds a message under the id of the one that has asked for a capture first, with another
+// content.
 func (q *requests) forge(id int) {
 	r := q.all[q.first[id]]
 	r.becomes, r.amount = forged, -2
@@ -175,7 +177,8 @@ func recordsOf(all []request) []*kgo.Record {
 	return records
 }
 
-// apart counts the captures that are asked for in several partitions. The records must have been written.
+// apart counts the captures that are asked for in several partitions. The records must have been
+// written.
 func apart(all []request) int {
 	partition, several := map[string]int32{}, map[string]bool{}
 	for _, r := range all {

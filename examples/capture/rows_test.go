@@ -62,8 +62,9 @@ func scan[V any](t *testing.T, state *admin.State, store string, codec schemas.C
 	return found
 }
 
-// compareRows compares the rows that a replay has built with those of the live run, each with the other, and both with the requests that they
-// can come from: one, unless copies have come in several partitions, whose order is not known.
+// compareRows compares the rows that a replay has built with those of the live run, each with the
+// other, and both with the requests that they can come from: one, unless copies have come in
+// several partitions, whose order is not known.
 func compareRows(all []request, live, replay rows) error {
 	var differ differences
 	messages, asked := map[string][]request{}, map[string][]request{}
@@ -107,7 +108,8 @@ func compareRows(all []request, live, replay rows) error {
 	return differ.err()
 }
 
-// rowsOf returns what a request leaves behind that comes first: the row of its message, and what the row of its capture says of the request.
+// rowsOf returns what a request leaves behind that comes first: the row of its message, and what
+// the row of its capture says of the request.
 func rowsOf(r request) (inbox.Entry, effect.Effect, error) {
 	payload, err := json.Marshal(Capture{ID: r.capture, Amount: r.amount})
 	if err != nil {
@@ -127,7 +129,8 @@ func rowsOf(r request) (inbox.Entry, effect.Effect, error) {
 	return message, capture, nil
 }
 
-// messageIs returns an error unless a row of the inbox is there, and comes from one of the requests.
+// messageIs returns an error unless a row of the inbox is there, and comes from one of the
+// requests.
 func messageIs(e inbox.Entry, ok bool, from []request) error {
 	for _, r := range from {
 		want, _, err := rowsOf(r)
@@ -141,7 +144,8 @@ func messageIs(e inbox.Entry, ok bool, from []request) error {
 	return fmt.Errorf("the row is %+v", e)
 }
 
-// captureIs returns an error unless a row of the ledger is there, and what it says of its request is what one of the requests has said.
+// captureIs returns an error unless a row of the ledger is there, and what it says of its request
+// is what one of the requests has said.
 func captureIs(e effect.Effect, ok bool, from []request) error {
 	for _, r := range from {
 		_, want, err := rowsOf(r)
@@ -155,8 +159,8 @@ func captureIs(e effect.Effect, ok bool, from []request) error {
 	return fmt.Errorf("the row is %+v", e)
 }
 
-// asks is what a row says of its request: without its hash, which only another row can be compared with, and without what has become of it
-// and in which mode.
+// asks is what a row says of its request: without its hash, which only another row can be compared
+// with, and without what has become of it and in which mode.
 func asks(e effect.Effect) effect.Effect {
 	return effect.Effect{
 		Type: e.Type, Target: e.Target, BusinessKey: e.BusinessKey, IdempotencyKey: e.IdempotencyKey, Key: e.Key, Timestamp: e.Timestamp,

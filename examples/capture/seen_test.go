@@ -24,7 +24,8 @@ type seen struct {
 	prefix string
 	// decisions are those of the evidence.
 	decisions tally
-	// ends are what each capture has come to, each time that this was told without being asked again.
+	// ends are what each capture has come to, each time that this was told without being asked
+	// again.
 	ends map[string][]effect.Status
 	// letters counts dead letters.
 	letters map[topology.Class]int
@@ -119,7 +120,8 @@ func (f *follower) look() {
 
 // tally counts decisions.
 type tally struct {
-	// of counts by what was decided and by what it was about, which is a message or a capture; totals by what was decided alone.
+	// of counts by what was decided and by what it was about, which is a message or a capture;
+	// totals by what was decided alone.
 	of     map[string]map[string]int
 	totals map[string]int
 }
@@ -139,7 +141,8 @@ const (
 	isAccepted  = nodeInbox + " accepted"
 	isDuplicate = nodeInbox + " duplicates"
 	isRequested = nodeCapture + " requested"
-	// isAnswered is the answer to who asks again: the end, or that there is none yet, which depends on the moment.
+	// isAnswered is the answer to who asks again: the end, or that there is none yet, which depends
+	// on the moment.
 	isAnswered   = nodeCapture + " answered"
 	isSuppressed = nodeCapture + " suppressed"
 	isEnd        = nodeCapture + "-outcomes "

@@ -16,7 +16,8 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// Settings are what the application has to know beside what every application has: that is flags of the command.
+// Settings are what the application has to know beside what every application has: that is flags of
+// the command.
 type Settings struct {
 	// Requests is the topic of the requests, Prefix the beginning of the names of all other topics.
 	Requests, Prefix string
@@ -34,7 +35,8 @@ const (
 	EnvTimeout  = "CAPTURE_TIMEOUT"
 )
 
-// FromEnvironment returns the settings that are in the environment, with defaults for those that are not.
+// FromEnvironment returns the settings that are in the environment, with defaults for those that
+// are not.
 func FromEnvironment() (Settings, error) {
 	s := Settings{
 		Requests: cmp.Or(os.Getenv(EnvRequests), "capture-requests"),
@@ -52,7 +54,8 @@ func FromEnvironment() (Settings, error) {
 
 // The names of the topics behind the prefix.
 const (
-	// TopicCaptured and TopicRefused have the end of each capture, and the answers to those who have asked for it again.
+	// TopicCaptured and TopicRefused have the end of each capture, and the answers to those who
+	// have asked for it again.
 	TopicCaptured = "captured"
 	TopicRefused  = "refused"
 	// TopicHeld has what was asked for in a mode without calls.
@@ -75,7 +78,8 @@ const (
 	nodePeople  = "people"
 )
 
-// How calls are made. A call that was claimed by a process that was killed is looked up after the claim and the grace.
+// How calls are made. A call that was claimed by a process that was killed is looked up after the
+// claim and the grace.
 const (
 	timeout     = 4 * time.Second
 	grace       = time.Second
@@ -96,8 +100,8 @@ func (s Settings) valid(b *topology.Builder) topology.Stream[string, Capture] {
 	return topology.From(b, topology.Topic(s.Requests, schemas.String(), schemas.JSON[Capture]())).Peek("envelope", validate)
 }
 
-// once are the messages without their copies, wherever and under whatever key these come. Another message under the same id is a dead
-// letter.
+// once are the messages without their copies, wherever and under whatever key these come. Another
+// message under the same id is a dead letter.
 func (s Settings) once(messages topology.Stream[string, Capture]) topology.Stream[string, Capture] {
 	once := inbox.Dedupe(messages, nodeInbox, envelope.MessageID[string, Capture], inbox.Forever(),
 		inbox.Globally(schemas.String(), schemas.JSON[Capture]()), inbox.StayByID())
@@ -105,15 +109,16 @@ func (s Settings) once(messages topology.Stream[string, Capture]) topology.Strea
 	return once.Accepted()
 }
 
-// byCapture brings together the requests for one capture from all callers. The ledger of calls is per partition, and finds the earlier
-// requests there.
+// byCapture brings together the requests for one capture from all callers. The ledger of calls is
+// per partition, and finds the earlier requests there.
 func byCapture(messages topology.Stream[string, Capture]) topology.Stream[string, Capture] {
 	keyed := topology.SelectKey(messages, "capture-id", func(r topology.Record[string, Capture]) (string, error) { return r.Value.ID, nil })
 	return topology.RepartitionWith(keyed, "captures", schemas.String(), schemas.JSON[Capture]())
 }
 
-// perform has the gateway called once for each capture. Who asks again is answered; who asks for something else under the same id has a dead
-// letter. unknown says how to find out about a call that was not answered.
+// perform has the gateway called once for each capture. Who asks again is answered; who asks for
+// something else under the same id has a dead letter. unknown says how to find out about a call
+// that was not answered.
 func (s Settings) perform(b *topology.Builder, requests topology.Stream[string, Capture], gateway provider, unknown effect.Option) {
 	timeout := cmp.Or(s.Timeout, timeout)
 	claim := 2*timeout + time.Second // as short as it may be

@@ -79,7 +79,8 @@ func (g goal) reached(s *seen) bool {
 	return len(s.ends) >= g.ends
 }
 
-// judge compares everything that was told with what requests have to lead to, and with what the gateway has done.
+// judge compares everything that was told with what requests have to lead to, and with what the
+// gateway has done.
 func (s *seen) judge(all []request, g *Gateway) error {
 	var differ differences
 	want := decisionsOf(all, true)
@@ -130,8 +131,8 @@ func (s *seen) compare(all []request, want tally, differ *differences) {
 	}
 }
 
-// outcomesOf returns what the metrics of a process have to say that has processed the requests, and nothing else, while the gateway has
-// answered so, and people as often as they were asked.
+// outcomesOf returns what the metrics of a process have to say that has processed the requests, and
+// nothing else, while the gateway has answered so, and people as often as they were asked.
 func outcomesOf(all []request, answered Books, people int) map[string]int {
 	d := decisionsOf(all, true).totals
 	outcomes := map[string]int{

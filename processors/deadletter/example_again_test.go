@@ -9,7 +9,8 @@ import (
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
-// A record that cannot be processed yet is parked, and those of its key wait behind it. Other keys go on.
+// A record that cannot be processed yet is parked, and those of its key wait behind it. Other keys
+// go on.
 func Example_parkKeys() {
 	orders := topology.Topic("orders", schemas.String(), schemas.String())
 	shipped := topology.Topic("orders-shipped", schemas.String(), schemas.String())
@@ -61,8 +62,8 @@ func Example_parkKeys() {
 	// later: bolts b2
 }
 
-// A record that fails waits in a topic of its own, longer after each failure, and nobody waits for it: later ones of its
-// key overtake it. After its last attempt it is a dead letter.
+// A record that fails waits in a topic of its own, longer after each failure, and nobody waits for
+// it: later ones of its key overtake it. After its last attempt it is a dead letter.
 func Example_retryTopics() {
 	mails := topology.Topic("mails", schemas.String(), schemas.String())
 	sent := topology.Topic("mails-sent", schemas.String(), schemas.String())

@@ -10,23 +10,27 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// Letter is a dead letter: the record as it was when it died last, and what its headers say of its deaths.
+// Letter is a dead letter: the record as it was when it died last, and what its headers say of its
+// deaths.
 //
-// What fmt and log/slog print of a Letter is String, whatever the verb. Its fields hold the payload.
+// What fmt and log/slog print of a Letter is String, whatever the verb. Its fields hold the
+// payload.
 type Letter struct {
-	// DeadLetterInfo has where the record died first (Origin, with its timestamp) and, if that is an internal topic which keeps it,
-	// of which record of an input (Source), which node of which application and version failed, with which class and message, after
-	// how many attempts, and when.
+	// DeadLetterInfo has where the record died first (Origin, with its timestamp) and, if that is
+	// an internal topic which keeps it, of which record of an input (Source), which node of which
+	// application and version failed, with which class and message, after how many attempts, and
+	// when.
 	graph.DeadLetterInfo
-	// Key and Value are the original bytes, nil if null. If Cut is not empty they may be the beginning only.
+	// Key and Value are the original bytes, nil if null. If Cut is not empty they may be the
+	// beginning only.
 	Key, Value []byte
 	// Headers are the record's own, without those of the dead letter.
 	Headers []topology.Header
 }
 
-// Parse reads a record of a dead-letter topic. The error is graph.ErrNoDeadLetter if the record is not a
-// dead letter of ours; else it names the header that is missing or malformed. The dead letter shares the bytes of
-// the record.
+// Parse reads a record of a dead-letter topic. The error is graph.ErrNoDeadLetter if the record is
+// not a dead letter of ours; else it names the header that is missing or malformed. The dead letter
+// shares the bytes of the record.
 func Parse(r topology.Record[[]byte, []byte]) (Letter, error) {
 	info, err := graph.ParseDeadLetter(r.Headers)
 	if err != nil {
@@ -46,8 +50,9 @@ func ownHeaders(headers []topology.Header) []topology.Header {
 	return own
 }
 
-// String returns one line about the death, with the sizes of key, value and headers and nothing of what is in
-// them. The texts come from headers, which anybody can write; control characters in them become spaces.
+// String returns one line about the death, with the sizes of key, value and headers and nothing of
+// what is in them. The texts come from headers, which anybody can write; control characters in them
+// become spaces.
 func (l Letter) String() string {
 	of := ""
 	if l.Source.Topic != "" {

@@ -18,7 +18,8 @@ import (
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
-// failing declares a topology of bytes in which every record fails with err, or panics if err is nil.
+// failing declares a topology of bytes in which every record fails with err, or panics if err is
+// nil.
 func failing(b *topology.Builder, err error) {
 	topic := topology.Topic("in", schemas.Bytes(), schemas.Bytes())
 	topology.From(b, topic).Peek("fragile", func(r topology.Record[[]byte, []byte]) error {
@@ -43,7 +44,8 @@ func parseOne(t *testing.T, d *topologytest.Driver) deadletter.Letter {
 	return letter
 }
 
-// TestParse: a dead letter has everything that was known of the record, and of its death after three attempts.
+// TestParse: a dead letter has everything that was known of the record, and of its death after
+// three attempts.
 func TestParse(t *testing.T) {
 	b := topology.NewBuilder("app", topology.DeadLetters("dead"), topology.OnError(topology.Transient,
 		topology.Policy{Action: topology.Retry, Attempts: 3, Backoff: time.Second, BackoffMax: time.Second,
@@ -107,8 +109,8 @@ func TestParseNulls(t *testing.T) {
 	}
 }
 
-// TestOwnHeaders: of the headers that topology puts on a dead letter, in all its forms, none is taken for the
-// record's own. This is what notices a header that is new in topology.
+// TestOwnHeaders: of the headers that topology puts on a dead letter, in all its forms, none is
+// taken for the record's own. This is what notices a header that is new in topology.
 func TestOwnHeaders(t *testing.T) {
 	b := topology.NewBuilder("app", topology.DeadLetters("dead"), topology.DeadLetterStacks())
 	failing(b, nil)

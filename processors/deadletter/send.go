@@ -8,14 +8,15 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// Send declares an end of the topology, a node of that name, at which every record becomes a dead letter with
-// that class and reason; the package documentation says what that takes along.
+// Send declares an end of the topology, a node of that name, at which every record becomes a dead
+// letter with that class and reason; the package documentation says what that takes along.
 //
-// The class is Conflict, Validation or Poison: the others blame the program or its surroundings, and not the
-// record. The policies of the topology do not apply to it. The reason is the same for all records and quotes
-// none; it goes into headers and logs.
+// The class is Conflict, Validation or Poison: the others blame the program or its surroundings,
+// and not the record. The policies of the topology do not apply to it. The reason is the same for
+// all records and quotes none; it goes into headers and logs.
 //
-// Behind a stream whose records cannot die, such as projection.Projection.Abandoned, it is a mistake that Build reports.
+// Behind a stream whose records cannot die, such as projection.Projection.Abandoned, it is a
+// mistake that Build reports.
 func Send[K, V any](s topology.Stream[K, V], name string, class topology.Class, reason string) {
 	node := topology.Stateful(s, name).DeadEnd()
 	switch class {

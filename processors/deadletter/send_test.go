@@ -21,8 +21,8 @@ var (
 	deadTopic = topology.Topic("dead", schemas.Bytes(), schemas.Bytes())
 )
 
-// TestSend: the dead letter is the input record as it was read, and nothing else of it remains: no output of
-// a sibling, no row of the inbox before it.
+// TestSend: the dead letter is the input record as it was read, and nothing else of it remains: no
+// output of a sibling, no row of the inbox before it.
 func TestSend(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
 		id := func(r record) (string, error) { return r.Value, nil }
@@ -136,7 +136,8 @@ func equalHeaders(headers []topology.Header, pairs ...string) bool {
 
 func equalBytes(got []byte, want string) bool { return got != nil && bytes.Equal(got, []byte(want)) }
 
-// TestClauses is requirement K3: the contract says what fails on purpose, in one line whatever the reason is.
+// TestClauses is requirement K3: the contract says what fails on purpose, in one line whatever the
+// reason is.
 func TestClauses(t *testing.T) {
 	b := topology.NewBuilder("app", topology.DeadLetters("dead"))
 	deadletter.Send(topology.From(b, inTopic), "refused", topology.Validation, "no\nreason")

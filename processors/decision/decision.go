@@ -1,16 +1,18 @@
-// Package decision is what processors say of the records that they have decided about: the outcome, the row
-// that it was about, and why. It is for those who keep evidence (package processors/evidence), and for
-// processors, which declare an [Outlet] beside those of their outcomes.
+// Package decision is what processors say of the records that they have decided about: the outcome,
+// the row that it was about, and why. It is for those who keep evidence (package
+// processors/evidence), and for processors, which declare an [Outlet] beside those of their
+// outcomes.
 //
 // # Contract
 //
-// A processor that decides about a record emits one decision for that, in the transaction in which it decides. A record
-// that it keeps back has two: that it waits, and later, in the turn of another record or of a clock, what has become of
-// it; so a turn can have many decisions. A record that fails has none: it leaves nothing but its dead letter, which is
-// its evidence. That also holds for a record that fails further down: a decision about what did not happen would be
-// wrong.
+// A processor that decides about a record emits one decision for that, in the transaction in which
+// it decides. A record that it keeps back has two: that it waits, and later, in the turn of another
+// record or of a clock, what has become of it; so a turn can have many decisions. A record that
+// fails has none: it leaves nothing but its dead letter, which is its evidence. That also holds for
+// a record that fails further down: a decision about what did not happen would be wrong.
 //
-// Decisions have an outlet of their own, beside those of the outcomes. A use of it changes nothing else.
+// Decisions have an outlet of their own, beside those of the outcomes. A use of it changes nothing
+// else.
 //
 // As long as nothing uses the stream, a decision costs one comparison with nil.
 //
@@ -23,32 +25,37 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// Decision is one decision of a processor about one record. Row, Subject, Names and Given come from the record, and By
-// and Note, where it says what a person has decided; no other field does.
+// Decision is one decision of a processor about one record. Row, Subject, Names and Given come from
+// the record, and By and Note, where it says what a person has decided; no other field does.
 type Decision struct {
 	// Node is the processor's node. Log fills it in.
 	Node string
 	// Outcome is the word that the outcome is counted under, such as "accepted".
 	Outcome string
-	// Reason says why, where the outcome alone does not. It is a text of the program and quotes no record.
+	// Reason says why, where the outcome alone does not. It is a text of the program and quotes no
+	// record.
 	Reason string
 	// Store is the store of the row that was read or written, empty if there is none.
 	Store string
 	// Row is the key of that row, encoded by the processor's codec for keys; nil if there is none.
 	Row []byte
-	// Subject is the id that the decision was about: of an event, a contribution, a transition, an effect.
+	// Subject is the id that the decision was about: of an event, a contribution, a transition, an
+	// effect.
 	Subject string
-	// Names is the id that the subject names in its turn, or has the business key of: of the contribution that it
-	// corrects or takes back, of the record that came first. It is empty if there is none.
+	// Names is the id that the subject names in its turn, or has the business key of: of the
+	// contribution that it corrects or takes back, of the record that came first. It is empty if
+	// there is none.
 	Names string
-	// By is the person whose decision it was, empty if it was the program's, and Note what they said to it.
+	// By is the person whose decision it was, empty if it was the program's, and Note what they
+	// said to it.
 	By, Note string
-	// Before and After are the versions of the row, where it has versions: what it had, and what it has now.
+	// Before and After are the versions of the row, where it has versions: what it had, and what it
+	// has now.
 	Before, After topology.Option[int64]
 	// Given is the version that the record says it has, where it says one.
 	Given topology.Option[int64]
-	// Kept says that the record was kept back, by this node or by one before it, and was decided about in the turn of another
-	// one, or of none (topology.TakeUp). Log fills it in.
+	// Kept says that the record was kept back, by this node or by one before it, and was decided
+	// about in the turn of another one, or of none (topology.TakeUp). Log fills it in.
 	Kept bool
 }
 
@@ -62,13 +69,14 @@ func Declare[K, V any](node *topology.Node[K, V]) Outlet {
 	return Outlet{topology.Outlet[[]byte, Decision](node, "decisions")}
 }
 
-// Stream returns the decisions. The key is the row; timestamp, headers and origin are those of the record that
-// was decided about, also where it was kept back (topology.TakeUp). Then topology.Context.Source has the record in whose turn
-// it was decided about.
+// Stream returns the decisions. The key is the row; timestamp, headers and origin are those of the
+// record that was decided about, also where it was kept back (topology.TakeUp). Then
+// topology.Context.Source has the record in whose turn it was decided about.
 func (o Outlet) Stream() topology.Stream[[]byte, Decision] { return o.out.Stream() }
 
-// A Log emits a decision about the record that the node is processing, or has taken up again (topology.TakeUp). Its error is
-// to be returned, like that of a topology.Emit. It is nil if nobody listens, and then no decision is to be made.
+// A Log emits a decision about the record that the node is processing, or has taken up again
+// (topology.TakeUp). Its error is to be returned, like that of a topology.Emit. It is nil if nobody
+// listens, and then no decision is to be made.
 type Log func(c *topology.Context, d Decision) error
 
 // In returns the Log for the handler that t prepares.

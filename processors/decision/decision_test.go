@@ -34,7 +34,8 @@ func decide(b *topology.Builder, logs *bool) decision.Outlet {
 	return out
 }
 
-// TestDecisionTravelsAsItsRecord: key, node, time, headers and origin are there without the processor's doing.
+// TestDecisionTravelsAsItsRecord: key, node, time, headers and origin are there without the
+// processor's doing.
 func TestDecisionTravelsAsItsRecord(t *testing.T) {
 	var logs bool
 	d := processortest.New(t, func(b *topology.Builder) {
@@ -51,7 +52,8 @@ func TestDecisionTravelsAsItsRecord(t *testing.T) {
 	}
 }
 
-// TestDecisionAboutKeptRecord: a decision about a record that was kept back travels as that record, and says so.
+// TestDecisionAboutKeptRecord: a decision about a record that was kept back travels as that record,
+// and says so.
 func TestDecisionAboutKeptRecord(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
 		node := topology.Stateful(topology.From(b, wordsTopic), "judge")
@@ -85,8 +87,8 @@ func TestDecisionAboutKeptRecord(t *testing.T) {
 	d.Want("log", "judge of first@0, kept true, from words[0]@0", "judge of second@1, kept false, from words[0]@1")
 }
 
-// TestNobodyListens: without a listener there is no Log, and the topology is what it would be without the
-// outlet.
+// TestNobodyListens: without a listener there is no Log, and the topology is what it would be
+// without the outlet.
 func TestNobodyListens(t *testing.T) {
 	var logs bool
 	d := processortest.New(t, func(b *topology.Builder) { decide(b, &logs) })

@@ -21,35 +21,37 @@ type Call struct {
 	Attempt int
 }
 
-// A Func makes one call and returns the response. It returns soon after ctx has ended: the task waits for it.
-// It is called by several goroutines at once.
+// A Func makes one call and returns the response. It returns soon after ctx has ended: the task
+// waits for it. It is called by several goroutines at once.
 //
-// Without an error the effect has happened. An error that is marked with [Retryable] or [Terminal] says that this
-// call had certainly no effect; of an earlier one whose outcome is not known it says nothing, and the effect stays
-// [Unknown]. Every other error, a panic and the end of ctx leave open what has happened: the effect is Unknown,
-// because a reply that did not come says nothing about the request.
+// Without an error the effect has happened. An error that is marked with [Retryable] or [Terminal]
+// says that this call had certainly no effect; of an earlier one whose outcome is not known it says
+// nothing, and the effect stays [Unknown]. Every other error, a panic and the end of ctx leave open
+// what has happened: the effect is Unknown, because a reply that did not come says nothing about
+// the request.
 type Func func(ctx context.Context, c Call) (response []byte, err error)
 
-// A LookupFunc asks the provider what has become of the effect with c.IdempotencyKey, and changes nothing there.
-// As a [Func] it is called by several goroutines at once and returns soon after ctx has ended. An error leaves the
-// effect unknown.
+// A LookupFunc asks the provider what has become of the effect with c.IdempotencyKey, and changes
+// nothing there. As a [Func] it is called by several goroutines at once and returns soon after ctx
+// has ended. An error leaves the effect unknown.
 type LookupFunc func(ctx context.Context, c Call) (Answer, error)
 
 // Answer is what has become of an effect.
 type Answer struct {
-	// Status is Completed, FailedTerminal, or FailedRetryable: it has not happened, and no call that was made
-	// is still on its way, so that it may be tried again. Unknown is for one that is still in progress there.
+	// Status is Completed, FailedTerminal, or FailedRetryable: it has not happened, and no call
+	// that was made is still on its way, so that it may be tried again. Unknown is for one that is
+	// still in progress there.
 	Status Status
 	// Response is that of the call, if there is one.
 	Response []byte
 }
 
-// Retryable marks err as one of a call that had certainly no effect, and that may have one later: a connection
-// that was refused, a 429. It returns nil if err is nil.
+// Retryable marks err as one of a call that had certainly no effect, and that may have one later: a
+// connection that was refused, a 429. It returns nil if err is nil.
 func Retryable(err error) error { return mark(FailedRetryable, err) }
 
-// Terminal marks err as one of a call that had certainly no effect and will have none: the provider has refused
-// it. It returns nil if err is nil.
+// Terminal marks err as one of a call that had certainly no effect and will have none: the provider
+// has refused it. It returns nil if err is nil.
 func Terminal(err error) error { return mark(FailedTerminal, err) }
 
 func mark(s Status, err error) error {
@@ -97,8 +99,8 @@ func outcomeOf(response []byte, err error) outcome {
 	return o
 }
 
-// inDoubt returns what the outcome of a call means for an effect of which an earlier call may have happened: that
-// this call had no effect is not that there is none.
+// inDoubt returns what the outcome of a call means for an effect of which an earlier call may have
+// happened: that this call had no effect is not that there is none.
 func (o outcome) inDoubt() outcome {
 	if o.status == FailedRetryable || o.status == FailedTerminal {
 		o.refused = o.status == FailedTerminal
@@ -130,12 +132,12 @@ func lookedUp(a Answer, err error) outcome {
 	return outcome{status: Unknown, reason: "still in progress"}
 }
 
-// startMax is how long the steps of one claim may be started. What is not started then is claimed again, so that a
-// slow provider holds its task up for startMax and one call at most.
+// startMax is how long the steps of one claim may be started. What is not started then is claimed
+// again, so that a slow provider holds its task up for startMax and one call at most.
 const startMax = time.Second
 
-// perform takes steps, parallel of them at once, and returns what became of each, in their order. mayStart is asked
-// before each one. It returns when all have ended.
+// perform takes steps, parallel of them at once, and returns what became of each, in their order.
+// mayStart is asked before each one. It returns when all have ended.
 func perform(parallel int, steps []func(ctx context.Context) outcome, timeout time.Duration, mayStart func() bool) []outcome {
 	outcomes := make([]outcome, len(steps))
 	var next atomic.Int64

@@ -111,7 +111,8 @@ func (h *caller[K]) take(open *claim, effects []Effect, began time.Time) []outco
 	return perform(h.set.parallel, todo, h.set.timeout, mayStart)
 }
 
-// conclude writes what a step has found out. A lookup has looked at all calls, and a call knows of itself alone.
+// conclude writes what a step has found out. A lookup has looked at all calls, and a call knows of
+// itself alone.
 func (h *caller[K]) conclude(c *topology.Context, s step, e Effect, o outcome, after int64) error {
 	if e.Doubt && !s.Lookup {
 		o = o.inDoubt()

@@ -13,7 +13,8 @@ import (
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
-// TestNoPayloadInReasons makes calls fail with errors that quote the request, and looks for it in what is told.
+// TestNoPayloadInReasons makes calls fail with errors that quote the request, and looks for it in
+// what is told.
 func TestNoPayloadInReasons(t *testing.T) {
 	value := `{"id":"c1","order":"` + codectest.Canary + `","amount":1}`
 	quote := errors.New(value)

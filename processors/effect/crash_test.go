@@ -19,7 +19,8 @@ func begun(t *testing.T, next ...behaviour) *world {
 	return w
 }
 
-// ended lets a world come to its end and fails the test unless the effect was called so often, and captured once.
+// ended lets a world come to its end and fails the test unless the effect was called so often, and
+// captured once.
 func (w *world) ended(t *testing.T, calls int) {
 	t.Helper()
 	w.settle()
@@ -59,8 +60,8 @@ func (w *world) called(t *testing.T, want int) {
 	}
 }
 
-// The tests of crash windows are requirements H1 and H3: one for each line of the table in the package
-// documentation.
+// The tests of crash windows are requirements H1 and H3: one for each line of the table in the
+// package documentation.
 
 func TestCrashBeforeTheClaimIsCommitted(t *testing.T) {
 	w := begun(t)
@@ -83,8 +84,8 @@ func TestCrashBeforeTheCall(t *testing.T) {
 	w.ended(t, 1)
 }
 
-// TestCrashBeforeTheOutcomeIsCommitted is requirement H1: a call cannot be taken back with its transaction. It was made,
-// and nothing of it is known but what the lookup says.
+// TestCrashBeforeTheOutcomeIsCommitted is requirement H1: a call cannot be taken back with its
+// transaction. It was made, and nothing of it is known but what the lookup says.
 func TestCrashBeforeTheOutcomeIsCommitted(t *testing.T) {
 	w := begun(t)
 	w.life.commit()
@@ -125,9 +126,9 @@ func TestAbortOfTheClaim(t *testing.T) {
 	w.ended(t, 1)
 }
 
-// TestZombie is requirement H3: an opening that was cut off goes on with its claim, and so does its successor. No
-// call of the one overlaps with one of the other, and what was captured is found.
-// Row of the failure matrix: worker frozen past its session and back.
+// TestZombie is requirement H3: an opening that was cut off goes on with its claim, and so does its
+// successor. No call of the one overlaps with one of the other, and what was captured is found. Row
+// of the failure matrix: worker frozen past its session and back.
 func TestZombie(t *testing.T) {
 	w := begun(t)
 	w.life.commit()

@@ -15,8 +15,8 @@ import (
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
-// TestDecisions is requirements J1 and J2: each request has a decision, and each effect one, whatever the attempts and
-// however often it is asked for again.
+// TestDecisions is requirements J1 and J2: each request has a decision, and each effect one,
+// whatever the attempts and however often it is asked for again.
 func TestDecisions(t *testing.T) {
 	var requests, outcomes []string
 	g := newGateway(refused, fine, declined)
@@ -59,8 +59,8 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
-// TestEvidenceOfCallsStays is requirement J1: what was called is told also where whoever stands behind the effect fails, and
-// with the mode of the request.
+// TestEvidenceOfCallsStays is requirement J1: what was called is told also where whoever stands
+// behind the effect fails, and with the mode of the request.
 func TestEvidenceOfCallsStays(t *testing.T) {
 	auditTopic := evidence.Topic("audit")
 	d := newDriver(t, topology.Live, func(b *topology.Builder) {
@@ -89,7 +89,8 @@ func TestEvidenceOfCallsStays(t *testing.T) {
 	}
 }
 
-// TestEvidenceIsNotLost: where the evidence of a call is refused the task stops, and no dead letter ends the claim.
+// TestEvidenceIsNotLost: where the evidence of a call is refused the task stops, and no dead letter
+// ends the claim.
 func TestEvidenceIsNotLost(t *testing.T) {
 	d := newDriver(t, topology.Live, func(b *topology.Builder) {
 		declare(b, newGateway(fine)).Outcomes().Peek("fragile", func(topology.Record[[]byte, decision.Decision]) error {

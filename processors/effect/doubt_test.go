@@ -8,7 +8,8 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// TestRepeatable: where the provider makes one effect of one key, a call is made again without a lookup.
+// TestRepeatable: where the provider makes one effect of one key, a call is made again without a
+// lookup.
 func TestRepeatable(t *testing.T) {
 	g := newGateway(cut, cut)
 	d := newDriver(t, topology.Live, func(b *topology.Builder) { declare(b, g, effect.Repeatable()) })
@@ -20,8 +21,8 @@ func TestRepeatable(t *testing.T) {
 	}
 }
 
-// TestDoubtStays is requirement H3: what the provider answers to one call says nothing about an earlier one whose reply
-// was lost.
+// TestDoubtStays is requirement H3: what the provider answers to one call says nothing about an
+// earlier one whose reply was lost.
 func TestDoubtStays(t *testing.T) {
 	const (
 		failed = "the gateway has failed"
@@ -68,7 +69,8 @@ func TestDoubtStays(t *testing.T) {
 	}
 }
 
-// TestDoubtOutlivesClaims that expire, and those that are given back: an effect whose reply was lost stays unknown.
+// TestDoubtOutlivesClaims that expire, and those that are given back: an effect whose reply was
+// lost stays unknown.
 func TestDoubtOutlivesClaims(t *testing.T) {
 	for name, interrupt := range map[string]func(w *world){
 		"given back": func(w *world) { w.now = w.now.Add(time.Hour) },
@@ -122,8 +124,9 @@ func TestExpiryIsADoubt(t *testing.T) {
 	}
 }
 
-// TestDeploymentWithoutAnAnswer is requirement H3 for the next version of an application: what is unknown, and was to be
-// looked up or called again, waits for a person in a version that has neither, and is not called blindly.
+// TestDeploymentWithoutAnAnswer is requirement H3 for the next version of an application: what is
+// unknown, and was to be looked up or called again, waits for a person in a version that has
+// neither, and is not called blindly.
 func TestDeploymentWithoutAnAnswer(t *testing.T) {
 	g := newGateway()
 	lookup, once := effect.Lookup(g.find), effect.Retry(1, time.Second, time.Second)

@@ -12,8 +12,9 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// Effects is a side-effect ledger in a topology that is being declared. Each of its streams may be used any number
-// of times. Conflicts has records with [EmitConflicts] only, and something has to use it then.
+// Effects is a side-effect ledger in a topology that is being declared. Each of its streams may be
+// used any number of times. Conflicts has records with [EmitConflicts] only, and something has to
+// use it then.
 type Effects[K, V any] struct {
 	name      string
 	node      *topology.Node[K, V]
@@ -37,9 +38,9 @@ func (p parts) stores() []topology.AnyStore {
 	return []topology.AnyStore{p.effects, p.agenda, p.claims}
 }
 
-// Perform declares a side-effect ledger: a node of that name, with stores, internal topics and further nodes whose
-// names begin with it. The function request returns what a record asks for; its error is of class Validation unless
-// it has a class. The function call makes the calls.
+// Perform declares a side-effect ledger: a node of that name, with stores, internal topics and
+// further nodes whose names begin with it. The function request returns what a record asks for; its
+// error is of class Validation unless it has a class. The function call makes the calls.
 func Perform[K, V any](
 	s topology.Stream[K, V], name string,
 	request func(r topology.Record[K, V]) (Request, error), call Func, opts ...Option,
@@ -93,11 +94,13 @@ func Perform[K, V any](
 		t.OnWallClock(every, h.tick)
 		return h.handle, nil
 	})
-	// A claim comes back to its task, which is the only way for it to know that the claim is committed: the key is
-	// null, and so the record goes to the partition with the number of the task.
+	// A claim comes back to its task, which is the only way for it to know that the claim is
+	// committed: the key is null, and so the record goes to the partition with the number of the
+	// task.
 	back := topology.RepartitionWith(claims.Stream(), name+"-claims", schemas.Bytes(), schemas.JSON[claim]())
 	ended := declareCaller(back, name, p, keys, call)
-	// Results go through a topic of their own, so that what fails behind the effect cannot undo what is known of it.
+	// Results go through a topic of their own, so that what fails behind the effect cannot undo
+	// what is known of it.
 	results := known.Stream().Merge(name+"-known", ended)
 	arrived := topology.RepartitionWith(results, name+"-results", keys, schemas.JSON[Result]())
 	e.outcomes, e.answered = declareAnswers(arrived, name), declareEvidence(results, name)
@@ -150,24 +153,28 @@ func broken[K, V any](name string, node *topology.Node[K, V], p parts) Effects[K
 	}
 }
 
-// Completed returns the effects that have happened, once each, and once more for every duplicate of their request.
+// Completed returns the effects that have happened, once each, and once more for every duplicate of
+// their request.
 func (e Effects[K, V]) Completed() topology.Stream[K, Result] { return e.outcomes.completed.Stream() }
 
-// Failed returns the effects that will not happen, once each, and once more for every duplicate of their request.
+// Failed returns the effects that will not happen, once each, and once more for every duplicate of
+// their request.
 func (e Effects[K, V]) Failed() topology.Stream[K, Result] { return e.outcomes.failed.Stream() }
 
-// Unknown returns the effects of which a person has to find out what has become of them; see [Resolve].
+// Unknown returns the effects of which a person has to find out what has become of them; see
+// [Resolve].
 func (e Effects[K, V]) Unknown() topology.Stream[K, Result] { return e.outcomes.unknown.Stream() }
 
 // InProgress returns the answers to duplicates of requests whose effect has no end yet.
 func (e Effects[K, V]) InProgress() topology.Stream[K, Result] { return e.outcomes.inProgress.Stream() }
 
-// Suppressed returns the effects that were requested in a mode without calls, and the answers to duplicates of
-// such requests.
+// Suppressed returns the effects that were requested in a mode without calls, and the answers to
+// duplicates of such requests.
 func (e Effects[K, V]) Suppressed() topology.Stream[K, Result] { return e.outcomes.suppressed.Stream() }
 
-// Conflicts returns the records whose effect was requested before with another payload, type, target, business or
-// idempotency key, unchanged. It needs [EmitConflicts]; without the option a conflict fails.
+// Conflicts returns the records whose effect was requested before with another payload, type,
+// target, business or idempotency key, unchanged. It needs [EmitConflicts]; without the option a
+// conflict fails.
 func (e Effects[K, V]) Conflicts() topology.Stream[K, V] { return e.conflicts.Stream() }
 
 // Requests returns the decisions about requests, one for each that did not fail, for evidence.
@@ -175,10 +182,10 @@ func (e Effects[K, V]) Requests() topology.Stream[[]byte, decision.Decision] {
 	return e.requested.Stream()
 }
 
-// Outcomes returns the decisions about effects, for evidence: one when an effect has ended, is suppressed, or waits for a
-// person. Attempts and the answers to duplicates are none. They are told in the round in which the outcome is written,
-// and stay whatever becomes of the result behind the effect. If what takes them fails, the task stops: a call was made,
-// and must be told.
+// Outcomes returns the decisions about effects, for evidence: one when an effect has ended, is
+// suppressed, or waits for a person. Attempts and the answers to duplicates are none. They are told
+// in the round in which the outcome is written, and stay whatever becomes of the result behind the
+// effect. If what takes them fails, the task stops: a call was made, and must be told.
 func (e Effects[K, V]) Outcomes() topology.Stream[[]byte, decision.Decision] {
 	return e.answered.Stream()
 }

@@ -47,8 +47,8 @@ func TestIdempotencyKeyStays(t *testing.T) {
 	}
 }
 
-// TestDuplicates is requirement H4: a duplicate gets an answer of its own while the effect is in progress, after
-// its end, and with another payload. None of them is a call.
+// TestDuplicates is requirement H4: a duplicate gets an answer of its own while the effect is in
+// progress, after its end, and with another payload. None of them is a call.
 func TestDuplicates(t *testing.T) {
 	g := newGateway(refused)
 	d := newDriver(t, topology.Live, func(b *topology.Builder) {
@@ -90,9 +90,8 @@ func TestConflictFails(t *testing.T) {
 		"the effect was requested before with another payload, type, target, business or idempotency key")
 }
 
-// TestOutcomesOfCalls is requirement H3: what nobody knows is looked up; what has certainly not happened is tried
-// again, with the same key.
-// Row of the failure matrix: failing dependency.
+// TestOutcomesOfCalls is requirement H3: what nobody knows is looked up; what has certainly not
+// happened is tried again, with the same key. Row of the failure matrix: failing dependency.
 func TestOutcomesOfCalls(t *testing.T) {
 	tests := map[string]struct {
 		next            []behaviour
@@ -134,8 +133,8 @@ func TestOutcomesOfCalls(t *testing.T) {
 	}
 }
 
-// TestIrreversibleEffects is the other half of requirement H3: without a lookup, and without a provider that makes
-// one effect of all repetitions, a person decides.
+// TestIrreversibleEffects is the other half of requirement H3: without a lookup, and without a
+// provider that makes one effect of all repetitions, a person decides.
 func TestIrreversibleEffects(t *testing.T) {
 	for _, test := range []struct {
 		end             effect.Status
@@ -215,8 +214,8 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// TestSuppressedStays: a live duplicate of a request that a replay has suppressed is no reason to call. A person
-// can release it.
+// TestSuppressedStays: a live duplicate of a request that a replay has suppressed is no reason to
+// call. A person can release it.
 func TestSuppressedStays(t *testing.T) {
 	g := newGateway()
 	d := newDriver(t, topology.Live, func(b *topology.Builder) {
@@ -240,7 +239,8 @@ func TestSuppressedStays(t *testing.T) {
 	}
 }
 
-// TestFailureBehindAnEffectUndoesNothing: the record that fails is the result's, and the call is not made again.
+// TestFailureBehindAnEffectUndoesNothing: the record that fails is the result's, and the call is
+// not made again.
 func TestFailureBehindAnEffectUndoesNothing(t *testing.T) {
 	g := newGateway()
 	d := newDriver(t, topology.Live, func(b *topology.Builder) {
@@ -340,8 +340,8 @@ func TestMarkedErrors(t *testing.T) {
 	}
 }
 
-// TestClauses is requirement H1: a contract says plainly that calls are outside of the promise, and K3: it says what
-// becomes of duplicates, of disorder and of replays.
+// TestClauses is requirement H1: a contract says plainly that calls are outside of the promise, and
+// K3: it says what becomes of duplicates, of disorder and of replays.
 func TestClauses(t *testing.T) {
 	b := topology.NewBuilder("app")
 	g := newGateway()

@@ -38,8 +38,9 @@ func captureRequest(r capture) (effect.Request, error) {
 	}, err
 }
 
-// gateway is a provider that does not honour idempotency keys, so that every call that should not have been made
-// shows; unless it is idempotent: then it makes one effect of all calls with one key, and refuses whatever it likes.
+// gateway is a provider that does not honour idempotency keys, so that every call that should not
+// have been made shows; unless it is idempotent: then it makes one effect of all calls with one
+// key, and refuses whatever it likes.
 type gateway struct {
 	idempotent bool
 	mu         sync.Mutex

@@ -8,8 +8,8 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// TestEffectLag is requirement K2: for how long effects wait is told apart from the lag of the input, which is 0 all the time
-// here.
+// TestEffectLag is requirement K2: for how long effects wait is told apart from the lag of the
+// input, which is 0 all the time here.
 func TestEffectLag(t *testing.T) {
 	w := newWorld(t, newGateway())
 	shows := func(want time.Duration) {
@@ -52,7 +52,8 @@ func TestEffectLag(t *testing.T) {
 	shows(0)
 }
 
-// TestCounters is requirement K1: requests, claims, those that have expired, and what became of calls are counted.
+// TestCounters is requirement K1: requests, claims, those that have expired, and what became of
+// calls are counted.
 func TestCounters(t *testing.T) {
 	d := newDriver(t, topology.Live, func(b *topology.Builder) { declare(b, newGateway(refused, lost, declined)) })
 	d.request(oneOfTen)

@@ -24,7 +24,8 @@ type ledger[K, V any] struct {
 	log      decision.Log
 
 	requested, inProgress, replayed, conflicting, suppressed, claimed, expired *topology.Counter
-	// overdue is for how long the oldest step that is due has not been taken, those of open claims included.
+	// overdue is for how long the oldest step that is due has not been taken, those of open claims
+	// included.
 	overdue *topology.Gauge
 }
 
@@ -119,8 +120,8 @@ func (h *ledger[K, V]) decide(c *topology.Context, id, outcome, reason string) e
 	})
 }
 
-// tick claims what is due, if no claim of this opening is open. It does nothing in a mode without calls: what was
-// requested before waits.
+// tick claims what is due, if no claim of this opening is open. It does nothing in a mode without
+// calls: what was requested before waits.
 func (h *ledger[K, V]) tick(c *topology.Context, now time.Time) error {
 	at := now.UnixMilli()
 	h.opening.tick = at
@@ -154,8 +155,9 @@ func (h *ledger[K, V]) showLag(at int64) {
 	h.overdue.Set(max(at-oldest, 0))
 }
 
-// expireOthers ends the claims that openings before this one have left, when their time has come. No others can
-// appear: only one opening at a time commits. Those that were ended are looked at again, in case that is undone.
+// expireOthers ends the claims that openings before this one have left, when their time has come.
+// No others can appear: only one opening at a time commits. Those that were ended are looked at
+// again, in case that is undone.
 func (h *ledger[K, V]) expireOthers(c *topology.Context, at int64) error {
 	o := h.opening
 	if !o.found {
@@ -187,8 +189,9 @@ func (h *ledger[K, V]) expireOthers(c *topology.Context, at int64) error {
 	return nil
 }
 
-// take claims steps. Their record has the time of the oldest request among them: records of a task are taken in the
-// order of their times, and a backlog of requests would hold the claim up until it has expired.
+// take claims steps. Their record has the time of the oldest request among them: records of a task
+// are taken in the order of their times, and a backlog of requests would hold the claim up until it
+// has expired.
 func (h *ledger[K, V]) take(c *topology.Context, ids []string, at int64) error {
 	next := claim{Opening: h.opening.name, At: at, Expires: at + h.set.lease.Milliseconds()}
 	oldest := at
@@ -202,8 +205,9 @@ func (h *ledger[K, V]) take(c *topology.Context, ids []string, at int64) error {
 		}
 		was := e.Status
 		lookup := was == Unknown && h.set.mayLookUp(&e)
-		// An end that nobody was told is one that a person has said. What is unknown, and was to be looked up or
-		// repeated by a version of the application that had another answer to it, is no more for this one to find out.
+		// An end that nobody was told is one that a person has said. What is unknown, and was to be
+		// looked up or repeated by a version of the application that had another answer to it, is
+		// no more for this one to find out.
 		if was.ended() || was == Unknown && !lookup && !h.set.mayRepeat(&e) {
 			if err := h.announce(c, id, e); err != nil {
 				return err

@@ -60,9 +60,9 @@ func (w *world) play(history []move) error {
 	return w.check()
 }
 
-// TestModel is requirements H1 to H4 in every interleaving of requests, duplicates, conflicts, failures of the
-// gateway, aborts, crashes and deployments of versions with other options: no effect happens twice, none is lost, and
-// none that has happened is said to have failed.
+// TestModel is requirements H1 to H4 in every interleaving of requests, duplicates, conflicts,
+// failures of the gateway, aborts, crashes and deployments of versions with other options: no
+// effect happens twice, none is lost, and none that has happened is said to have failed.
 func TestModel(t *testing.T) {
 	gateways := map[string]func() *world{
 		"a lookup":             func() *world { return lookingUp(t) },
@@ -82,7 +82,8 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// lookingUp returns a world with a gateway that can only be asked, and the versions that a history can deploy.
+// lookingUp returns a world with a gateway that can only be asked, and the versions that a history
+// can deploy.
 func lookingUp(t *testing.T, versions ...answer) *world {
 	g := newGateway()
 	w := newWorld(t, g, effect.Lookup(g.find))
@@ -99,8 +100,9 @@ func repeating(t *testing.T, versions ...answer) *world {
 	return w
 }
 
-// TestModelFindsBrokenLedgers is the control: a ledger that repeats blindly, at once or in its next version, one that
-// forgets that an earlier call may have happened, and one whose claims come back before they are committed, are found.
+// TestModelFindsBrokenLedgers is the control: a ledger that repeats blindly, at once or in its next
+// version, one that forgets that an earlier call may have happened, and one whose claims come back
+// before they are committed, are found.
 func TestModelFindsBrokenLedgers(t *testing.T) {
 	broken := map[string]func(g *gateway) *world{
 		"repeats blindly": func(g *gateway) *world { return newWorld(t, g, effect.Repeatable()) },

@@ -9,27 +9,31 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// opening is what is true of this opening of the task alone. It is lost when the task moves or the process ends, and
-// that is its purpose: a claim of another opening is one of which nobody knows whether its calls were made.
+// opening is what is true of this opening of the task alone. It is lost when the task moves or the
+// process ends, and that is its purpose: a claim of another opening is one of which nobody knows
+// whether its calls were made.
 type opening struct {
 	// name is unique among all openings that ever were.
 	name string
 	// claims counts the claims that were made, also those of rounds that were aborted.
 	claims int64
-	// taken is the claim whose steps were taken, and what came out: a round that runs again must not take them
-	// again. One is enough, because a claim is only made when the one before is committed as done.
+	// taken is the claim whose steps were taken, and what came out: a round that runs again must
+	// not take them again. One is enough, because a claim is only made when the one before is
+	// committed as done.
 	taken    int64
 	outcomes []outcome
-	// others are the openings before this one that have left a claim; found says that they were looked for.
+	// others are the openings before this one that have left a claim; found says that they were
+	// looked for.
 	others []string
 	found  bool
 	// tick is when the last tick was, in milliseconds since the epoch.
 	tick int64
-	// oldest is when the first step was due that a tick has found last, and left when the oldest claim was made that another
-	// opening has left; 0 for none.
+	// oldest is when the first step was due that a tick has found last, and left when the oldest
+	// claim was made that another opening has left; 0 for none.
 	oldest, left int64
-	// Nothing of the agenda is due between quietFrom and quietUntil, both excluded. A tick of a round that runs
-	// again is not after quietFrom, so that it looks at what the abort has put back.
+	// Nothing of the agenda is due between quietFrom and quietUntil, both excluded. A tick of a
+	// round that runs again is not after quietFrom, so that it looks at what the abort has put
+	// back.
 	quietFrom, quietUntil int64
 }
 
@@ -51,7 +55,8 @@ func newAgent(t *topology.Setup, p parts) agent {
 	}
 }
 
-// put writes an effect whose next step is due at a time, zero for never, and moves it in the agenda.
+// put writes an effect whose next step is due at a time, zero for never, and moves it in the
+// agenda.
 func (a *agent) put(id string, e Effect, due int64) error {
 	if e.Due != due {
 		if e.Due != 0 {
@@ -112,8 +117,8 @@ func (a *agent) due(at int64) (ids []string, err error) {
 // claimBytesMax bounds the ids in a claim, which is one record.
 const claimBytesMax = 128 << 10
 
-// settle writes what a step has found out about all calls of the effect so far. It returns true if that is worth
-// telling: an end, or that nobody knows. after is when the step has ended.
+// settle writes what a step has found out about all calls of the effect so far. It returns true if
+// that is worth telling: an end, or that nobody knows. after is when the step has ended.
 func (a *agent) settle(id string, e Effect, o outcome, after int64) (told Effect, tell bool, err error) {
 	e.answer(o.response)
 	e.Status, e.Reason, e.Doubt = o.status, o.reason, o.status == Unknown

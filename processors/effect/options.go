@@ -65,8 +65,8 @@ func newSettings(opts []Option) *settings {
 	return s
 }
 
-// Key gives the codec for the keys of the stream. Keys that are strings, []byte, int32 or int64 need none. K must
-// be the type of the stream's keys.
+// Key gives the codec for the keys of the stream. Keys that are strings, []byte, int32 or int64
+// need none. K must be the type of the stream's keys.
 func Key[K any](codec schemas.Codec[K]) Option {
 	return func(s *settings) error { return s.SetKeys(codec) }
 }
@@ -82,10 +82,10 @@ func Lookup(f LookupFunc) Option {
 	}
 }
 
-// Repeatable says that the provider itself makes one effect of all calls with one idempotency key, for longer
-// than this processor repeats them. Only then is a call whose outcome is not known made again without a lookup. It
-// is made again until the provider says that the effect has happened, or refuses for good; what is not known by
-// then, or after the last attempt, waits for a person.
+// Repeatable says that the provider itself makes one effect of all calls with one idempotency key,
+// for longer than this processor repeats them. Only then is a call whose outcome is not known made
+// again without a lookup. It is made again until the provider says that the effect has happened, or
+// refuses for good; what is not known by then, or after the last attempt, waits for a person.
 func Repeatable() Option {
 	return func(s *settings) error {
 		s.repeatable = true
@@ -93,8 +93,8 @@ func Repeatable() Option {
 	}
 }
 
-// PayloadJSON compares payloads as JSON documents: the order of fields, white space and the spelling of numbers
-// do not count. A payload that is no document is a Validation failure.
+// PayloadJSON compares payloads as JSON documents: the order of fields, white space and the
+// spelling of numbers do not count. A payload that is no document is a Validation failure.
 func PayloadJSON() Option {
 	return func(s *settings) error {
 		s.json = true
@@ -102,8 +102,8 @@ func PayloadJSON() Option {
 	}
 }
 
-// AlsoIn asks for calls in modes other than topology.Live. Forensic is not among them: nothing would know of
-// the call.
+// AlsoIn asks for calls in modes other than topology.Live. Forensic is not among them: nothing
+// would know of the call.
 func AlsoIn(modes ...topology.Mode) Option {
 	return func(s *settings) error {
 		if slices.Contains(modes, topology.Forensic) {
@@ -125,8 +125,9 @@ func Parallel(n int) Option {
 	}
 }
 
-// Timeout ends the context of each call and lookup. The default is 3 s. The task does nothing else meanwhile, and
-// nor do others of its worker, so it is to be well below txn.Config.TransactionTimeout.
+// Timeout ends the context of each call and lookup. The default is 3 s. The task does nothing else
+// meanwhile, and nor do others of its worker, so it is to be well below
+// txn.Config.TransactionTimeout.
 func Timeout(d time.Duration) Option {
 	return func(s *settings) error {
 		if d < time.Millisecond {
@@ -137,8 +138,9 @@ func Timeout(d time.Duration) Option {
 	}
 }
 
-// Claims sets how long a claim holds, 30 s by default, and the grace after which another opening of the task takes
-// it for over, 30 s by default, which covers the differences between the clocks of instances.
+// Claims sets how long a claim holds, 30 s by default, and the grace after which another opening of
+// the task takes it for over, 30 s by default, which covers the differences between the clocks of
+// instances.
 func Claims(hold, grace time.Duration) Option {
 	return func(s *settings) error {
 		if hold < time.Millisecond || grace < 0 {
@@ -149,8 +151,9 @@ func Claims(hold, grace time.Duration) Option {
 	}
 }
 
-// Retry bounds the attempts at an effect, 10 by default: its calls, and apart from them its lookups. Between two
-// of them the pause is backoff, 1 s by default, doubling to most, 5 min by default.
+// Retry bounds the attempts at an effect, 10 by default: its calls, and apart from them its
+// lookups. Between two of them the pause is backoff, 1 s by default, doubling to most, 5 min by
+// default.
 func Retry(attempts int, backoff, most time.Duration) Option {
 	return func(s *settings) error {
 		if attempts < 1 || backoff < time.Millisecond || most < backoff {

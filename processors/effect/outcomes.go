@@ -11,11 +11,13 @@ type outlets[K any] struct {
 	completed, failed, unknown, inProgress, suppressed topology.OutletOf[K, Result]
 }
 
-// errEvidence stops the task: a dead letter would be one of a claim, and leave its effects open for ever.
+// errEvidence stops the task: a dead letter would be one of a claim, and leave its effects open for
+// ever.
 const errEvidence = schemas.Reason("what was to take the evidence of an effect has refused it")
 
-// declareEvidence declares the node that tells what has become of effects, in the round in which that is written. It
-// stands beside the topic of the results: who fails on a result takes nothing of the evidence away.
+// declareEvidence declares the node that tells what has become of effects, in the round in which
+// that is written. It stands beside the topic of the results: who fails on a result takes nothing
+// of the evidence away.
 func declareEvidence[K any](results topology.Stream[K, Result], name string) decision.Outlet {
 	node := topology.Stateful(results, name+"-outcomes")
 	decisions := decision.Declare(node)

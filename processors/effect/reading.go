@@ -20,13 +20,14 @@ const (
 // callerSuffix is what the name of the node that makes the calls has behind that of the ledger.
 const callerSuffix = "-caller"
 
-// Stores returns the names of the three stores of a side-effect ledger, for those who read them from outside of its
-// topology.
+// Stores returns the names of the three stores of a side-effect ledger, for those who read them
+// from outside of its topology.
 func Stores(name string) (effects, agenda, claims string) {
 	return name, name + agendaSuffix, name + claimsSuffix
 }
 
-// Among returns the names of the side-effect ledgers of which all stores are among stores, each once, sorted.
+// Among returns the names of the side-effect ledgers of which all stores are among stores, each
+// once, sorted.
 func Among(stores []state.Declaration) []string {
 	var ledgers []string
 	for _, d := range stores {
@@ -45,7 +46,8 @@ func Among(stores []state.Declaration) []string {
 	return slices.Compact(ledgers)
 }
 
-// ReadEffect reads a row of the store of the effects as it is stored. The error wraps state.ErrCorrupt.
+// ReadEffect reads a row of the store of the effects as it is stored. The error wraps
+// state.ErrCorrupt.
 func ReadEffect(row state.Entry) (id string, e Effect, err error) {
 	if id, err = schemas.String().Decode(row.Key); err == nil {
 		e, err = schemas.JSON[Effect]().Decode(row.Value)
@@ -61,17 +63,20 @@ func ReadEffect(row state.Entry) (id string, e Effect, err error) {
 
 const errNoRow = schemas.Reason("the row has no status, so it is none of a side-effect ledger")
 
-// Claimed is a step of an effect that an opening of its task has claimed, and that has not ended as far as is known.
+// Claimed is a step of an effect that an opening of its task has claimed, and that has not ended as
+// far as is known.
 type Claimed struct {
 	// Lookup says that the step only asks. The others are calls.
 	Lookup bool
-	// At is when it was claimed, and Expires when it has ended at the latest, in milliseconds since the epoch. If the
-	// opening is gone, another one takes the claim for over when the grace has passed on top (see [Claims]).
+	// At is when it was claimed, and Expires when it has ended at the latest, in milliseconds since
+	// the epoch. If the opening is gone, another one takes the claim for over when the grace has
+	// passed on top (see [Claims]).
 	At, Expires int64
 }
 
-// ReadClaims reads the rows of the store of the claims as they are stored, and returns the steps by the ids of their
-// effects, of which each has one at most. An error about a row wraps state.ErrCorrupt.
+// ReadClaims reads the rows of the store of the claims as they are stored, and returns the steps by
+// the ids of their effects, of which each has one at most. An error about a row wraps
+// state.ErrCorrupt.
 func ReadClaims(rows iter.Seq2[state.Entry, error]) (map[string]Claimed, error) {
 	claimed := map[string]Claimed{}
 	for row, err := range rows {
@@ -89,8 +94,9 @@ func ReadClaims(rows iter.Seq2[state.Entry, error]) (map[string]Claimed, error) 
 	return claimed, nil
 }
 
-// ResolvedFrom returns the sources whose records [Resolve] takes for resolutions of the ledger with that name, each
-// once. They are the topics that people write to, unless a source is a repartition topic.
+// ResolvedFrom returns the sources whose records [Resolve] takes for resolutions of the ledger with
+// that name, each once. They are the topics that people write to, unless a source is a repartition
+// topic.
 func ResolvedFrom(d graph.Description, name string) []graph.SourceDescription {
 	var from []graph.SourceDescription
 	for _, sub := range d.Subtopologies {
@@ -103,8 +109,8 @@ func ResolvedFrom(d graph.Description, name string) []graph.SourceDescription {
 	return from
 }
 
-// resolving reports whether records of the topic come to a node of Resolve for the ledger with that name: beside the two
-// nodes of the ledger itself nothing else has its stores.
+// resolving reports whether records of the topic come to a node of Resolve for the ledger with that
+// name: beside the two nodes of the ledger itself nothing else has its stores.
 func resolving(nodes []graph.NodeDescription, topic, name string) bool {
 	effects, agenda, claims := Stores(name)
 	reached := map[string]bool{}

@@ -26,7 +26,8 @@ func TestAmong(t *testing.T) {
 	}
 }
 
-// TestReadEffect: what is stored is read as the ledger reads it, and what no ledger has written is damage, of which nothing is quoted.
+// TestReadEffect: what is stored is read as the ledger reads it, and what no ledger has written is
+// damage, of which nothing is quoted.
 func TestReadEffect(t *testing.T) {
 	value, err := schemas.JSON[effect.Effect]().Append(nil, effect.Effect{Status: effect.Unknown, Attempts: 2, IdempotencyKey: "i"})
 	if err != nil {
@@ -79,8 +80,9 @@ func TestReadClaims(t *testing.T) {
 	}
 }
 
-// TestResolvedFrom is requirement H3 for those who write resolutions: where to is found in the description, behind other nodes too, and
-// the topics of requests and claims, which lead to nodes with the same stores, are none of it.
+// TestResolvedFrom is requirement H3 for those who write resolutions: where to is found in the
+// description, behind other nodes too, and the topics of requests and claims, which lead to nodes
+// with the same stores, are none of it.
 func TestResolvedFrom(t *testing.T) {
 	b := topology.NewBuilder("app")
 	e := declare(b, newGateway())

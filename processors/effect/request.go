@@ -10,8 +10,8 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// PayloadBytesMax is how large the payload and the headers of a request may be together: they are kept with
-// the effect, because a call can be made again after a restart.
+// PayloadBytesMax is how large the payload and the headers of a request may be together: they are
+// kept with the effect, because a call can be made again after a restart.
 const PayloadBytesMax = 256 << 10
 
 const (
@@ -21,8 +21,8 @@ const (
 
 // Request is what a record asks for.
 type Request struct {
-	// ID names the effect: valid UTF-8 of 1 to 1024 bytes, chosen by whoever wants the effect, such as the id
-	// of the command. It is the same in every copy of the request.
+	// ID names the effect: valid UTF-8 of 1 to 1024 bytes, chosen by whoever wants the effect, such
+	// as the id of the command. It is the same in every copy of the request.
 	ID string
 	// Type and Target are for the call and for people: what is to happen, and where.
 	Type, Target string
@@ -31,21 +31,23 @@ type Request struct {
 	// IdempotencyKey goes to the provider with every call of the effect. If it is empty it is
 	// [IdempotencyKey] of the processor's name and ID.
 	IdempotencyKey string
-	// Payload is handed to the call. A request with the same ID and other bytes is a conflict, unless
-	// [PayloadJSON] compares the documents.
+	// Payload is handed to the call. A request with the same ID and other bytes is a conflict,
+	// unless [PayloadJSON] compares the documents.
 	Payload []byte
 }
 
-// IdempotencyKey returns the key under which providers know the effect with that id: 32 hexadecimal digits
-// that follow from the processor's name and the id. The application id is no part of it, so that the next
-// version of an application, which runs under another one, does not look like another customer.
+// IdempotencyKey returns the key under which providers know the effect with that id: 32 hexadecimal
+// digits that follow from the processor's name and the id. The application id is no part of it, so
+// that the next version of an application, which runs under another one, does not look like another
+// customer.
 func IdempotencyKey(name, id string) string {
 	h := sha256.New()
 	writeStrings(h, "onceward effect 1", name, id)
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// writeStrings writes strings so that no two lists are written alike. A hash never returns an error.
+// writeStrings writes strings so that no two lists are written alike. A hash never returns an
+// error.
 func writeStrings(h interface{ Write(p []byte) (int, error) }, list ...string) {
 	var length []byte
 	for _, s := range list {

@@ -16,13 +16,15 @@ import (
 // schemas.JSON[effect.Resolution]() is a codec for a topic of them.
 type Resolution struct {
 	ID string `json:"id"`
-	// Attempts is that of the [Result] that was judged: what is said of one attempt must not be taken for the next one.
+	// Attempts is that of the [Result] that was judged: what is said of one attempt must not be
+	// taken for the next one.
 	Attempts int `json:"attempts"`
 	// Status is Completed, FailedTerminal, or FailedRetryable, which has the call made again.
 	Status Status `json:"status"`
 	// Response is what the provider has answered, as far as that is known.
 	Response []byte `json:"response,omitzero"`
-	// By is who says so, 1024 bytes at most, and Note why, [NoteBytesMax] at most. Both are kept with the effect.
+	// By is who says so, 1024 bytes at most, and Note why, [NoteBytesMax] at most. Both are kept
+	// with the effect.
 	By   string `json:"by"`
 	Note string `json:"note,omitzero"`
 }
@@ -43,19 +45,21 @@ const (
 // Resolutions are what [Resolve] has declared.
 type Resolutions struct{ decisions decision.Outlet }
 
-// Decisions returns what people have decided, for evidence: one for each resolution that did not fail. Its row is that
-// of the effect, and By and Note are those of the resolution.
+// Decisions returns what people have decided, for evidence: one for each resolution that did not
+// fail. Its row is that of the effect, and By and Note are those of the resolution.
 func (r Resolutions) Decisions() topology.Stream[[]byte, decision.Decision] {
 	return r.decisions.Stream()
 }
 
-// Resolve declares a node of that name at which people end what nobody knows. The stream has the keys of the stream
-// of requests and as many partitions: a resolution is looked for where its request was.
+// Resolve declares a node of that name at which people end what nobody knows. The stream has the
+// keys of the stream of requests and as many partitions: a resolution is looked for where its
+// request was.
 //
-// It ends effects that are Unknown and have no lookup or repetition before them, and Suppressed ones; their result is
-// told as if the program had found it out. A resolution of any other effect, of one that is being looked up, or of
-// another attempt than the last one, is a Conflict failure, so that nobody overrules what is known. A copy of a
-// resolution that was taken is counted under duplicates, and nothing more.
+// It ends effects that are Unknown and have no lookup or repetition before them, and Suppressed
+// ones; their result is told as if the program had found it out. A resolution of any other effect,
+// of one that is being looked up, or of another attempt than the last one, is a Conflict failure,
+// so that nobody overrules what is known. A copy of a resolution that was taken is counted under
+// duplicates, and nothing more.
 func Resolve[K, V any](e Effects[K, V], s topology.Stream[K, Resolution], name string) Resolutions {
 	node := topology.Stateful(s, name, e.parts.stores()...)
 	decisions := decision.Declare(node)
@@ -103,8 +107,9 @@ func (v *Resolution) Check() error {
 	return nil
 }
 
-// Takes says what [Resolve] makes of a resolution while the effect is as it is: it has taken it before, or refuses it
-// with a Conflict failure, or takes it. Whether a lookup is claimed, during which it refuses all, is not in the row.
+// Takes says what [Resolve] makes of a resolution while the effect is as it is: it has taken it
+// before, or refuses it with a Conflict failure, or takes it. Whether a lookup is claimed, during
+// which it refuses all, is not in the row.
 func (e *Effect) Takes(v *Resolution) (before bool, err error) {
 	switch {
 	case slices.Contains(e.Resolutions, v.hash()):
@@ -137,8 +142,8 @@ func (a *agent) resolve(v Resolution) (taken bool, err error) {
 		case err != nil:
 			return false, err
 		case pair.Value.names(v.ID):
-			// A lookup is claimed. Its answer comes to this task, which would do nothing else while the resolution is
-			// tried again.
+			// A lookup is claimed. Its answer comes to this task, which would do nothing else while
+			// the resolution is tried again.
 			return false, topology.Fail(topology.Conflict, errLooking)
 		}
 	}

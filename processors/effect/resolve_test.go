@@ -40,8 +40,8 @@ func TestResolutionsOverruleNothing(t *testing.T) {
 	}
 }
 
-// TestResolutionsNameTheirAttempt is requirement H3 for what people say: a copy of a release, and a release of an
-// attempt that nobody has judged, make no call.
+// TestResolutionsNameTheirAttempt is requirement H3 for what people say: a copy of a release, and a
+// release of an attempt that nobody has judged, make no call.
 func TestResolutionsNameTheirAttempt(t *testing.T) {
 	g := newGateway(lost, lost, lost)
 	d := newDriver(t, topology.Live, func(b *topology.Builder) {
@@ -84,7 +84,8 @@ func TestResolutionsNameTheirAttempt(t *testing.T) {
 	}
 }
 
-// TestTakes is requirement H3 for those who ask before they say anything: the row tells what Resolve will make of it.
+// TestTakes is requirement H3 for those who ask before they say anything: the row tells what
+// Resolve will make of it.
 func TestTakes(t *testing.T) {
 	d := newDriver(t, topology.Live, func(b *topology.Builder) {
 		effect.Resolve(declare(b, newGateway(lost, fine)), topology.From(b, resolutionsTopic), "people")
@@ -133,7 +134,8 @@ func TestTakes(t *testing.T) {
 	}
 }
 
-// TestDecisionsOfPeople is requirement J1 for what people decide: it is told with who has said it, and why.
+// TestDecisionsOfPeople is requirement J1 for what people decide: it is told with who has said it,
+// and why.
 func TestDecisionsOfPeople(t *testing.T) {
 	auditTopic := evidence.Topic("audit")
 	d := newDriver(t, topology.Live, func(b *topology.Builder) {
@@ -168,8 +170,8 @@ func TestDecisionsOfPeople(t *testing.T) {
 	d.WantDeadLetter("people", topology.Validation, "the note of the resolution has more than 4096 bytes")
 }
 
-// TestResolutionDuringALookup: a person who comes in between is answered at once. The task would not hear the answer of the
-// lookup while it waits for it.
+// TestResolutionDuringALookup: a person who comes in between is answered at once. The task would
+// not hear the answer of the lookup while it waits for it.
 func TestResolutionDuringALookup(t *testing.T) {
 	d := newDriver(t, topology.Live, func(b *topology.Builder) {
 		effect.Resolve(declare(b, newGateway(lost)), topology.From(b, resolutionsTopic), "people")

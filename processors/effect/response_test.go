@@ -10,7 +10,8 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// TestResponsesAreOfTheLastOutcome: the end of an effect is not told with what was said of an attempt that failed.
+// TestResponsesAreOfTheLastOutcome: the end of an effect is not told with what was said of an
+// attempt that failed.
 func TestResponsesAreOfTheLastOutcome(t *testing.T) {
 	for name, test := range map[string]struct {
 		last []byte

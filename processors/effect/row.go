@@ -12,7 +12,8 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// ResponseBytesMax is how much of a response is kept and replayed. Of a larger one only the hash is.
+// ResponseBytesMax is how much of a response is kept and replayed. Of a larger one only the hash
+// is.
 const ResponseBytesMax = 64 << 10
 
 // Effect is a row of the side-effect ledger. Times are in milliseconds since the epoch.
@@ -27,16 +28,18 @@ type Effect struct {
 	// Attempts counts the calls that were claimed, Lookups those that only asked.
 	Attempts int `json:"attempts,omitzero"`
 	Lookups  int `json:"lookups,omitzero"`
-	// Doubt says that a call was made, or may have been, of which nobody knows whether it had its effect. That the
-	// effect has happened ends it, or the answer of a lookup, or a person; never that a later call had none.
+	// Doubt says that a call was made, or may have been, of which nobody knows whether it had its
+	// effect. That the effect has happened ends it, or the answer of a lookup, or a person; never
+	// that a later call had none.
 	Doubt bool `json:"doubt,omitzero"`
-	// Request is the SHA-256 of the request in hexadecimal digits, Response that of the last response, if the last
-	// call, lookup or person had one.
+	// Request is the SHA-256 of the request in hexadecimal digits, Response that of the last
+	// response, if the last call, lookup or person had one.
 	Request  string `json:"request"`
 	Response string `json:"response,omitzero"`
 	// ResponseBody is the last response, nil if it was larger than ResponseBytesMax.
 	ResponseBody []byte `json:"response_body,omitzero"`
-	// Payload, Key, Headers and Timestamp are those of the request, Key as the processor's codec has it.
+	// Payload, Key, Headers and Timestamp are those of the request, Key as the processor's codec
+	// has it.
 	Payload   []byte            `json:"payload,omitzero"`
 	Key       []byte            `json:"key,omitzero"`
 	Headers   []topology.Header `json:"headers,omitzero"`
@@ -46,12 +49,13 @@ type Effect struct {
 	// ResolvedBy is who said what has become of it, if a person did, and ResolvedNote why.
 	ResolvedBy   string `json:"resolved_by,omitzero"`
 	ResolvedNote string `json:"resolved_note,omitzero"`
-	// Resolutions are the SHA-256 of all resolutions that were taken, in hexadecimal digits, the first one first.
+	// Resolutions are the SHA-256 of all resolutions that were taken, in hexadecimal digits, the
+	// first one first.
 	Resolutions []string `json:"resolutions,omitzero"`
 }
 
-// Result is what is known of an effect. It has a JSON form, so that schemas.JSON[effect.Result]() is a codec for
-// topics.
+// Result is what is known of an effect. It has a JSON form, so that schemas.JSON[effect.Result]()
+// is a codec for topics.
 type Result struct {
 	ID             string `json:"id"`
 	Type           string `json:"type,omitzero"`
@@ -61,7 +65,8 @@ type Result struct {
 	Status         Status `json:"status"`
 	Reason         string `json:"reason,omitzero"`
 	Attempts       int    `json:"attempts,omitzero"`
-	// Response is the SHA-256 of the response, ResponseBody the response unless it is too large to be kept.
+	// Response is the SHA-256 of the response, ResponseBody the response unless it is too large to
+	// be kept.
 	Response     string `json:"response,omitzero"`
 	ResponseBody []byte `json:"response_body,omitzero"`
 	// ResolvedBy and ResolvedNote are who said so, if a person did, and why.
@@ -79,7 +84,8 @@ func (e *Effect) result(id string, replayed bool) Result {
 	}
 }
 
-// answer notes a response, nil for none, in the place of the one before: that belongs to another outcome.
+// answer notes a response, nil for none, in the place of the one before: that belongs to another
+// outcome.
 func (e *Effect) answer(response []byte) {
 	e.Response, e.ResponseBody = "", nil
 	if response == nil {
@@ -97,7 +103,8 @@ func Store(name string) topology.Store[state.KeyValue[string, Effect]] {
 	return topology.KeyValueStore(name, schemas.String(), schemas.JSON[Effect]())
 }
 
-// dueKey is a row of the agenda: when the next step of an effect is due. Rows are in the order of the times.
+// dueKey is a row of the agenda: when the next step of an effect is due. Rows are in the order of
+// the times.
 type dueKey struct {
 	At int64
 	ID string
@@ -146,7 +153,8 @@ type claim struct {
 // step is one call, or one lookup.
 type step struct {
 	ID string `json:"id"`
-	// Was is the status of the effect before the claim, which it has again if the step is not taken.
+	// Was is the status of the effect before the claim, which it has again if the step is not
+	// taken.
 	Was    Status `json:"was"`
 	Lookup bool   `json:"lookup,omitzero"`
 }

@@ -9,8 +9,8 @@ import (
 // Status is how far an effect has come.
 type Status uint8
 
-// The statuses. Completed, FailedTerminal and Suppressed are ends; Unknown is one for the program where neither
-// [Lookup] nor [Repeatable] is given, and then waits for a person.
+// The statuses. Completed, FailedTerminal and Suppressed are ends; Unknown is one for the program
+// where neither [Lookup] nor [Repeatable] is given, and then waits for a person.
 const (
 	// Received: the effect is requested, and no call of it is claimed.
 	Received Status = iota + 1
@@ -41,7 +41,8 @@ func (s Status) String() string {
 	return statusNames[s]
 }
 
-// MarshalText returns the text of String, so that JSON has words. Other values than the constants are errors.
+// MarshalText returns the text of String, so that JSON has words. Other values than the constants
+// are errors.
 func (s Status) MarshalText() ([]byte, error) {
 	if s < Received || s > Suppressed {
 		return nil, schemas.Reason("unknown status")

@@ -14,21 +14,25 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// world runs the task of a ledger as package txn does: units of work join a round that is committed, or aborted and
-// run again; a crash makes another opening of the task, and a zombie is an opening that goes on after that.
+// world runs the task of a ledger as package txn does: units of work join a round that is
+// committed, or aborted and run again; a crash makes another opening of the task, and a zombie is
+// an opening that goes on after that.
 type world struct {
 	tb      testing.TB
 	topo    *topology.Topology
 	db      *memstore.Store
 	gateway *gateway
 	now     time.Time
-	// early breaks the world: claims are delivered before they are committed. So does forgets: the ledger has no doubts.
+	// early breaks the world: claims are delivered before they are committed. So does forgets: the
+	// ledger has no doubts.
 	early, forgets bool
-	// versions are the versions of the application that a history can deploy, by what they do about the unknown.
+	// versions are the versions of the application that a history can deploy, by what they do about
+	// the unknown.
 	versions []answer
 
 	life *life
-	// requests and claims are the committed records of the two inputs, read how many of them are committed as done.
+	// requests and claims are the committed records of the two inputs, read how many of them are
+	// committed as done.
 	requests, claims []graph.Input
 	read             [2]int
 	results          []effect.Result
@@ -58,7 +62,8 @@ type life struct {
 	*world
 	graph *topology.Graph
 	state *state.Task
-	// journal is the open round, again what an abort has put back, outputs what the round will produce.
+	// journal is the open round, again what an abort has put back, outputs what the round will
+	// produce.
 	journal, again []unit
 	outputs        []graph.Output
 	next           [2]int
@@ -121,7 +126,8 @@ func (w *world) crash() {
 	w.life = w.open()
 }
 
-// deploy ends the life as a crash does, and goes on with a version of the application that has other options.
+// deploy ends the life as a crash does, and goes on with a version of the application that has
+// other options.
 func (w *world) deploy(opts ...effect.Option) {
 	w.life.state.Drop()
 	w.build(opts)

@@ -10,9 +10,10 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// DerivedID returns the id of what is emitted because of cause, in that role: 32 hexadecimal digits that depend on
-// nothing else, and so are the same whenever and wherever it is emitted. Two outputs of one cause have two roles. The
-// digits are the first half of the SHA-256 of both texts, each behind its length, and never change.
+// DerivedID returns the id of what is emitted because of cause, in that role: 32 hexadecimal digits
+// that depend on nothing else, and so are the same whenever and wherever it is emitted. Two outputs
+// of one cause have two roles. The digits are the first half of the SHA-256 of both texts, each
+// behind its length, and never change.
 func DerivedID(cause, role string) string {
 	h := sha256.New()
 	for _, text := range []string{cause, role} {
@@ -24,15 +25,17 @@ func DerivedID(cause, role string) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// Caused passes every record on as a message of its own: with a message id that is derived from that of its cause and
-// the name of the operator, with the cause's id as the causation id, and with the correlation id that it has, or that of
-// the cause where it has none. An event id and an idempotency key, where the record has them, are replaced by what is
-// derived from them and the name: what was caused has happened besides, and is to be done besides, and whoever dedupes
-// two outputs of one cause by either would else drop one of them. The function cause returns the id of the record's
-// cause, as [MessageID] or [EventID] do. A record without one fails (Validation), as does what the function refuses
-// without a class.
+// Caused passes every record on as a message of its own: with a message id that is derived from
+// that of its cause and the name of the operator, with the cause's id as the causation id, and with
+// the correlation id that it has, or that of the cause where it has none. An event id and an
+// idempotency key, where the record has them, are replaced by what is derived from them and the
+// name: what was caused has happened besides, and is to be done besides, and whoever dedupes two
+// outputs of one cause by either would else drop one of them. The function cause returns the id of
+// the record's cause, as [MessageID] or [EventID] do. A record without one fails (Validation), as
+// does what the function refuses without a class.
 //
-// Of several records that come from one cause each needs an operator, or a cause, of its own; otherwise they have one id.
+// Of several records that come from one cause each needs an operator, or a cause, of its own;
+// otherwise they have one id.
 func Caused[K, V any](
 	s topology.Stream[K, V], name string, cause func(r topology.Record[K, V]) (string, error), opts ...topology.NodeOption,
 ) topology.Stream[K, V] {

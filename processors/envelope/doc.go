@@ -1,5 +1,5 @@
-// Package envelope names what identifies a message, and what a message comes from, apart from its payload: six ids that
-// are often mixed up, each with a header of its own.
+// Package envelope names what identifies a message, and what a message comes from, apart from its
+// payload: six ids that are often mixed up, each with a header of its own.
 //
 //	id               header                     is the identity of
 //	message id       onceward.message-id        one message: a copy of it has the same one
@@ -11,20 +11,23 @@
 //	causation id     onceward.causation-id,     the message that made somebody send this one
 //	                 ce_causationid
 //
-// The second names are those of CloudEvents in Kafka's binary mode, and are read where the first are missing. A header
-// that is empty is missing.
+// The second names are those of CloudEvents in Kafka's binary mode, and are read where the first
+// are missing. A header that is empty is missing.
 //
 // # Contract
 //
-// A topology passes headers on from a record to all that is made of it, dead letters included, so that the ids travel
-// without anybody's help. But an output is another message than its input, and tells of something else. [Caused] gives
-// what is emitted a message id of its own, the id of the cause, and an event id and idempotency key that follow from those of the
-// record. They are made of those, and of the name of the operator, and of nothing else ([DerivedID]), so that an output
-// that is made again, by a replay or by another instance, has the same ones, and a consumer behind us can dedupe by any
-// of them. Aggregate id and correlation id stay; where there is no correlation id, it is the id of the cause.
+// A topology passes headers on from a record to all that is made of it, dead letters included, so
+// that the ids travel without anybody's help. But an output is another message than its input, and
+// tells of something else. [Caused] gives what is emitted a message id of its own, the id of the
+// cause, and an event id and idempotency key that follow from those of the record. They are made of
+// those, and of the name of the operator, and of nothing else ([DerivedID]), so that an output that
+// is made again, by a replay or by another instance, has the same ones, and a consumer behind us
+// can dedupe by any of them. Aggregate id and correlation id stay; where there is no correlation
+// id, it is the id of the cause.
 //
-// [MessageID], [EventID] and [IdempotencyKey] are id functions for package inbox. Which of them is right depends on the
-// effect that must happen once; correlation id and aggregate id never are, because many messages share one.
+// [MessageID], [EventID] and [IdempotencyKey] are id functions for package inbox. Which of them is
+// right depends on the effect that must happen once; correlation id and aggregate id never are,
+// because many messages share one.
 //
 // # Concurrency
 //

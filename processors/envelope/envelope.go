@@ -41,14 +41,15 @@ func MessageID[K, V any](r topology.Record[K, V]) (string, error) {
 	return text(r, HeaderMessageID, ""), nil
 }
 
-// EventID is an id function: the event id of r, or "". The error is nil. All that a topology makes of one record has its
-// event id, unless [Caused] has given it another: an inbox behind several outputs of one record drops all but one.
+// EventID is an id function: the event id of r, or "". The error is nil. All that a topology makes
+// of one record has its event id, unless [Caused] has given it another: an inbox behind several
+// outputs of one record drops all but one.
 func EventID[K, V any](r topology.Record[K, V]) (string, error) {
 	return text(r, HeaderEventID, cloudEventID), nil
 }
 
-// IdempotencyKey is an id function: the idempotency key of r, or "". The error is nil. What is said of [EventID] holds
-// for it too.
+// IdempotencyKey is an id function: the idempotency key of r, or "". The error is nil. What is said
+// of [EventID] holds for it too.
 func IdempotencyKey[K, V any](r topology.Record[K, V]) (string, error) {
 	return text(r, HeaderIdempotencyKey, ""), nil
 }

@@ -41,7 +41,8 @@ func idsOf(r topologytest.Raw) envelope.Envelope {
 	return envelope.Of(record{Headers: r.Headers})
 }
 
-// TestEnvelope_B1: six ids with six names, which travel through processors to outputs and into dead letters.
+// TestEnvelope_B1: six ids with six names, which travel through processors to outputs and into dead
+// letters.
 func TestEnvelope_B1(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
 		once := inbox.Dedupe(topology.From(b, in), "inbox", envelope.EventID[string, int64], inbox.Forever(),
@@ -78,7 +79,8 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// TestDerivedID_B4 pins the ids, for ever: they depend on cause and role, and on where the one ends and the other begins.
+// TestDerivedID_B4 pins the ids, for ever: they depend on cause and role, and on where the one ends
+// and the other begins.
 func TestDerivedID_B4(t *testing.T) {
 	seen := map[string]string{}
 	for _, c := range [][2]string{{"a", "b"}, {"ab", ""}, {"", "ab"}, {"b", "a"}, {"a", "bb"}} {
@@ -95,8 +97,8 @@ func TestDerivedID_B4(t *testing.T) {
 
 const golden = "d03e56603ddfa0248ef2f4276b156bbf"
 
-// TestCaused_B4: an output is another message than its input, caused by it, and the same one whenever it is made; so an
-// inbox behind finds what was emitted twice.
+// TestCaused_B4: an output is another message than its input, caused by it, and the same one
+// whenever it is made; so an inbox behind finds what was emitted twice.
 func TestCaused_B4(t *testing.T) {
 	invoices := topology.Topic("invoices", schemas.String(), schemas.JSON[int64]())
 	run := func() (envelope.Envelope, *processortest.Driver) {
@@ -135,8 +137,8 @@ func TestCaused_B4(t *testing.T) {
 	d.WantCounts("behind.accepted=1 behind.duplicates=1")
 }
 
-// TestCausedIDsForInbox_B4: of several outputs of one cause an inbox behind drops none, whichever id it goes by, and
-// every copy of them.
+// TestCausedIDsForInbox_B4: of several outputs of one cause an inbox behind drops none, whichever
+// id it goes by, and every copy of them.
 func TestCausedIDsForInbox_B4(t *testing.T) {
 	for name, id := range map[string]func(record) (string, error){
 		"message": envelope.MessageID[string, int64], "event": envelope.EventID[string, int64],
@@ -157,7 +159,8 @@ func TestCausedIDsForInbox_B4(t *testing.T) {
 	}
 }
 
-// TestCausedCloudEvent: what reads CloudEvents sees another event too, under the name that it knows.
+// TestCausedCloudEvent: what reads CloudEvents sees another event too, under the name that it
+// knows.
 func TestCausedCloudEvent(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
 		numbers := topology.Topic("out", schemas.String(), schemas.JSON[int64]())

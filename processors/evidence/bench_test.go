@@ -13,7 +13,8 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// benchGraph is the task of a ledger of one column behind an inbox, with evidence of both or of none.
+// benchGraph is the task of a ledger of one column behind an inbox, with evidence of both or of
+// none.
 func benchGraph(tb testing.TB, recorded bool) *topology.Graph {
 	tb.Helper()
 	b := topology.NewBuilder("payments", topology.DeadLetters("dead"))
@@ -62,7 +63,8 @@ func BenchmarkRecord(b *testing.B) {
 	}
 }
 
-// TestAllocations: two entries cost their rows and the versions in one of them, and what they are written into, which is spread over many.
+// TestAllocations: two entries cost their rows and the versions in one of them, and what they are
+// written into, which is spread over many.
 func TestAllocations(t *testing.T) {
 	count := func(recorded bool) float64 {
 		g, i := benchGraph(t, recorded), 0

@@ -6,8 +6,8 @@ import (
 	"github.com/onceward/onceward/schemas"
 )
 
-// entryCodec is schemas.JSON of an Entry, byte for byte, whose Append does not use reflection: a record has an entry for
-// each decision about it, and writing them would cost more than deciding.
+// entryCodec is schemas.JSON of an Entry, byte for byte, whose Append does not use reflection: a
+// record has an entry for each decision about it, and writing them would cost more than deciding.
 type entryCodec struct{ schemas.Codec[Entry] }
 
 func newEntryCodec() entryCodec { return entryCodec{schemas.JSON[Entry]()} }
@@ -67,7 +67,8 @@ type entryWriter struct {
 	odd bool
 }
 
-// headOf returns how e begins in JSON, up to its task, and is empty if that cannot be written as it is.
+// headOf returns how e begins in JSON, up to its task, and is empty if that cannot be written as it
+// is.
 func headOf(e *Entry) string {
 	var w entryWriter
 	if w.head(e); w.odd {

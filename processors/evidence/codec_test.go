@@ -10,8 +10,8 @@ import (
 	"github.com/onceward/onceward/schemas"
 )
 
-// TestEntryCodec: an entry is written as schemas.JSON writes it, byte for byte, whatever is in it. Every field is drawn, so
-// that one which is added is not forgotten.
+// TestEntryCodec: an entry is written as schemas.JSON writes it, byte for byte, whatever is in it.
+// Every field is drawn, so that one which is added is not forgotten.
 func TestEntryCodec(t *testing.T) {
 	codec, plain := newEntryCodec(), schemas.JSON[Entry]()
 	texts := rapid.OneOf(rapid.Just(""), rapid.StringMatching(`[ -~]{0,9}`), rapid.String(), rapid.Just("\xff\u2028<&>\x7f"))

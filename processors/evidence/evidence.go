@@ -11,20 +11,22 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// Entry is the evidence of one decision. Times are in milliseconds since the epoch. Its JSON form is that of the
-// topic.
+// Entry is the evidence of one decision. Times are in milliseconds since the epoch. Its JSON form
+// is that of the topic.
 type Entry struct {
 	// Row is the row that was decided about: the key of the record, and no part of its value.
 	Row []byte `json:"-"`
 
-	// Application, Version and Node say who has decided. Version is the fingerprint of the topology: it changes with nodes, stores, topics and
-	// formats, and not with the code of a function, a configuration or a library.
+	// Application, Version and Node say who has decided. Version is the fingerprint of the
+	// topology: it changes with nodes, stores, topics and formats, and not with the code of a
+	// function, a configuration or a library.
 	Application string `json:"application"`
 	Version     string `json:"version"`
 	Node        string `json:"node"`
 	Task        string `json:"task"`
 
-	// Outcome, Reason, Store, Subject, Names, By, Note, Before, After and Given are those of decision.Decision.
+	// Outcome, Reason, Store, Subject, Names, By, Note, Before, After and Given are those of
+	// decision.Decision.
 	Outcome string `json:"outcome"`
 	Reason  string `json:"reason,omitzero"`
 	Store   string `json:"store,omitzero"`
@@ -36,20 +38,23 @@ type Entry struct {
 	After   *int64 `json:"after,omitzero"`
 	Given   *int64 `json:"given,omitzero"`
 
-	// Topic, Partition and Offset are where the record that was decided about was read, also if it had been kept back, or had come
-	// through an internal topic that keeps its origin. Topic is empty where that is not known here, and nothing is in the other two: the
-	// record had come through another internal topic, or there is none.
+	// Topic, Partition and Offset are where the record that was decided about was read, also if it
+	// had been kept back, or had come through an internal topic that keeps its origin. Topic is
+	// empty where that is not known here, and nothing is in the other two: the record had come
+	// through another internal topic, or there is none.
 	Topic     string `json:"topic,omitzero"`
 	Partition int32  `json:"partition"`
 	Offset    int64  `json:"offset"`
-	// Kept says that the record had been kept back, and was decided about in another turn than its own.
+	// Kept says that the record had been kept back, and was decided about in another turn than its
+	// own.
 	Kept bool `json:"kept,omitzero"`
-	// Turn is the record in whose turn it was decided, as topic[partition]@offset, where that is another one: the one that has released
-	// it, or that of the internal topic. It is empty where that was no record, but a clock or the stream time.
+	// Turn is the record in whose turn it was decided, as topic[partition]@offset, where that is
+	// another one: the one that has released it, or that of the internal topic. It is empty where
+	// that was no record, but a clock or the stream time.
 	Turn string `json:"turn,omitzero"`
-	// Time is the timestamp of the record that was decided about, AppendTime when the broker appended it to Topic, zero
-	// unless that has message.timestamp.type=LogAppendTime, or where the record was kept back, and StreamTime how far the
-	// task had come.
+	// Time is the timestamp of the record that was decided about, AppendTime when the broker
+	// appended it to Topic, zero unless that has message.timestamp.type=LogAppendTime, or where the
+	// record was kept back, and StreamTime how far the task had come.
 	Time       int64 `json:"time"`
 	AppendTime int64 `json:"append_time,omitzero"`
 	StreamTime int64 `json:"stream_time,omitzero"`
@@ -59,7 +64,8 @@ type Entry struct {
 	Attempt int    `json:"attempt"`
 
 	// EventType and EventVersion are of the fact that the record tells, from [HeaderEventType] and
-	// [HeaderEventVersion]; the ids are those of package envelope. What the record did not carry is empty.
+	// [HeaderEventVersion]; the ids are those of package envelope. What the record did not carry is
+	// empty.
 	EventType      string `json:"event_type,omitzero"`
 	EventVersion   string `json:"event_version,omitzero"`
 	MessageID      string `json:"message_id,omitzero"`
@@ -69,12 +75,13 @@ type Entry struct {
 	CorrelationID  string `json:"correlation_id,omitzero"`
 	CausationID    string `json:"causation_id,omitzero"`
 
-	// head is how the entry begins in JSON, up to Task, for who writes many that begin alike; empty if that is not known.
+	// head is how the entry begins in JSON, up to Task, for who writes many that begin alike; empty
+	// if that is not known.
 	head string
 }
 
-// The headers that tell the type of an event and the version of its schema. Where they are missing, the attributes of
-// CloudEvents are read, ce_type and ce_dataschema.
+// The headers that tell the type of an event and the version of its schema. Where they are missing,
+// the attributes of CloudEvents are read, ce_type and ce_dataschema.
 const (
 	HeaderEventType    = "onceward.event-type"
 	HeaderEventVersion = "onceward.event-version"
@@ -88,8 +95,8 @@ func Topic(name string) topology.TopicOf[[]byte, Entry] {
 	return topology.Topic(name, schemas.Bytes(), schemas.Codec[Entry](newEntryCodec()))
 }
 
-// Decode returns the entry that a record of such a topic holds. A record that does not say what was decided, and by which node and task, is an
-// error: other records are JSON too.
+// Decode returns the entry that a record of such a topic holds. A record that does not say what was
+// decided, and by which node and task, is an error: other records are JSON too.
 func Decode(key, value []byte) (Entry, error) {
 	row, e, err := Topic("").Decode(key, value)
 	e.Row = row
@@ -99,8 +106,9 @@ func Decode(key, value []byte) (Entry, error) {
 	return e, err
 }
 
-// Record declares a node of that name that writes the decisions of a processor to a topic. Several of them may write
-// to one topic, so that a row has one history, however many processors have a say in it.
+// Record declares a node of that name that writes the decisions of a processor to a topic. Several
+// of them may write to one topic, so that a row has one history, however many processors have a say
+// in it.
 func Record(s topology.Stream[[]byte, decision.Decision], name string, t topology.TopicOf[[]byte, Entry]) {
 	node := topology.Stateful(s, name)
 	out := topology.Outlet[[]byte, Entry](node, "entries")
@@ -148,7 +156,8 @@ func fill(e *Entry, c *topology.Context, r *topology.Record[[]byte, decision.Dec
 	e.AggregateID, e.CorrelationID, e.CausationID = ids.AggregateID, ids.CorrelationID, ids.CausationID
 }
 
-// modeOf returns the mode of the record that was decided about, which may be another one than is at work.
+// modeOf returns the mode of the record that was decided about, which may be another one than is at
+// work.
 func modeOf[K, V any](c *topology.Context, r *topology.Record[K, V]) topology.Mode {
 	if c.Mode() != topology.Live || len(r.Headers) == 0 {
 		return c.Mode()
@@ -161,8 +170,8 @@ func modeOf[K, V any](c *topology.Context, r *topology.Record[K, V]) topology.Mo
 	return m
 }
 
-// isInternal reports whether a topic is that of a topology.Repartition: its records are copies, whose positions nobody
-// else knows and nothing keeps.
+// isInternal reports whether a topic is that of a topology.Repartition: its records are copies,
+// whose positions nobody else knows and nothing keeps.
 func isInternal(application, topic string) bool {
 	return strings.HasSuffix(topic, "-repartition") && strings.HasPrefix(topic, application+"-")
 }

@@ -77,8 +77,8 @@ func entries(t *testing.T, d *processortest.Driver) (list []evidence.Entry) {
 	return list
 }
 
-// TestEvidence is requirement J1: all that an operator can ask about a row is in its evidence. With it B1: the ids are
-// there under their own names.
+// TestEvidence is requirement J1: all that an operator can ask about a row is in its evidence. With
+// it B1: the ids are there under their own names.
 func TestEvidence(t *testing.T) {
 	d := newDriver(t, topology.Backfill)
 	d.Pipe("orders", "k0", "v")
@@ -105,8 +105,8 @@ func TestEvidence(t *testing.T) {
 	}
 }
 
-// TestModes is requirement I1: evidence tells the mode of what was decided, and is itself a record of that mode. What a forensic run would have
-// written has it too, for whoever is shown it.
+// TestModes is requirement I1: evidence tells the mode of what was decided, and is itself a record
+// of that mode. What a forensic run would have written has it too, for whoever is shown it.
 func TestModes(t *testing.T) {
 	for _, test := range []struct {
 		app          topology.Mode
@@ -147,8 +147,8 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// TestPositions is requirement J1: a record is named where it was read from outside, and no copy of it in its place, also behind an internal
-// topic that keeps the origin.
+// TestPositions is requirement J1: a record is named where it was read from outside, and no copy of
+// it in its place, also behind an internal topic that keeps the origin.
 func TestPositions(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
 		evidence.Record(judge(b).Stream(), "judge-audit", audit)
@@ -183,8 +183,8 @@ func TestPositions(t *testing.T) {
 	}
 }
 
-// TestPositionsOfKept is requirement J1: what a projection has kept back is named where it was read itself, beside the record in whose
-// turn it was decided about, or none.
+// TestPositionsOfKept is requirement J1: what a projection has kept back is named where it was read
+// itself, beside the record in whose turn it was decided about, or none.
 func TestPositionsOfKept(t *testing.T) {
 	const limit = 8 * time.Second
 	for name, test := range map[string]struct {
@@ -255,7 +255,8 @@ func TestPositionsOfKept(t *testing.T) {
 	}
 }
 
-// TestTimes is requirement J1: the time of the source and that of the broker are told apart, where the broker has one.
+// TestTimes is requirement J1: the time of the source and that of the broker are told apart, where
+// the broker has one.
 func TestTimes(t *testing.T) {
 	b := topology.NewBuilder("app")
 	source := topology.From(b, ordersTopic, topology.EventTime(func(topology.Record[string, string]) (time.Time, error) {
@@ -284,8 +285,8 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// TestTimesBehind is requirement J1: behind an internal topic that keeps the origin, the time of the broker is that of the record which was
-// read from outside.
+// TestTimesBehind is requirement J1: behind an internal topic that keeps the origin, the time of
+// the broker is that of the record which was read from outside.
 func TestTimesBehind(t *testing.T) {
 	b := topology.NewBuilder("app")
 	told := topology.RepartitionWith(topology.From(b, ordersTopic), "told", schemas.String(), schemas.String(), topology.KeepOrigin())
@@ -323,7 +324,8 @@ func TestTimesBehind(t *testing.T) {
 	}
 }
 
-// TestOneFactForAnIntent is requirement J2: attempts leave no facts, and a record that fails leaves none either.
+// TestOneFactForAnIntent is requirement J2: attempts leave no facts, and a record that fails leaves
+// none either.
 func TestOneFactForAnIntent(t *testing.T) {
 	d := newDriver(t, topology.Live)
 	d.Pipe("orders", "k", "again")

@@ -12,12 +12,12 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// Archive writes each id that the inbox forgets to a topic, once: its key is the id, its value the entry, and its
-// timestamp that of the record in whose turn it went. It needs [Retain]. [EntryCodec] and schemas.JSON[Entry] are
-// codecs for it.
+// Archive writes each id that the inbox forgets to a topic, once: its key is the id, its value the
+// entry, and its timestamp that of the record in whose turn it went. It needs [Retain].
+// [EntryCodec] and schemas.JSON[Entry] are codecs for it.
 //
-// An entry is written when the inbox gets a record and the retention is over, two at most for each record. So the
-// topic may be behind for a while after stream time has jumped, and never ahead.
+// An entry is written when the inbox gets a record and the retention is over, two at most for each
+// record. So the topic may be behind for a while after stream time has jumped, and never ahead.
 func Archive(topic topology.TopicOf[string, Entry]) Option {
 	return func(s *settings) error {
 		if s.archive != nil {
@@ -30,9 +30,9 @@ func Archive(topic topology.TopicOf[string, Entry]) Option {
 
 var errArchiveForever = errors.New("Archive with Forever: no id expires, so there is nothing to archive")
 
-// The archive is a queue of entries in the order of their arrival, in a key-value store: rows from 1, and the ends of
-// the queue in row 0. The store that forgets cannot be asked for what it is about to forget without a scan, and
-// drops it at once when stream time jumps.
+// The archive is a queue of entries in the order of their arrival, in a key-value store: rows from
+// 1, and the ends of the queue in row 0. The store that forgets cannot be asked for what it is
+// about to forget without a scan, and drops it at once when stream time jumps.
 type archiveRow struct {
 	// Head is the first row and Tail the one behind the last, of row 0.
 	Head int64 `json:"head,omitempty"`
@@ -46,8 +46,8 @@ func archiveStore(name string) topology.Store[state.KeyValue[int64, archiveRow]]
 	return topology.KeyValueStore(name+"-archive", schemas.Int64(), schemas.Codec[archiveRow](archiveCodec{}))
 }
 
-// archivedMax is how many entries one record can send to the archive. It is more than a record adds, so that a
-// queue that is behind catches up.
+// archivedMax is how many entries one record can send to the archive. It is more than a record
+// adds, so that a queue that is behind catches up.
 const archivedMax = 2
 
 // archive is the archive of one task.

@@ -99,8 +99,9 @@ func BenchmarkPayload(b *testing.B) {
 	}
 }
 
-// TestAllocations holds the cost of the inbox itself: the id as a string, which is the id function's, and the
-// row. The hash and the key of the store cost none. The growth of the overlay is spread over many records.
+// TestAllocations holds the cost of the inbox itself: the id as a string, which is the id
+// function's, and the row. The hash and the key of the store cost none. The growth of the overlay
+// is spread over many records.
 func TestAllocations(t *testing.T) {
 	count := func(dedupe bool, id func(i int) int) float64 {
 		g, i := benchGraph(t, dedupe), 1

@@ -12,8 +12,8 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// HeaderFirstID is the header of duplicates and conflicts that a [BusinessKey] has found: the id of the record that
-// had the key first, empty if it had none.
+// HeaderFirstID is the header of duplicates and conflicts that a [BusinessKey] has found: the id of
+// the record that had the key first, empty if it had none.
 const HeaderFirstID = "onceward.inbox.first-id"
 
 const (
@@ -21,13 +21,14 @@ const (
 	errBusinessKey      = schemas.Reason("the business key is not valid UTF-8 of at most 1024 bytes")
 )
 
-// BusinessKey guards the fact beside its id: what has the business key of an accepted record, and an id that was not
-// seen, is a duplicate if the payload is the same and a conflict if it is not. The payload has to be declared without
-// the id, with [PayloadWithout] or [PayloadHash]; otherwise whatever comes under a new id is a conflict.
+// BusinessKey guards the fact beside its id: what has the business key of an accepted record, and
+// an id that was not seen, is a duplicate if the payload is the same and a conflict if it is not.
+// The payload has to be declared without the id, with [PayloadWithout] or [PayloadHash]; otherwise
+// whatever comes under a new id is a conflict.
 //
-// The function returns "" for a record that has no business key and so is not guarded. Its error is of class
-// Validation unless it has a class. K and V must be the types of the stream. The keys are in a store of their own,
-// <name>-business.
+// The function returns "" for a record that has no business key and so is not guarded. Its error is
+// of class Validation unless it has a class. K and V must be the types of the stream. The keys are
+// in a store of their own, <name>-business.
 func BusinessKey[K, V any](f func(r topology.Record[K, V]) (string, error)) Option {
 	return func(s *settings) error {
 		switch {
@@ -86,8 +87,8 @@ func (g *guard[K, V]) claim(r topology.Record[K, V], id string, payload [32]byte
 	return holder, p, err
 }
 
-// businessReader returns the declared business key with its types, nil if there is none. The error is a mistake of
-// the declaration.
+// businessReader returns the declared business key with its types, nil if there is none. The error
+// is a mistake of the declaration.
 func businessReader[K, V any](declared any) (reader[K, V], error) {
 	if declared == nil {
 		return nil, nil //nolint:nilnil // an inbox needs none

@@ -21,8 +21,8 @@ func byNote(r payment) (string, error) {
 	return r.Value.Note, nil
 }
 
-// TestBusinessKey_C4: the same fact under a new id is caught by its business key: a duplicate if it says the same, a
-// conflict if it does not. An operator sees both.
+// TestBusinessKey_C4: the same fact under a new id is caught by its business key: a duplicate if it
+// says the same, a conflict if it does not. An operator sees both.
 func TestBusinessKey_C4(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
 		routed(b, inbox.BusinessKey(byNote), inbox.PayloadWithout("id"))
@@ -35,8 +35,8 @@ func TestBusinessKey_C4(t *testing.T) {
 	d.Pipe("payments", "k", `{"id":"e3","amount":2,"note":"order-7"}`, at(2))
 	r = d.Want("conflicts", `{"id":"e3","amount":2,"note":"order-7"}`)[0]
 	wantHeaders(t, r, inbox.HeaderFirstID, "e1", inbox.HeaderFirstSeen, "1700000000000")
-	// What was decided about an id stays: the repetition is a duplicate, and what was disputed is so again, whatever
-	// it says now.
+	// What was decided about an id stays: the repetition is a duplicate, and what was disputed is
+	// so again, whatever it says now.
 	d.Pipe("payments", "k", `{"id":"e2","amount":1,"note":"order-7"}`)
 	d.Want("duplicates", `{"id":"e2","amount":1,"note":"order-7"}`)
 	d.Pipe("payments", "k", `{"id":"e3","amount":2,"note":"order-7"}`)
@@ -75,8 +75,9 @@ func wantHeaders(t *testing.T, r topologytest.Raw, pairs ...string) {
 	}
 }
 
-// TestBusinessConflictFails: without EmitConflicts it is a dead letter that leaves nothing else, and with
-// the payload as it is by default, everything under a new id is one: nothing is taken for a duplicate unseen.
+// TestBusinessConflictFails: without EmitConflicts it is a dead letter that leaves nothing else,
+// and with the payload as it is by default, everything under a new id is one: nothing is taken for
+// a duplicate unseen.
 func TestBusinessConflictFails(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
 		inbox.Dedupe(topology.From(b, paymentsTopic), "inbox", paymentID, inbox.Forever(), inbox.BusinessKey(byNote)).
@@ -107,7 +108,8 @@ func TestBusinessKeyWithoutID(t *testing.T) {
 	d.Pipe("payments", "k", `{"id":"e1","amount":1,"note":"order-7"}`, at(0))
 	d.Pipe("payments", "k", `{"amount":1}`, at(0))
 	d.WantCounts("inbox.duplicates=2 inbox.missing=2")
-	// A record without an id moves the time of the keys ahead of that of the ids: what is late by the one is late.
+	// A record without an id moves the time of the keys ahead of that of the ids: what is late by
+	// the one is late.
 	d.Pipe("payments", "k", `{"amount":1,"note":"order-8"}`, at(600))
 	d.Pipe("payments", "k", `{"id":"e2","amount":1,"note":"order-9"}`, at(1))
 	d.Want("late", `{"id":"e2","amount":1,"note":"order-9"}`)

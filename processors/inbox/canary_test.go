@@ -12,8 +12,9 @@ import (
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
-// TestNoPayloadInFailures makes records whose key, id, value and headers hold the canary fail in every way
-// there is, and looks for it in the headers of the dead letter and in the error of a task that stops.
+// TestNoPayloadInFailures makes records whose key, id, value and headers hold the canary fail in
+// every way there is, and looks for it in the headers of the dead letter and in the error of a task
+// that stops.
 func TestNoPayloadInFailures(t *testing.T) {
 	hash := inbox.PayloadHash(func(payment) (h [32]byte, err error) { return h, errors.New(codectest.Canary) })
 	ways := map[string]struct {

@@ -8,7 +8,8 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// clauses say for the consumer contract what an inbox with these settings is. Its horizon is declared apart.
+// clauses say for the consumer contract what an inbox with these settings is. Its horizon is
+// declared apart.
 func clauses[K, V any](node *topology.Node[K, V], set *settings, global bool) {
 	node.Clause(topology.IdempotencyKey, "the id that is read off each record; with another payload it is a conflict, which "+
 		fate(set.emits.conflicts)).

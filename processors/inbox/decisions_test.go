@@ -12,7 +12,8 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// TestDecisions is requirement J1: every record that does not fail has one decision, and listening changes nothing.
+// TestDecisions is requirement J1: every record that does not fail has one decision, and listening
+// changes nothing.
 func TestDecisions(t *testing.T) {
 	var got []string
 	d := processortest.New(t, func(b *topology.Builder) {

@@ -7,8 +7,8 @@
 //
 // # Contract
 //
-// Every record has exactly one outcome, and is counted under its name when the round that contains it
-// is applied:
+// Every record has exactly one outcome, and is counted under its name when the round that contains
+// it is applied:
 //
 //	outcome      when                                    what follows          with the option
 //	accepted     the id is seen for the first time       Accepted
@@ -23,43 +23,44 @@
 // option, and an option whose stream is not used.
 //
 // A duplicate is an outcome and never an error. A conflict is never taken for a duplicate. A failed
-// record becomes a dead letter unless a policy says otherwise ([OnError]), and is counted as such. The
-// position moves past accepted, duplicate, conflicting and dead records alike.
+// record becomes a dead letter unless a policy says otherwise ([OnError]), and is counted as such.
+// The position moves past accepted, duplicate, conflicting and dead records alike.
 //
 // Missing and malformed records that are emitted carry [HeaderReason]. They leave nothing in the
-// store, so every copy has the same outcome. The function that reads the id calls an id malformed by
-// an error without a class, or of class Validation. An error of another class is handled as that
+// store, so every copy has the same outcome. The function that reads the id calls an id malformed
+// by an error without a class, or of class Validation. An error of another class is handled as that
 // class: a Transient one is tried again.
 //
-// The marker and all effects of a record commit in one transaction, or not at all. There is no moment
-// between check and act in which a second copy could pass. A record that fails further down has not
-// been seen. A store that cannot be read stops the task in front of the record, which is neither
-// accepted nor dropped.
+// The marker and all effects of a record commit in one transaction, or not at all. There is no
+// moment between check and act in which a second copy could pass. A record that fails further down
+// has not been seen. A store that cannot be read stops the task in front of the record, which is
+// neither accepted nor dropped.
 //
 // # The id
 //
-// Choose the id for the effect that must happen once: a source event id, a command id, an aggregate id
-// with its version, the id of a business operation. It is valid UTF-8 of 1 to 1024 bytes. Package
-// envelope has functions for ids in headers.
+// Choose the id for the effect that must happen once: a source event id, a command id, an aggregate
+// id with its version, the id of a business operation. It is valid UTF-8 of 1 to 1024 bytes.
+// Package envelope has functions for ids in headers.
 //
-//   - [IngestionID] is the position of a record: the id of a delivery, not of the fact. Use it only if
-//     the source has no other id. Positions of copies are refused.
-//   - A time of processing or a random number is not an id, because the second copy has another one.
-//     The inbox asks the function twice for each of the first 16 records. Two different answers stop
-//     the task (Config).
+//   - [IngestionID] is the position of a record: the id of a delivery, not of the fact. Use it only
+//     if the source has no other id. Positions of copies are refused.
+//   - A time of processing or a random number is not an id, because the second copy has another
+//     one. The inbox asks the function twice for each of the first 16 records. Two different
+//     answers stop the task (Config).
 //   - A correction is a new fact with an id of its own.
 //
 // # The business key
 //
-// The same fact can come under a new id, for example when a user presses a button twice. [BusinessKey]
-// names what makes it the same fact, such as the order that is paid. A record with a new id and a
-// known key is a duplicate if the payload is the same, and a conflict if it is not. [PayloadWithout]
-// leaves the id out of the payload. Both outcomes carry [HeaderFirstID]. The decision about an id is
-// final: the id has a row, and its copies get the same outcome.
+// The same fact can come under a new id, for example when a user presses a button twice.
+// [BusinessKey] names what makes it the same fact, such as the order that is paid. A record with a
+// new id and a known key is a duplicate if the payload is the same, and a conflict if it is not.
+// [PayloadWithout] leaves the id out of the payload. Both outcomes carry [HeaderFirstID]. The
+// decision about an id is final: the id has a row, and its copies get the same outcome.
 //
 // # The payload
 //
-// The payload is the value of the record. It is compared by its hash. Two values are the same payload
+// The payload is the value of the record. It is compared by its hash. Two values are the same
+// payload
 //
 //   - by default, if schemas.JSON writes them with one canonical form (schemas.HashJSON), or, for
 //     string and []byte, if their bytes are the same;
@@ -67,13 +68,13 @@
 //     form counts;
 //   - with [PayloadHash], if that function returns the same for both records.
 //
-// A null value is a payload of its own. Key, headers and timestamp are no part of the payload, unless
-// PayloadHash makes them one.
+// A null value is a payload of its own. Key, headers and timestamp are no part of the payload,
+// unless PayloadHash makes them one.
 //
-// The default and PayloadCodec hash the Go value. A stream does not carry the bytes that the value was
-// read from: earlier nodes can have changed the value, and [Globally] encodes it again. Data that the
-// source's codec drops is therefore not compared. Two payloads that differ only in such data are the
-// same:
+// The default and PayloadCodec hash the Go value. A stream does not carry the bytes that the value
+// was read from: earlier nodes can have changed the value, and [Globally] encodes it again. Data
+// that the source's codec drops is therefore not compared. Two payloads that differ only in such
+// data are the same:
 //
 //	source's codec    data that it drops
 //	string, []byte    none
@@ -96,25 +97,26 @@
 // Two more rules follow:
 //
 //   - Build refuses the default for types that would hide conflicts. These are types with data that
-//     their JSON form does not show (unexported fields, json:"-", two fields of one name), and types
-//     that read numbers as float64 (floats, interfaces).
-//   - A field that is added to the type changes the hash of every payload, unless the field is tagged
-//     omitzero. Late duplicates then become conflicts.
+//     their JSON form does not show (unexported fields, json:"-", two fields of one name), and
+//     types that read numbers as float64 (floats, interfaces).
+//   - A field that is added to the type changes the hash of every payload, unless the field is
+//     tagged omitzero. Late duplicates then become conflicts.
 //
-// The way payloads are hashed is permanent, like the ids. To change it, give the inbox another name.
+// The way payloads are hashed is permanent, like the ids. To change it, give the inbox another
+// name.
 //
 // # Scope
 //
-// The store is per partition, so an inbox finds a duplicate only if both copies have the same record
-// key, as copies of one message have: it works [ByKey]. If one id can appear under different keys or
-// in different partitions, the inbox has to work [Globally]. Then records go through a topic that is
-// partitioned by the id, and accepted ones go back. Two inboxes share nothing: each consumer of a
-// topic has seen what it has seen itself.
+// The store is per partition, so an inbox finds a duplicate only if both copies have the same
+// record key, as copies of one message have: it works [ByKey]. If one id can appear under different
+// keys or in different partitions, the inbox has to work [Globally]. Then records go through a
+// topic that is partitioned by the id, and accepted ones go back. Two inboxes share nothing: each
+// consumer of a topic has seen what it has seen itself.
 //
 // A record that fails in that detour becomes a dead letter of the repartition topic. Its key is the
-// id, its value that of the record, and the header onceward.inbox.key ([graph.HeaderOwnKey]) has the
-// record's key. A redrive writes it back to the repartition topic, and to any other topic under its
-// own key. With [KeepOrigin] the dead letter also names the record of the input, as evidence of
+// id, its value that of the record, and the header onceward.inbox.key ([graph.HeaderOwnKey]) has
+// the record's key. A redrive writes it back to the repartition topic, and to any other topic under
+// its own key. With [KeepOrigin] the dead letter also names the record of the input, as evidence of
 // decisions behind the detour does.
 //
 // # Retention
@@ -128,18 +130,18 @@
 // record is late if it is older than the ids that are kept, and its id is not there. It may be a
 // duplicate, so it is never accepted.
 //
-// The retention must cover what a source topic can bring again. The application does not start if the
-// topic's retention.ms is longer. [TolerateLongerTopics] turns that into a warning in the log. A topic
-// can hold records somewhat longer than its retention.ms, until the broker deletes their segment;
-// these records are late.
+// The retention must cover what a source topic can bring again. The application does not start if
+// the topic's retention.ms is longer. [TolerateLongerTopics] turns that into a warning in the log.
+// A topic can hold records somewhat longer than its retention.ms, until the broker deletes their
+// segment; these records are late.
 //
 // [Archive] writes expired ids to a topic, for audits that look back further than the inbox.
 //
 // # Statuses
 //
 // The words of an inbox table, and where an operator finds them. `onceward inbox list` has those of
-// rows, and `inbox show` that of one id. RECEIVED and CLAIMED exist for external effects only: package
-// effect has them as RECEIVED and STARTED, and `onceward effects list` shows them.
+// rows, and `inbox show` that of one id. RECEIVED and CLAIMED exist for external effects only:
+// package effect has them as RECEIVED and STARTED, and `onceward effects list` shows them.
 //
 //	PROCESSED         a row that is accepted
 //	DUPLICATE         a row that is repeated (business key); of copies of one id the counter duplicates, and Duplicates
@@ -161,14 +163,15 @@
 //	2       8      timestamp of the first record with the id, in milliseconds since the epoch, big-endian
 //	10      32     SHA-256 of its payload, or zeros if the value was null
 //
-// With Retain the store expires rows by stream time (topology.DedupeStore), and puts its own time in
-// front of these rows. The retention is part of the store. An inbox that gets another retention
+// With Retain the store expires rows by stream time (topology.DedupeStore), and puts its own time
+// in front of these rows. The retention is part of the store. An inbox that gets another retention
 // restores in full. The settings of its changelog have to follow, as the application says when it
 // starts.
 //
-// <name>-business has a row for each business key: format 1, timestamp and hash as above without the
-// outcome, then the id. <name>-archive is the queue of rows to be archived, with 64-bit numbers as
-// keys. Row 0 has a byte 1, head and tail. The others have a byte 2, the row of the id, and the id.
+// <name>-business has a row for each business key: format 1, timestamp and hash as above without
+// the outcome, then the id. <name>-archive is the queue of rows to be archived, with 64-bit numbers
+// as keys. Row 0 has a byte 1, head and tail. The others have a byte 2, the row of the id, and the
+// id.
 //
 // Builds before the business key know accepted rows only. A row of another form stops the task.
 //
@@ -190,6 +193,6 @@
 //
 // # What it is not
 //
-// An inbox does not make anything outside of the transaction happen once. An attempt that is aborted
-// and repeated can call another system twice.
+// An inbox does not make anything outside of the transaction happen once. An attempt that is
+// aborted and repeated can call another system twice.
 package inbox

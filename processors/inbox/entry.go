@@ -12,18 +12,19 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// Outcome is what became of the first record with an id, as a row remembers it. A later one changes nothing, and a
-// record that fails leaves no trace.
+// Outcome is what became of the first record with an id, as a row remembers it. A later one changes
+// nothing, and a record that fails leaves no trace.
 type Outcome uint8
 
 // The outcomes that leave a row. All but the first come from a [BusinessKey].
 const (
 	// Accepted: the record had its effect.
 	Accepted Outcome = iota + 1
-	// Repeated: the record said, under an id of its own, what another one had said before. It had no effect.
-	Repeated
-	// Disputed: the record had the business key of another one, said something else, and went to Conflicts. It had
+	// Repeated: the record said, under an id of its own, what another one had said before. It had
 	// no effect.
+	Repeated
+	// Disputed: the record had the business key of another one, said something else, and went to
+	// Conflicts. It had no effect.
 	Disputed
 )
 
@@ -53,8 +54,8 @@ func (o Outcome) Status() Status {
 // Entry is what an inbox knows of an id.
 type Entry struct {
 	Outcome Outcome
-	// FirstSeen is the timestamp of the first record with the id, in milliseconds since the epoch. It is the record's
-	// own and not the time of processing, so that a replay gives the same row.
+	// FirstSeen is the timestamp of the first record with the id, in milliseconds since the epoch.
+	// It is the record's own and not the time of processing, so that a replay gives the same row.
 	FirstSeen int64
 	// Payload is the hash of the record's payload, zero if its value was null.
 	Payload [32]byte
@@ -68,7 +69,8 @@ type entryJSON struct {
 	Payload   string `json:"payload"`
 }
 
-// MarshalJSON returns status, outcome, the first sight in milliseconds, and the hash in hexadecimal digits.
+// MarshalJSON returns status, outcome, the first sight in milliseconds, and the hash in hexadecimal
+// digits.
 func (e Entry) MarshalJSON() ([]byte, error) {
 	return json.Marshal(entryJSON{
 		Status: e.Outcome.Status().String(), Outcome: e.Outcome.String(), FirstSeen: e.FirstSeen,
@@ -97,13 +99,14 @@ func (e *Entry) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Store returns the store of the inbox with that name: its ids, with what is known of them. An inbox with [Retain]
-// has a [RetainedStore] instead.
+// Store returns the store of the inbox with that name: its ids, with what is known of them. An
+// inbox with [Retain] has a [RetainedStore] instead.
 func Store(name string) topology.Store[state.KeyValue[string, Entry]] {
 	return topology.KeyValueStore(name, schemas.String(), EntryCodec())
 }
 
-// EntryCodec returns the codec of entries, for stores and for the topic of an [Archive]. Its name is "inbox-entry-1".
+// EntryCodec returns the codec of entries, for stores and for the topic of an [Archive]. Its name
+// is "inbox-entry-1".
 func EntryCodec() schemas.Codec[Entry] { return entryCodec{} }
 
 // The stored form is described in the package documentation.

@@ -79,7 +79,8 @@ func (o Order) MarshalJSON() ([]byte, error) {
 	return o.document, nil
 }
 
-// A producer may add fields that this program does not know yet. A type that keeps its document has them compared.
+// A producer may add fields that this program does not know yet. A type that keeps its document has
+// them compared.
 func ExampleDedupe_wholeDocuments() {
 	orders := topology.Topic("orders", schemas.String(), schemas.JSON[Order]())
 	b := topology.NewBuilder("shop", topology.DeadLetters("orders.dead"))
@@ -233,7 +234,8 @@ func ExampleArchive() {
 	// Output: event-1 accepted 2026-01-01 00:00:00 +0000 UTC
 }
 
-// An inbox that forgets goes by the timestamps of the records. A record that is older than the ids it keeps is late, and never taken for new.
+// An inbox that forgets goes by the timestamps of the records. A record that is older than the ids
+// it keeps is late, and never taken for new.
 func ExampleRetain() {
 	events := topology.Topic("events", schemas.String(), schemas.String())
 	late := topology.Topic("events-late", schemas.String(), schemas.String())
@@ -279,7 +281,8 @@ func ExampleRetain() {
 	// nobody knows: event-1
 }
 
-// What has no usable id is a dead letter, unless somebody takes it: with the reason, to be looked at by a person, say.
+// What has no usable id is a dead letter, unless somebody takes it: with the reason, to be looked
+// at by a person, say.
 func ExampleInbox_Malformed() {
 	events := topology.Topic("events", schemas.String(), schemas.String())
 	unusable := topology.Topic("events-unusable", schemas.String(), schemas.String())

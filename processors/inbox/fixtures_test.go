@@ -27,8 +27,8 @@ var (
 
 func paymentID(r payment) (string, error) { return r.Value.ID, nil }
 
-// routed declares an inbox whose accepted records, duplicates and conflicts go to topics. It keeps ids forever, unless opts have
-// Retain.
+// routed declares an inbox whose accepted records, duplicates and conflicts go to topics. It keeps
+// ids forever, unless opts have Retain.
 func routed(b *topology.Builder, opts ...inbox.Option) inbox.Inbox[string, Payment] {
 	in := inbox.Dedupe(topology.From(b, paymentsTopic), "inbox", paymentID, inbox.Kept(append([]inbox.Option{inbox.EmitConflicts()}, opts...)...)...)
 	in.Accepted().Into(acceptedTopic)

@@ -11,11 +11,12 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// Globally finds a duplicate in whatever partition and under whatever key it comes: records go through a topic that
-// is partitioned by the id, <application>-<name>-repartition, and accepted ones back through
-// <application>-<name>-back-repartition, so that what follows has all records of a key in one task again
-// ([StayByID] leaves that out). The order of the records of a key is not kept on the way, since those with other ids
-// are in other partitions. K and V must be the types of the stream, and the codecs those of its topic.
+// Globally finds a duplicate in whatever partition and under whatever key it comes: records go
+// through a topic that is partitioned by the id, <application>-<name>-repartition, and accepted
+// ones back through <application>-<name>-back-repartition, so that what follows has all records of
+// a key in one task again ([StayByID] leaves that out). The order of the records of a key is not
+// kept on the way, since those with other ids are in other partitions. K and V must be the types of
+// the stream, and the codecs those of its topic.
 func Globally[K, V any](keys schemas.Codec[K], values schemas.Codec[V]) Option {
 	return func(s *settings) error {
 		switch {
@@ -29,8 +30,8 @@ func Globally[K, V any](keys schemas.Codec[K], values schemas.Codec[V]) Option {
 	}
 }
 
-// ByKey finds a duplicate where both copies have the same record key, as copies of one message have. It is the
-// default, and here to be said.
+// ByKey finds a duplicate where both copies have the same record key, as copies of one message
+// have. It is the default, and here to be said.
 func ByKey() Option {
 	return func(s *settings) error {
 		if s.scope != nil {
@@ -41,9 +42,9 @@ func ByKey() Option {
 	}
 }
 
-// StayByID leaves the accepted records of an inbox that works [Globally] in the partition of their id. It saves a
-// topic where nothing behind keeps state by key; Build refuses what does, as it does behind Duplicates, Conflicts and
-// Late, which always stay there.
+// StayByID leaves the accepted records of an inbox that works [Globally] in the partition of their
+// id. It saves a topic where nothing behind keeps state by key; Build refuses what does, as it does
+// behind Duplicates, Conflicts and Late, which always stay there.
 func StayByID() Option {
 	return func(s *settings) error {
 		s.stayByID = true
@@ -51,8 +52,9 @@ func StayByID() Option {
 	}
 }
 
-// KeepOrigin gives the topics of an inbox that works [Globally] the option of that name (topology.KeepOrigin): the inbox and what follows
-// know which record of the input each record is, and evidence and dead letters say it.
+// KeepOrigin gives the topics of an inbox that works [Globally] the option of that name
+// (topology.KeepOrigin): the inbox and what follows know which record of the input each record is,
+// and evidence and dead letters say it.
 func KeepOrigin() Option {
 	return func(s *settings) error {
 		s.keepsOrigin = true
@@ -75,8 +77,8 @@ type detour[K, V any] struct {
 	topics []topology.RepartitionOption
 }
 
-// detourOf returns the declared detour with its types; ok is false if there is none. The error is a mistake of the
-// declaration.
+// detourOf returns the declared detour with its types; ok is false if there is none. The error is a
+// mistake of the declaration.
 func detourOf[K, V any](set *settings) (d detour[K, V], ok bool, err error) {
 	switch scope := set.scope.(type) {
 	case nil, byKey:
@@ -91,10 +93,12 @@ func detourOf[K, V any](set *settings) (d detour[K, V], ok bool, err error) {
 		"and values %s", reflect.TypeFor[K](), reflect.TypeFor[V]())
 }
 
-// headerMalformed goes along with a record whose id is malformed, and says why. It ends where the detour ends.
+// headerMalformed goes along with a record whose id is malformed, and says why. It ends where the
+// detour ends.
 const headerMalformed = "onceward.inbox.malformed"
 
-// identified is a record with its id in place of its key; the id is absent where a record has none that could be used.
+// identified is a record with its id in place of its key; the id is absent where a record has none
+// that could be used.
 type identified[V any] = topology.Record[topology.Option[string], V]
 
 // keyTopic encodes and decodes keys as topics do, nulls included.
@@ -102,8 +106,9 @@ func (d detour[K, V]) keyTopic() topology.TopicOf[K, []byte] {
 	return topology.Topic("", d.keys, schemas.Bytes())
 }
 
-// there returns s, partitioned by the id. Null is the id of a record that needs none, and of one without a usable id that is
-// emitted, so that one node decides about all records and reports all decisions.
+// there returns s, partitioned by the id. Null is the id of a record that needs none, and of one
+// without a usable id that is emitted, so that one node decides about all records and reports all
+// decisions.
 func (d detour[K, V]) there(
 	s topology.Stream[K, V], name string, id reader[K, V], set *settings,
 ) topology.Stream[topology.Option[string], V] {
@@ -139,7 +144,8 @@ func (d detour[K, V]) there(
 	return topology.RepartitionWith(topology.Map(s, name+"-by-id", identify, set.Reactions()...), name, ids, d.values, d.topics...)
 }
 
-// handler returns what the node at the end of the detour does: what h does, with the key that the record had.
+// handler returns what the node at the end of the detour does: what h does, with the key that the
+// record had.
 func (d detour[K, V]) handler(h *handler[K, V]) topology.Handler[topology.Option[string], V] {
 	keys := d.keyTopic()
 	return func(c *topology.Context, r identified[V]) error {

@@ -18,8 +18,8 @@ import (
 
 func globally() inbox.Option { return inbox.Globally(schemas.String(), schemas.JSON[Payment]()) }
 
-// TestGlobally: the same id in two partitions and under several keys is found, its records keep key, time, headers and
-// payload, and accepted ones are in the task of their key again.
+// TestGlobally: the same id in two partitions and under several keys is found, its records keep
+// key, time, headers and payload, and accepted ones are in the task of their key again.
 func TestGlobally(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
 		in := routed(b, globally())
@@ -81,8 +81,8 @@ func TestByKeyMissesOtherKeys(t *testing.T) {
 	d.WantCounts("inbox.accepted=2")
 }
 
-// TestGloballyFailures: what has no usable id fails before the detour, as it came; a missing id that is allowed goes
-// along; and what fails behind has its value as it was.
+// TestGloballyFailures: what has no usable id fails before the detour, as it came; a missing id
+// that is allowed goes along; and what fails behind has its value as it was.
 func TestGloballyFailures(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
 		inbox.Dedupe(topology.From(b, paymentsTopic), "inbox", paymentID, inbox.Forever(), globally()).Accepted().Into(acceptedTopic)
@@ -104,8 +104,8 @@ func TestGloballyFailures(t *testing.T) {
 	d.WantCounts("inbox.missing=1")
 }
 
-// TestGloballyKeepsOrigin_J1: with KeepOrigin the inbox and what is behind it know of which record of the input each record is: evidence
-// and dead letters (G3) name it.
+// TestGloballyKeepsOrigin_J1: with KeepOrigin the inbox and what is behind it know of which record
+// of the input each record is: evidence and dead letters (G3) name it.
 func TestGloballyKeepsOrigin_J1(t *testing.T) {
 	for name, test := range map[string]struct {
 		opts             []inbox.Option
@@ -175,8 +175,8 @@ func TestGloballyKeepsNulls(t *testing.T) {
 	}
 }
 
-// TestGloballyDescribed: the topics of the detour have stable names, and its retention is compared with the topic
-// before it.
+// TestGloballyDescribed: the topics of the detour have stable names, and its retention is compared
+// with the topic before it.
 func TestGloballyDescribed(t *testing.T) {
 	build := func(opts ...inbox.Option) *topology.Topology {
 		b := topology.NewBuilder("app", topology.DeadLetters("dead"))

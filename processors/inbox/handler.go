@@ -10,8 +10,8 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// HeaderFirstSeen is the header of duplicates and conflicts that tells the timestamp of the first record under
-// the id, in milliseconds since the epoch, as decimal text.
+// HeaderFirstSeen is the header of duplicates and conflicts that tells the timestamp of the first
+// record under the id, in milliseconds since the epoch, as decimal text.
 const HeaderFirstSeen = "onceward.inbox.first-seen"
 
 const (
@@ -106,7 +106,8 @@ type handler[K, V any] struct {
 	name string
 }
 
-// tell tells of a decision. first is the id of the record that had the business key first, where that is why.
+// tell tells of a decision. first is the id of the record that had the business key first, where
+// that is why.
 func (h *handler[K, V]) tell(c *topology.Context, outcome, id, first string, why schemas.Reason) error {
 	if h.log == nil {
 		return nil
@@ -132,8 +133,8 @@ func (h *handler[K, V]) handle(c *topology.Context, r topology.Record[K, V]) err
 	return h.decide(c, &r, id)
 }
 
-// probesMax is how many ids a task asks for twice after it was opened: enough to tell an id that is made up from
-// one that is read, and too few to cost anything.
+// probesMax is how many ids a task asks for twice after it was opened: enough to tell an id that is
+// made up from one that is read, and too few to cost anything.
 const probesMax = 16
 
 // probe asks for the id of r once more.
@@ -215,8 +216,9 @@ func (h *handler[K, V]) again(
 	return h.isConflict(c, r, id, "", first.FirstSeen, errConflict)
 }
 
-// disputedAgain is what becomes of a copy of a record that is disputed: it is a conflict for the reason of the first one,
-// and with the record that had the business key first, unless that is forgotten.
+// disputedAgain is what becomes of a copy of a record that is disputed: it is a conflict for the
+// reason of the first one, and with the record that had the business key first, unless that is
+// forgotten.
 func (h *handler[K, V]) disputedAgain(c *topology.Context, r *topology.Record[K, V], id string, firstSeen int64) error {
 	if !h.settings.emits.conflicts {
 		return topology.Fail(topology.Conflict, errBusinessConflict)
@@ -234,8 +236,8 @@ func (h *handler[K, V]) disputedAgain(c *topology.Context, r *topology.Record[K,
 	return h.isConflict(c, &found, id, firstID, firstSeen, errBusinessConflict)
 }
 
-// extras is what business key and archive have to do with a record whose id is new. done says that it was not
-// accepted.
+// extras is what business key and archive have to do with a record whose id is new. done says that
+// it was not accepted.
 func (h *handler[K, V]) extras(
 	c *topology.Context, r *topology.Record[K, V], id string, entry Entry,
 ) (done bool, err error) {
@@ -330,7 +332,8 @@ func (h *handler[K, V]) tooLate(c *topology.Context, r *topology.Record[K, V], i
 	return h.late(c, *r)
 }
 
-// withFirstSeen returns r with the header, in place of one that an inbox before this one may have added.
+// withFirstSeen returns r with the header, in place of one that an inbox before this one may have
+// added.
 func withFirstSeen[K, V any](r topology.Record[K, V], millis int64) topology.Record[K, V] {
 	return withHeader(r, HeaderFirstSeen, strconv.AppendInt(nil, millis, 10))
 }

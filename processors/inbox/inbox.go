@@ -9,9 +9,9 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// Inbox is an inbox in a topology that is being declared. Each of its streams may be used any number of
-// times. Options such as [EmitConflicts] say which records a stream has; Build reports a stream that is used
-// without its option, and an option whose stream is not used.
+// Inbox is an inbox in a topology that is being declared. Each of its streams may be used any
+// number of times. Options such as [EmitConflicts] say which records a stream has; Build reports a
+// stream that is used without its option, and an option whose stream is not used.
 type Inbox[K, V any] struct {
 	name       string
 	retention  retention
@@ -26,10 +26,10 @@ type Inbox[K, V any] struct {
 	decisions  decision.Outlet
 }
 
-// Dedupe declares an inbox: a node of that name, with a store of that name. The function id returns the id
-// of a record, and "" if it has none; its error is of class Validation unless it has a class. How long ids are kept
-// has to be stated, with [Retain] or [Forever]. A type V whose JSON form would hide conflicts needs [PayloadCodec] or
-// [PayloadHash].
+// Dedupe declares an inbox: a node of that name, with a store of that name. The function id returns
+// the id of a record, and "" if it has none; its error is of class Validation unless it has a
+// class. How long ids are kept has to be stated, with [Retain] or [Forever]. A type V whose JSON
+// form would hide conflicts needs [PayloadCodec] or [PayloadHash].
 func Dedupe[K, V any](
 	s topology.Stream[K, V], name string, id func(r topology.Record[K, V]) (string, error), opts ...Option,
 ) Inbox[K, V] {
@@ -113,32 +113,37 @@ func checkUses[K, V, NK any](node *topology.Node[NK, V], set *settings, in Inbox
 	declare.CheckUse(node, &set.Common, in.malformed, declare.Emitted("Malformed", "a record with an unusable id", set.emits.malformed))
 }
 
-// Accepted returns the stream of the records that are seen for the first time, or have no id and need none, unchanged.
+// Accepted returns the stream of the records that are seen for the first time, or have no id and
+// need none, unchanged.
 func (i Inbox[K, V]) Accepted() topology.Stream[K, V] { return i.stream }
 
-// Duplicates returns the stream of the records whose id, or [BusinessKey], was accepted before with the same payload.
-// They carry [HeaderFirstSeen].
+// Duplicates returns the stream of the records whose id, or [BusinessKey], was accepted before with
+// the same payload. They carry [HeaderFirstSeen].
 func (i Inbox[K, V]) Duplicates() topology.Stream[K, V] { return i.duplicates.Stream() }
 
-// Conflicts returns the stream of the records whose id, or [BusinessKey], was accepted before with another payload.
-// They carry [HeaderFirstSeen]. It needs [EmitConflicts]; without the option a conflict fails.
+// Conflicts returns the stream of the records whose id, or [BusinessKey], was accepted before with
+// another payload. They carry [HeaderFirstSeen]. It needs [EmitConflicts]; without the option a
+// conflict fails.
 func (i Inbox[K, V]) Conflicts() topology.Stream[K, V] { return i.conflicts.Stream() }
 
-// Late returns the stream of the records that are older than the ids that an inbox with [Retain] keeps, unchanged.
-// It needs [EmitLate]; without the option a late record fails. To an inbox with [Forever] no record is late.
+// Late returns the stream of the records that are older than the ids that an inbox with [Retain]
+// keeps, unchanged. It needs [EmitLate]; without the option a late record fails. To an inbox with
+// [Forever] no record is late.
 func (i Inbox[K, V]) Late() topology.Stream[K, V] { return i.late.Stream() }
 
-// Missing returns the stream of the records that have no id. They carry [HeaderReason]. It needs [EmitMissing];
-// without the option such a record fails, or is accepted with [AllowMissingID].
+// Missing returns the stream of the records that have no id. They carry [HeaderReason]. It needs
+// [EmitMissing]; without the option such a record fails, or is accepted with [AllowMissingID].
 func (i Inbox[K, V]) Missing() topology.Stream[K, V] { return i.missing.Stream() }
 
-// Malformed returns the stream of the records whose id is none: it has more than 1024 bytes or is not valid UTF-8, or the
-// function that reads it has returned an error, without a class or of class Validation. They carry [HeaderReason]. It needs
-// [EmitMalformed]; without the option such a record fails. A record for which the function returns an error of another class,
-// such as Transient, never goes there.
+// Malformed returns the stream of the records whose id is none: it has more than 1024 bytes or is
+// not valid UTF-8, or the function that reads it has returned an error, without a class or of class
+// Validation. They carry [HeaderReason]. It needs [EmitMalformed]; without the option such a record
+// fails. A record for which the function returns an error of another class, such as Transient,
+// never goes there.
 func (i Inbox[K, V]) Malformed() topology.Stream[K, V] { return i.malformed.Stream() }
 
-// Decisions returns the stream of what the inbox has decided: one for each record that did not fail.
+// Decisions returns the stream of what the inbox has decided: one for each record that did not
+// fail.
 func (i Inbox[K, V]) Decisions() topology.Stream[[]byte, decision.Decision] {
 	return i.decisions.Stream()
 }

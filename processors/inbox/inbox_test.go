@@ -101,7 +101,8 @@ func TestUnusableID(t *testing.T) {
 	d.WantDeadLetter("inbox", topology.Validation, "the id is not valid UTF-8")
 }
 
-// TestIDError: the error of the id function is Validation, unless it says what it is. Poison is said, too.
+// TestIDError: the error of the id function is Validation, unless it says what it is. Poison is
+// said, too.
 func TestIDError(t *testing.T) {
 	const reason = schemas.Reason("no id")
 	cases := map[string]struct {
@@ -127,7 +128,8 @@ func TestIDError(t *testing.T) {
 	}
 }
 
-// TestFailureLeavesNoTrace: a record that fails behind the inbox has not been seen, and can come again.
+// TestFailureLeavesNoTrace: a record that fails behind the inbox has not been seen, and can come
+// again.
 func TestFailureLeavesNoTrace(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
 		in := inbox.Dedupe(topology.From(b, paymentsTopic), "inbox", paymentID, inbox.Forever())
@@ -228,7 +230,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestOtherFormat: a row that this build does not read stops the task, and is never taken for unseen.
+// TestOtherFormat: a row that this build does not read stops the task, and is never taken for
+// unseen.
 func TestOtherFormat(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) { routed(b) })
 	d.SetRow("inbox", "a", "\x02"+strings.Repeat("\x00", 41))

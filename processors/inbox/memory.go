@@ -8,12 +8,14 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// RetainedStore returns the store of the inbox with that name and that [Retain]: its ids, with what is known of them.
+// RetainedStore returns the store of the inbox with that name and that [Retain]: its ids, with what
+// is known of them.
 func RetainedStore(name string, retention time.Duration) topology.Store[state.Dedupe[string, Entry]] {
 	return topology.DedupeStore(name, schemas.String(), EntryCodec(), retention)
 }
 
-// memoryOf is a store of identities, each with a V, as it is declared. A retention of 0 is for ever.
+// memoryOf is a store of identities, each with a V, as it is declared. A retention of 0 is for
+// ever.
 type memoryOf[V any] struct {
 	name      string
 	codec     schemas.Codec[V]
@@ -42,16 +44,16 @@ func (m memoryOf[V]) in(t *topology.Setup) *memory[V] {
 	return &memory[V]{retained: m.retained().In(t), forgets: true}
 }
 
-// memory is such a store of one task. It is one type for both kinds, because a call through an interface would cost
-// every record more than the branch.
+// memory is such a store of one task. It is one type for both kinds, because a call through an
+// interface would cost every record more than the branch.
 type memory[V any] struct {
 	forever  state.KeyValue[string, V]
 	retained state.Dedupe[string, V]
 	forgets  bool
 }
 
-// putIfAbsent keeps *v under id, unless something is there already, which becomes *existing, or the time is too old to
-// know. The two are pointers because every record goes through here.
+// putIfAbsent keeps *v under id, unless something is there already, which becomes *existing, or the
+// time is too old to know. The two are pointers because every record goes through here.
 func (m *memory[V]) putIfAbsent(id string, v, existing *V, ms int64) (state.Presence, error) {
 	if m.forgets {
 		remembered, p, err := m.retained.PutIfAbsent(id, *v, ms)

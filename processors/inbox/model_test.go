@@ -14,8 +14,8 @@ import (
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
-// delivery is one step of a random history: a payment, spelled in one of several ways, that fails behind the
-// inbox or not. Few ids and amounts make many collisions.
+// delivery is one step of a random history: a payment, spelled in one of several ways, that fails
+// behind the inbox or not. Few ids and amounts make many collisions.
 type delivery struct {
 	ID       string
 	Amount   int
@@ -39,7 +39,8 @@ var deliveries = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) delivery {
 	}
 }), 1, 60)
 
-// fragile declares an inbox all of whose outcomes go to topics. A record with the header fail fails behind it.
+// fragile declares an inbox all of whose outcomes go to topics. A record with the header fail fails
+// behind it.
 func fragile(b *topology.Builder, opts ...inbox.Option) {
 	routed(b, opts...).Accepted().Peek("fragile", func(r payment) error {
 		if _, ok := r.Header("fail"); ok {
@@ -120,8 +121,8 @@ func TestModel(t *testing.T) {
 	})
 }
 
-// TestUndone: what crashes and aborts undo of a history comes again once, for each way to choose and to keep ids.
-// Row of the failure matrix: crash after processing before flush.
+// TestUndone: what crashes and aborts undo of a history comes again once, for each way to choose
+// and to keep ids. Row of the failure matrix: crash after processing before flush.
 func TestUndone(t *testing.T) {
 	byAmount := func(r payment) (string, error) { return fmt.Sprint(r.Value.Amount), nil }
 	for name, opts := range map[string][]inbox.Option{
@@ -142,8 +143,8 @@ func TestUndone(t *testing.T) {
 	}
 }
 
-// TestModelFindsBrokenInbox is the control: an inbox to which all payloads look alike, and one to which none
-// does, are found.
+// TestModelFindsBrokenInbox is the control: an inbox to which all payloads look alike, and one to
+// which none does, are found.
 func TestModelFindsBrokenInbox(t *testing.T) {
 	broken := map[string]func(payment) ([32]byte, error){
 		"ignores the payload": func(payment) (h [32]byte, err error) { return h, nil },

@@ -20,8 +20,8 @@ type settings struct {
 	emits     struct{ conflicts, late, missing, malformed bool }
 	retention retention
 	archive   *topology.TopicOf[string, Entry]
-	// payload is a schemas.Codec[V], a hasher[K, V] or a partial, business a reader[K, V] and scope a byKey or a
-	// detour[K, V], whose type parameters only Dedupe can check; or nil.
+	// payload is a schemas.Codec[V], a hasher[K, V] or a partial, business a reader[K, V] and scope
+	// a byKey or a detour[K, V], whose type parameters only Dedupe can check; or nil.
 	payload, business, scope any
 }
 
@@ -69,8 +69,8 @@ func (s *settings) check(global bool) {
 	}
 }
 
-// AllowMissingID lets records without an id pass to Accepted. Nothing but a [BusinessKey] protects them from being
-// processed twice; they are counted as missing.
+// AllowMissingID lets records without an id pass to Accepted. Nothing but a [BusinessKey] protects
+// them from being processed twice; they are counted as missing.
 func AllowMissingID() Option {
 	return func(s *settings) error {
 		s.allowMissing = true
@@ -78,10 +78,10 @@ func AllowMissingID() Option {
 	}
 }
 
-// Retain lets an id expire when the record that brought it is d older than the newest one that the task's inbox has
-// seen, by the timestamps of the records. d is in whole milliseconds, and at least as long as the source topics keep
-// records, or the application does not start: a record that the topic brings again later would be taken for new, or
-// be late.
+// Retain lets an id expire when the record that brought it is d older than the newest one that the
+// task's inbox has seen, by the timestamps of the records. d is in whole milliseconds, and at least
+// as long as the source topics keep records, or the application does not start: a record that the
+// topic brings again later would be taken for new, or be late.
 //
 // Every inbox has Retain or [Forever]; Build reports one that has neither.
 func Retain(d time.Duration) Option {
@@ -99,8 +99,8 @@ func Retain(d time.Duration) Option {
 	}
 }
 
-// Forever keeps every id, so that a duplicate is found however late it comes. The store and its changelog grow with
-// every new id.
+// Forever keeps every id, so that a duplicate is found however late it comes. The store and its
+// changelog grow with every new id.
 func Forever() Option {
 	return func(s *settings) error {
 		s.retention.forever = true
@@ -124,7 +124,8 @@ func EmitLate() Option {
 	}
 }
 
-// EmitMissing emits records without an id ([Inbox.Missing]) instead of failing them. [AllowMissingID] accepts them.
+// EmitMissing emits records without an id ([Inbox.Missing]) instead of failing them.
+// [AllowMissingID] accepts them.
 func EmitMissing() Option {
 	return func(s *settings) error {
 		s.emits.missing = true
@@ -140,8 +141,9 @@ func EmitMalformed() Option {
 	}
 }
 
-// TolerateLongerTopics lets an inbox with [Retain] start although a source topic keeps records for longer, with a
-// warning in the log. What a replay brings from before the retention is late then, and not processed.
+// TolerateLongerTopics lets an inbox with [Retain] start although a source topic keeps records for
+// longer, with a warning in the log. What a replay brings from before the retention is late then,
+// and not processed.
 func TolerateLongerTopics() Option {
 	return func(s *settings) error {
 		s.retention.tolerated = true
@@ -149,9 +151,9 @@ func TolerateLongerTopics() Option {
 	}
 }
 
-// PayloadCodec compares payloads by what codec makes of the value: by the canonical form if it is JSON, by
-// the bytes if not. It suits types that are not JSON by nature, such as those of schemas/avro, and nullable
-// values (topology.Nullable). V must be the type of the stream's values.
+// PayloadCodec compares payloads by what codec makes of the value: by the canonical form if it is
+// JSON, by the bytes if not. It suits types that are not JSON by nature, such as those of
+// schemas/avro, and nullable values (topology.Nullable). V must be the type of the stream's values.
 func PayloadCodec[V any](codec schemas.Codec[V]) Option {
 	return func(s *settings) error {
 		if codec == nil {
@@ -161,8 +163,9 @@ func PayloadCodec[V any](codec schemas.Codec[V]) Option {
 	}
 }
 
-// PayloadHash compares payloads by the result of f, which must be the same for the same record for ever. Its
-// error is of class Validation unless it has a class. K and V must be the types of the stream.
+// PayloadHash compares payloads by the result of f, which must be the same for the same record for
+// ever. Its error is of class Validation unless it has a class. K and V must be the types of the
+// stream.
 func PayloadHash[K, V any](f func(r topology.Record[K, V]) ([32]byte, error)) Option {
 	return func(s *settings) error {
 		if f == nil {
@@ -172,9 +175,9 @@ func PayloadHash[K, V any](f func(r topology.Record[K, V]) ([32]byte, error)) Op
 	}
 }
 
-// PayloadWithout compares payloads as by default, without the members of those names that the JSON document of the
-// value has at its top: an event id beside a [BusinessKey], the time of a delivery, a number of attempts. A value
-// that is no JSON object fails (Validation).
+// PayloadWithout compares payloads as by default, without the members of those names that the JSON
+// document of the value has at its top: an event id beside a [BusinessKey], the time of a delivery,
+// a number of attempts. A value that is no JSON object fails (Validation).
 func PayloadWithout(members ...string) Option {
 	return func(s *settings) error {
 		if len(members) == 0 {

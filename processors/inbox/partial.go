@@ -16,7 +16,8 @@ type partial []string
 
 const errNoObject = schemas.Reason("the payload is no JSON object")
 
-// partialHasher hashes the JSON object that codec makes of the value, without the members of those canonical names.
+// partialHasher hashes the JSON object that codec makes of the value, without the members of those
+// canonical names.
 func partialHasher[K, V any](codec schemas.Codec[V], without [][]byte) hasher[K, V] {
 	null := nullOf(codec)
 	var scratch, canonical []byte
@@ -42,8 +43,8 @@ func partialHasher[K, V any](codec schemas.Codec[V], without [][]byte) hasher[K,
 	}
 }
 
-// canonical returns the names as they are written in a canonical form, quotes included. A name that is not valid UTF-8 is that of no
-// member.
+// canonical returns the names as they are written in a canonical form, quotes included. A name that
+// is not valid UTF-8 is that of no member.
 func (p partial) canonical() (names [][]byte, err error) {
 	for _, name := range p {
 		if !utf8.ValidString(name) {
@@ -61,8 +62,9 @@ func (p partial) canonical() (names [][]byte, err error) {
 	return names, nil
 }
 
-// withoutMembers returns a JSON object in canonical form without the members of those names, in the memory of form. It is in canonical
-// form too: the order of the members, and how each is written, do not depend on the others.
+// withoutMembers returns a JSON object in canonical form without the members of those names, in the
+// memory of form. It is in canonical form too: the order of the members, and how each is written,
+// do not depend on the others.
 func withoutMembers(form []byte, names [][]byte) []byte {
 	kept := form[:1]
 	for at := 1; at < len(form)-1; {
@@ -100,7 +102,8 @@ func textEnd(form []byte, from int) int {
 	}
 }
 
-// valueEnd returns where the value of a member ends that begins at from: at the comma behind it, or at the end of the object.
+// valueEnd returns where the value of a member ends that begins at from: at the comma behind it, or
+// at the end of the object.
 func valueEnd(form []byte, from int) int {
 	depth := 0
 	for i := from; ; i++ {

@@ -9,7 +9,8 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// hashWithout is the hash of a document without some members as it follows from what it means. It is stored in rows.
+// hashWithout is the hash of a document without some members as it follows from what it means. It
+// is stored in rows.
 func hashWithout(document []byte, without []string) ([32]byte, error) {
 	form, err := schemas.CanonicalJSON(nil, document)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 // hasher returns the hash of a record's payload.
 type hasher[K, V any] func(r topology.Record[K, V]) ([32]byte, error)
 
-// hasherFor returns what makes the hasher of a task; declared is what the options say, or nil. The error is a
-// mistake of the declaration.
+// hasherFor returns what makes the hasher of a task; declared is what the options say, or nil. The
+// error is a mistake of the declaration.
 func hasherFor[K, V any](declared any) (func() hasher[K, V], error) {
 	if declared == nil {
 		codec, err := payloadCodec[V]()
@@ -92,10 +92,10 @@ var (
 	textMarshaler = reflect.TypeFor[encoding.TextMarshaler]()
 )
 
-// hiddenFromJSON returns the first part of a value of type t of which its JSON form does not say all that the document
-// has said, empty if there is none: two payloads that differ only there would look alike. That is what encoding/json
-// leaves out, and what has passed through a float64: numbers behind an interface do so too. What a type writes with a
-// method of its own is its business.
+// hiddenFromJSON returns the first part of a value of type t of which its JSON form does not say
+// all that the document has said, empty if there is none: two payloads that differ only there would
+// look alike. That is what encoding/json leaves out, and what has passed through a float64: numbers
+// behind an interface do so too. What a type writes with a method of its own is its business.
 func hiddenFromJSON(t reflect.Type, path string, visited map[reflect.Type]bool) string {
 	if visited[t] || implements(t, jsonMarshaler) || implements(t, textMarshaler) {
 		return ""
@@ -146,9 +146,9 @@ func embedded(f reflect.StructField) reflect.Type {
 	return t
 }
 
-// sameName returns the first field of t, or of a struct that is embedded in it, whose JSON name another one has:
-// encoding/json passes over one of the two, or over both. within are the structs that t is in, one of which it may point to:
-// encoding/json does not look at that one again.
+// sameName returns the first field of t, or of a struct that is embedded in it, whose JSON name
+// another one has: encoding/json passes over one of the two, or over both. within are the structs
+// that t is in, one of which it may point to: encoding/json does not look at that one again.
 func sameName(t reflect.Type, path string, names map[string]bool, within map[reflect.Type]bool) string {
 	if within[t] {
 		return ""

@@ -16,8 +16,9 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// outcomes pipes values under one id into an inbox of values of type V, and returns what became of each: a
-// for accepted, d for duplicate, c for conflict, x for a dead letter. The value "null" is a null.
+// outcomes pipes values under one id into an inbox of values of type V, and returns what became of
+// each: a for accepted, d for duplicate, c for conflict, x for a dead letter. The value "null" is a
+// null.
 func outcomes[V any](t *testing.T, codec schemas.Codec[V], values []string, opts ...inbox.Option) string {
 	t.Helper()
 	id := func(topology.Record[string, V]) (string, error) { return "id", nil }
@@ -44,8 +45,8 @@ func outcomes[V any](t *testing.T, codec schemas.Codec[V], values []string, opts
 	return got.String()
 }
 
-// documents are spellings of one document, then one of another that differs only in a field that Payment
-// does not have, then one that is no document (a key is there twice).
+// documents are spellings of one document, then one of another that differs only in a field that
+// Payment does not have, then one that is no document (a key is there twice).
 var documents = []string{
 	`{"id":"a","amount":100,"x":1}`, `{"x":1,"amount":100,"id":"a"}`,
 	` { "id" : "\u0061" , "amount" : 100 , "x" : 1 } `,
@@ -59,7 +60,8 @@ type parted struct {
 	Parts  []int64 `json:"parts"`
 }
 
-// whole is a Payment that keeps the document that it was read from, so that it is compared with all that it says.
+// whole is a Payment that keeps the document that it was read from, so that it is compared with all
+// that it says.
 type whole struct {
 	Payment
 	document json.RawMessage
@@ -115,8 +117,9 @@ func TestPayloadForms(t *testing.T) {
 	check("function that fails", outcomes(t, schemas.JSON[Payment](), documents[:1], refuse), "x")
 }
 
-// TestPayloadOfOtherSchema: a value of Avro that was written with one field more does not get to the inbox, and so is not taken
-// for a duplicate. Of one schema every field is compared that the conversions of the codec keep.
+// TestPayloadOfOtherSchema: a value of Avro that was written with one field more does not get to
+// the inbox, and so is not taken for a duplicate. Of one schema every field is compared that the
+// conversions of the codec keep.
 func TestPayloadOfOtherSchema(t *testing.T) {
 	const begin = `{"type": "record", "name": "Payment", "fields": [{"name": "id", "type": "string"}, {"name": "amount", "type": "long"}`
 	codec, wider := avroPayments(t, begin+`]}`), avroPayments(t, begin+`, {"name": "fee", "type": "long"}]}`)
@@ -160,8 +163,8 @@ func (messages) Decode(b []byte) (message, error) {
 	return message{known, "+" + unknown}, nil
 }
 
-// TestPayloadWithUnknownFields: what a type keeps of fields that it does not know is compared by a codec that writes it, and
-// refused by the default, which would not see it.
+// TestPayloadWithUnknownFields: what a type keeps of fields that it does not know is compared by a
+// codec that writes it, and refused by the default, which would not see it.
 func TestPayloadWithUnknownFields(t *testing.T) {
 	values := []string{"known+more", "known+more", "known+other"}
 	if got := outcomes(t, messages{}, values, inbox.PayloadCodec(messages{})); got != "adc" {
@@ -213,7 +216,8 @@ func TestPayloadError(t *testing.T) {
 	}
 }
 
-// TestAddedField: a field that is added to the type keeps hashes of payloads without it if it is omitzero.
+// TestAddedField: a field that is added to the type keeps hashes of payloads without it if it is
+// omitzero.
 func TestAddedField(t *testing.T) {
 	type next struct {
 		Payment
@@ -305,7 +309,8 @@ func refused[V any](t *testing.T, _ V, text string) {
 	}, text+"; declare how with PayloadCodec or PayloadHash")
 }
 
-// TestLargePayload: a payload beyond the buffer that is kept between records is hashed all the same.
+// TestLargePayload: a payload beyond the buffer that is kept between records is hashed all the
+// same.
 func TestLargePayload(t *testing.T) {
 	large := `"` + strings.Repeat("x", 100<<10) + `"`
 	values := []string{large, large, `"x"`, large}

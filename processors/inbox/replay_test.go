@@ -30,8 +30,8 @@ var sights = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) sight {
 	}
 }), 1, 40)
 
-// life is what happens to a run beside its records: before a record of that number it starts again, at another time of
-// the clock, or the record fails behind the inbox until it is tried again.
+// life is what happens to a run beside its records: before a record of that number it starts again,
+// at another time of the clock, or the record fails behind the inbox until it is tried again.
 type life struct{ restarts, failures map[int]bool }
 
 func lifeOf(t *rapid.T, records int, name string) life {
@@ -119,9 +119,8 @@ func checkReplay(tb testing.TB, rt *rapid.T, opts func() []inbox.Option) error {
 	return nil
 }
 
-// TestReplay_I3: a replay from the beginning, at another time and with other interruptions, gives the same outputs and
-// the same rows.
-// Row of the failure matrix: replay from earliest.
+// TestReplay_I3: a replay from the beginning, at another time and with other interruptions, gives
+// the same outputs and the same rows. Row of the failure matrix: replay from earliest.
 func TestReplay_I3(t *testing.T) {
 	for name, opts := range map[string][]inbox.Option{
 		"for ever": {inbox.BusinessKey(byNote), inbox.AllowMissingID(), inbox.PayloadWithout("id")},
@@ -155,8 +154,8 @@ func TestReplayFindsBrokenInbox(t *testing.T) {
 	}
 }
 
-// TestRedriven_G5: what was redriven is a duplicate if it was applied before, as its producer's retry or by another
-// redrive, although its headers tell of its death.
+// TestRedriven_G5: what was redriven is a duplicate if it was applied before, as its producer's
+// retry or by another redrive, although its headers tell of its death.
 func TestRedriven_G5(t *testing.T) {
 	failing := true
 	d := processortest.New(t, func(b *topology.Builder) {

@@ -17,10 +17,11 @@ import (
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
-// The tests of this file are named after what the specification asks of an inbox. What C4, C7 and C8 ask has files of
-// its own.
+// The tests of this file are named after what the specification asks of an inbox. What C4, C7 and
+// C8 ask has files of its own.
 
-// TestPerEffect_B2: the id is chosen for each effect, and each of them has seen what it has seen itself.
+// TestPerEffect_B2: the id is chosen for each effect, and each of them has seen what it has seen
+// itself.
 func TestPerEffect_B2(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
 		s := topology.From(b, paymentsTopic)
@@ -32,8 +33,8 @@ func TestPerEffect_B2(t *testing.T) {
 	d.WantCounts("captures.accepted=1 captures.duplicates=1 mails.accepted=2")
 }
 
-// TestUnstableIDs_B3: an id that is another one for the same record, such as a random number or a time of processing,
-// stops the task before it lets everything pass.
+// TestUnstableIDs_B3: an id that is another one for the same record, such as a random number or a
+// time of processing, stops the task before it lets everything pass.
 func TestUnstableIDs_B3(t *testing.T) {
 	for node, opts := range map[string][]inbox.Option{"inbox": nil, "inbox-by-id": {globally()}} {
 		n := 0
@@ -51,7 +52,8 @@ func TestUnstableIDs_B3(t *testing.T) {
 	}
 }
 
-// TestIngestionID_B3: a position is an id where there is no other, and the position of a copy is none.
+// TestIngestionID_B3: a position is an id where there is no other, and the position of a copy is
+// none.
 func TestIngestionID_B3(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
 		s := topology.From(b, paymentsTopic)
@@ -73,7 +75,8 @@ func TestIngestionID_B3(t *testing.T) {
 	}
 }
 
-// TestIngestionIDOfAnOrigin_B3: the position of a copy that says of which delivery it is is the id of that delivery.
+// TestIngestionIDOfAnOrigin_B3: the position of a copy that says of which delivery it is is the id
+// of that delivery.
 func TestIngestionIDOfAnOrigin_B3(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
 		copied := topology.RepartitionWith(topology.From(b, paymentsTopic), "copy", schemas.String(), schemas.JSON[Payment](), topology.KeepOrigin())
@@ -86,7 +89,8 @@ func TestIngestionIDOfAnOrigin_B3(t *testing.T) {
 	}
 }
 
-// TestNoIngestionID_B3: what comes from no topic, or from many records, has no delivery that could name it.
+// TestNoIngestionID_B3: what comes from no topic, or from many records, has no delivery that could
+// name it.
 func TestNoIngestionID_B3(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
 		s := topology.From(b, paymentsTopic)
@@ -113,8 +117,9 @@ func TestNoIngestionID_B3(t *testing.T) {
 	}
 }
 
-// TestMarkIsNotSetBeforeTheEffect_C1: the mark and the effect stand or fall together, so a record whose effect has
-// failed is seen for the first time when it comes again. A mark that is set before, or beside, loses it.
+// TestMarkIsNotSetBeforeTheEffect_C1: the mark and the effect stand or fall together, so a record
+// whose effect has failed is seen for the first time when it comes again. A mark that is set
+// before, or beside, loses it.
 func TestMarkIsNotSetBeforeTheEffect_C1(t *testing.T) {
 	failing := true
 	d := processortest.New(t, func(b *topology.Builder) {
@@ -164,9 +169,8 @@ func (outage) Mark()                    {}
 func (outage) Revert()                  {}
 func (outage) Savepoint() func()        { return func() {} }
 
-// TestOutageDropsNothing_C1: where the inbox cannot look, the record is neither accepted nor dropped: the task stops in
-// front of it.
-// Row of the failure matrix: failing dependency.
+// TestOutageDropsNothing_C1: where the inbox cannot look, the record is neither accepted nor
+// dropped: the task stops in front of it. Row of the failure matrix: failing dependency.
 func TestOutageDropsNothing_C1(t *testing.T) {
 	for name, opts := range map[string][]inbox.Option{
 		"for ever": nil, "retained": {inbox.Retain(time.Hour)},
@@ -194,8 +198,8 @@ func TestOutageDropsNothing_C1(t *testing.T) {
 	}
 }
 
-// TestOutcomes_C2: same id and payload, same id and other payload, no id, no usable id. With it K1 and K2: each outcome is
-// counted under its own name.
+// TestOutcomes_C2: same id and payload, same id and other payload, no id, no usable id. With it K1
+// and K2: each outcome is counted under its own name.
 func TestOutcomes_C2(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
 		inbox.Dedupe(topology.From(b, paymentsTopic), "inbox", paymentID, inbox.Forever())
@@ -206,8 +210,8 @@ func TestOutcomes_C2(t *testing.T) {
 	d.WantCounts("inbox.accepted=1 inbox.dead-letter-conflict=1 inbox.dead-letter-validation=1 inbox.duplicates=1")
 }
 
-// TestCanonicalPayload_C3: the spelling of a document is no part of it, and its amounts are, beyond what a float64
-// tells apart. What is no JSON is compared by its bytes.
+// TestCanonicalPayload_C3: the spelling of a document is no part of it, and its amounts are, beyond
+// what a float64 tells apart. What is no JSON is compared by its bytes.
 func TestCanonicalPayload_C3(t *testing.T) {
 	raw := schemas.JSON[json.RawMessage]()
 	for name, values := range map[string][]string{
@@ -242,7 +246,8 @@ func TestPayloadWithout(t *testing.T) {
 	}
 }
 
-// TestTypedOutcomes_C5: a duplicate is no error, has a stream of its own, and is never what a conflict is called.
+// TestTypedOutcomes_C5: a duplicate is no error, has a stream of its own, and is never what a
+// conflict is called.
 func TestTypedOutcomes_C5(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) { routed(b) })
 	d.Pipe("payments", "k", `{"id":"a","amount":1}`, topologytest.At(time.UnixMilli(7)))

@@ -20,9 +20,9 @@ func at(minutes int) topologytest.PipeOption {
 	return topologytest.At(time.UnixMilli(1_700_000_000_000).Add(time.Duration(minutes) * time.Minute))
 }
 
-// TestRetain_C8: an id is forgotten by stream time and by nothing else, and what is too old to know is not taken for
-// new, also after everything has expired and is replayed.
-// Row of the failure matrix: replay after expiry.
+// TestRetain_C8: an id is forgotten by stream time and by nothing else, and what is too old to know
+// is not taken for new, also after everything has expired and is replayed. Row of the failure
+// matrix: replay after expiry.
 func TestRetain_C8(t *testing.T) {
 	lateTopic := topology.Topic("late", schemas.String(), schemas.JSON[Payment]())
 	d := processortest.New(t, func(b *topology.Builder) {
@@ -130,8 +130,8 @@ func TestRetainedStore(t *testing.T) {
 
 var archiveTopic = topology.Topic("archive", schemas.String(), schemas.JSON[inbox.Entry]())
 
-// TestArchive_C8: what the inbox forgets goes to the archive, each id once, two at a time and in order, whatever
-// fails, starts again or jumps in between.
+// TestArchive_C8: what the inbox forgets goes to the archive, each id once, two at a time and in
+// order, whatever fails, starts again or jumps in between.
 func TestArchive_C8(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) { routed(b, inbox.Retain(time.Hour), inbox.Archive(archiveTopic)) })
 	want := func(ids ...string) {
@@ -155,7 +155,8 @@ func TestArchive_C8(t *testing.T) {
 	d.Pipe("payments", "k", `{"id":"f","amount":1}`, at(60), topologytest.Header("trace", "1"))
 	want("a")
 	d.Restart()
-	// A jump: two for each record, be it accepted or a duplicate. A record that fails archives nothing.
+	// A jump: two for each record, be it accepted or a duplicate. A record that fails archives
+	// nothing.
 	d.Pipe("payments", "k", `{"id":"g","amount":1}`, at(1000))
 	want("b", "c")
 	d.Pipe("payments", "k", `{"amount":1}`, at(1000))
@@ -174,8 +175,8 @@ func TestArchive_C8(t *testing.T) {
 	}
 }
 
-// TestArchiveModel: in any history, the archive has got each accepted id that is over once, as soon as enough records
-// have come, and none that is not over.
+// TestArchiveModel: in any history, the archive has got each accepted id that is over once, as soon
+// as enough records have come, and none that is not over.
 func TestArchiveModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		d := processortest.New(t, func(b *topology.Builder) { routed(b, inbox.Retain(time.Hour), inbox.Archive(archiveTopic)) })

@@ -2,12 +2,12 @@ package inbox
 
 import "strconv"
 
-// Status is what an operator calls the state of a message. The words are those of inbox tables; the package
-// documentation says where each of them can be seen.
+// Status is what an operator calls the state of a message. The words are those of inbox tables; the
+// package documentation says where each of them can be seen.
 type Status uint8
 
-// The statuses. Where the marker and the effect of a record commit together there is nothing in between, so Received
-// and Claimed exist for external effects only.
+// The statuses. Where the marker and the effect of a record commit together there is nothing in
+// between, so Received and Claimed exist for external effects only.
 const (
 	// Received: the message is noted, and nothing has begun.
 	Received Status = iota + 1
@@ -40,8 +40,8 @@ func (s Status) String() string {
 	return "STATUS(" + strconv.Itoa(int(s)) + ")"
 }
 
-// Advances reports whether the source position may move past a message of that status: whether nothing is left to
-// be done that only the source could bring again.
+// Advances reports whether the source position may move past a message of that status: whether
+// nothing is left to be done that only the source could bring again.
 func (s Status) Advances() bool {
 	switch s {
 	case Processed, Duplicate, Quarantined, Ignored, Superseded:

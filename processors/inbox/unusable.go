@@ -6,8 +6,8 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// HeaderReason is the header of missing and malformed records that tells why they have no usable id, as their dead letters
-// would: see [graph.HeaderMessage]. It quotes nothing of the record.
+// HeaderReason is the header of missing and malformed records that tells why they have no usable
+// id, as their dead letters would: see [graph.HeaderMessage]. It quotes nothing of the record.
 const HeaderReason = "onceward.inbox.reason"
 
 // unusable is why a record has no usable id.
@@ -32,8 +32,8 @@ func unusableID(id string, err error) *unusable {
 	return nil
 }
 
-// emitsUnusable reports whether such a record is emitted instead of failing. An error of another class than Validation is no
-// property of the record: the id may be readable later.
+// emitsUnusable reports whether such a record is emitted instead of failing. An error of another
+// class than Validation is no property of the record: the id may be readable later.
 func (s *settings) emitsUnusable(u *unusable) bool {
 	if u.missing {
 		return s.emits.missing
@@ -41,8 +41,8 @@ func (s *settings) emitsUnusable(u *unusable) bool {
 	return s.emits.malformed && topology.ClassOf(u.err) == topology.Validation
 }
 
-// isUnusable is what becomes of a record without a usable id. It leaves no trace in the stores: what has no identity cannot
-// be known again.
+// isUnusable is what becomes of a record without a usable id. It leaves no trace in the stores:
+// what has no identity cannot be known again.
 func (h *handler[K, V]) isUnusable(c *topology.Context, r *topology.Record[K, V], u *unusable) error {
 	if !h.settings.emitsUnusable(u) {
 		return u.err

@@ -45,8 +45,8 @@ func returns(id string, err error) func(payment) (string, error) {
 // scopes are the options of an inbox without and with a detour, by the node that looks at the ids.
 var scopes = map[string][]inbox.Option{"inbox": nil, "inbox-by-id": {globally()}}
 
-// TestMissingAndMalformed_C2: a record without a usable id is an outcome of its own if it is emitted, and no error. With it C5: the outcomes
-// have types, and streams.
+// TestMissingAndMalformed_C2: a record without a usable id is an outcome of its own if it is
+// emitted, and no error. With it C5: the outcomes have types, and streams.
 func TestMissingAndMalformed_C2(t *testing.T) {
 	for node, opts := range scopes {
 		for name, way := range noIDs {
@@ -90,7 +90,8 @@ func TestMissingAndMalformed_C2(t *testing.T) {
 	}
 }
 
-// TestMissingAndMalformedApart: a record whose outcome is not emitted becomes a dead letter, also where the other outcome is emitted.
+// TestMissingAndMalformedApart: a record whose outcome is not emitted becomes a dead letter, also
+// where the other outcome is emitted.
 func TestMissingAndMalformedApart(t *testing.T) {
 	for node, opts := range scopes {
 		for _, way := range noIDs {
@@ -111,7 +112,8 @@ func TestMissingAndMalformedApart(t *testing.T) {
 	}
 }
 
-// TestNoneOfTheRecord: an error of another class than Validation is no outcome, and is handled by its class.
+// TestNoneOfTheRecord: an error of another class than Validation is no outcome, and is handled by
+// its class.
 func TestNoneOfTheRecord(t *testing.T) {
 	for node, opts := range scopes {
 		for _, class := range []topology.Class{topology.Transient, topology.Poison, topology.Config} {
@@ -132,7 +134,8 @@ func TestNoneOfTheRecord(t *testing.T) {
 	}
 }
 
-// TestMissingIDIsAllowed: a record without an id is accepted as it came. A malformed id is not allowed by that.
+// TestMissingIDIsAllowed: a record without an id is accepted as it came. A malformed id is not
+// allowed by that.
 func TestMissingIDIsAllowed(t *testing.T) {
 	for _, opts := range scopes {
 		d := processortest.New(t, func(b *topology.Builder) {

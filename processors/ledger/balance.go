@@ -22,8 +22,8 @@ type Sum struct {
 // Balance is the balance of a ledger after a contribution. It has a JSON form, so that
 // schemas.JSON[Balance] is a codec for Changes; [BalanceCodec] is a compact one.
 type Balance struct {
-	// Count is the number of contributions, corrections included. It grows by one with each Balance of a
-	// ledger, so it serves as the version of the balance for those behind us.
+	// Count is the number of contributions, corrections included. It grows by one with each Balance
+	// of a ledger, so it serves as the version of the balance for those behind us.
 	Count int64 `json:"count"`
 	// Amounts has one sum for each column.
 	Amounts []int64 `json:"amounts"`
@@ -80,9 +80,9 @@ func (c sumCodec) Decode(b []byte) (Sum, error) {
 	return Sum{Count: count, Amounts: amounts}, nil
 }
 
-// BalanceCodec returns a compact codec for balances: a byte 1 for the format, the number of columns in a
-// byte, the count as an unsigned varint, the amounts as zigzag varints, and the id of the contribution in
-// UTF-8. Its name is "ledger-balance-1".
+// BalanceCodec returns a compact codec for balances: a byte 1 for the format, the number of columns
+// in a byte, the count as an unsigned varint, the amounts as zigzag varints, and the id of the
+// contribution in UTF-8. Its name is "ledger-balance-1".
 func BalanceCodec() schemas.Codec[Balance] { return balanceCodec{} }
 
 const balanceFormat = 1
@@ -140,8 +140,8 @@ func (c balanceCodec) Decode(b []byte) (Balance, error) {
 	return Balance{Count: int64(count), Amounts: amounts, Contribution: string(rest)}, nil
 }
 
-// shortest reports whether the varint in the first n bytes of b is valid, and the only one of its value: one
-// that ends in a zero byte has a shorter form.
+// shortest reports whether the varint in the first n bytes of b is valid, and the only one of its
+// value: one that ends in a zero byte has a shorter form.
 func shortest(b []byte, n int) bool { return n == 1 || n > 1 && b[n-1] != 0 }
 
 const columnsMax = 255 // the row has one byte for their number

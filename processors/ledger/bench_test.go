@@ -12,7 +12,8 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// benchGraph is the task of a ledger with two columns, or of the source and what reads contributions alone.
+// benchGraph is the task of a ledger with two columns, or of the source and what reads
+// contributions alone.
 func benchGraph(tb testing.TB, post bool) *topology.Graph {
 	tb.Helper()
 	b := topology.NewBuilder("bench", topology.DeadLetters("dead"))
@@ -66,8 +67,9 @@ func benchmark(b *testing.B, post bool, id func(i int) int) {
 	}
 }
 
-// TestAllocations holds the cost of the ledger itself: two rows, and the sums, which are read into memory of
-// their own because they are emitted. A duplicate costs the posting that it is compared with.
+// TestAllocations holds the cost of the ledger itself: two rows, and the sums, which are read into
+// memory of their own because they are emitted. A duplicate costs the posting that it is compared
+// with.
 func TestAllocations(t *testing.T) {
 	count := func(post bool, id func(i int) int) float64 {
 		g, i := benchGraph(t, post), 1001

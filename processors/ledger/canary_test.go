@@ -13,8 +13,9 @@ import (
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
-// TestNoPayloadInFailures makes records whose key, id, amounts and headers hold a canary fail in every way
-// there is, and looks for it in the headers of the dead letter and in the error of a task that stops.
+// TestNoPayloadInFailures makes records whose key, id, amounts and headers hold a canary fail in
+// every way there is, and looks for it in the headers of the dead letter and in the error of a task
+// that stops.
 func TestNoPayloadInFailures(t *testing.T) {
 	const amount = 8_317_264_509
 	id := codectest.Canary

@@ -11,8 +11,8 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// DifferenceError is a ledger whose balance is not what its contributions come to. Its text names neither the
-// key nor an amount, which are payload.
+// DifferenceError is a ledger whose balance is not what its contributions come to. Its text names
+// neither the key nor an amount, which are payload.
 type DifferenceError struct {
 	// Key is the encoded key of the ledger.
 	Key []byte
@@ -20,8 +20,9 @@ type DifferenceError struct {
 	Reason string
 	// Balance is what is stored, zero where there is no balance.
 	Balance Sum
-	// Contributions is how many there are, and Sums is what they come to in each column, of any size. There are no sums
-	// without contributions, nor where these have different numbers of columns.
+	// Contributions is how many there are, and Sums is what they come to in each column, of any
+	// size. There are no sums without contributions, nor where these have different numbers of
+	// columns.
 	Contributions int64
 	Sums          []*big.Int
 }
@@ -34,7 +35,8 @@ func (e *DifferenceError) Error() string {
 
 // Checked is what a check that goes on has found.
 type Checked struct {
-	// Ledgers are the keys that have a balance, contributions or both, and Contributions is the number of all of theirs.
+	// Ledgers are the keys that have a balance, contributions or both, and Contributions is the
+	// number of all of theirs.
 	Ledgers, Contributions int64
 	// Differences is the number of ledgers that differ, and First has the first of them.
 	Differences int64
@@ -42,14 +44,16 @@ type Checked struct {
 }
 
 // Check recomputes the balances of the ledger with that name, in the state of one task, from their
-// contributions. It returns a [*DifferenceError] for the first one that differs, in the order of the keys.
-// Other errors come from reading; one about a row that is none of a ledger wraps state.ErrCorrupt.
+// contributions. It returns a [*DifferenceError] for the first one that differs, in the order of
+// the keys. Other errors come from reading; one about a row that is none of a ledger wraps
+// state.ErrCorrupt.
 //
 // It reads both stores once, and holds one ledger in memory at a time. The state must not change
 // meanwhile: a running task is checked through a state.View.
 //
-// Where r can list its stores, as a state.Database can, a ledger that it does not have is an error that wraps
-// state.ErrUnknownStore. To other readers a wrong name looks like a ledger without contributions.
+// Where r can list its stores, as a state.Database can, a ledger that it does not have is an error
+// that wraps state.ErrUnknownStore. To other readers a wrong name looks like a ledger without
+// contributions.
 func Check(r state.Reader, name string) error {
 	contributions, balances := Stores(name)
 	if lister, ok := r.(interface {
@@ -80,9 +84,9 @@ func CheckStores[K any](
 	return err
 }
 
-// CheckRows is [Check] for the rows of both stores, each in the order of the keys and both of one moment, and goes on
-// behind a difference: it keeps firstMax of them and counts all. Its errors come from reading alone, and what it has
-// found before one is not all there is.
+// CheckRows is [Check] for the rows of both stores, each in the order of the keys and both of one
+// moment, and goes on behind a difference: it keeps firstMax of them and counts all. Its errors
+// come from reading alone, and what it has found before one is not all there is.
 func CheckRows(contributions, balances iter.Seq2[state.Entry, error], firstMax int) (Checked, error) {
 	var kept []*DifferenceError
 	found, err := compare(contributions, balances, func(d *DifferenceError) error {
@@ -194,7 +198,8 @@ func (c *comparison) sum() (Sum, error) {
 	return sum, nil
 }
 
-// settle compares a ledger whose contributions are complete, after the balances that come before it.
+// settle compares a ledger whose contributions are complete, after the balances that come before
+// it.
 func (c *comparison) settle(t *tally) error {
 	for c.more && bytes.Compare(c.balance.Key, t.ledger) < 0 {
 		if err := c.withoutContributions(); err != nil {
@@ -236,8 +241,8 @@ func (c *comparison) report(d *DifferenceError) error {
 	return c.differs(d)
 }
 
-// tally adds up one ledger. The sums are of any size, because they grow in another order than they did when
-// the contributions came, and may leave the range of 64 bits on the way.
+// tally adds up one ledger. The sums are of any size, because they grow in another order than they
+// did when the contributions came, and may leave the range of 64 bits on the way.
 type tally struct {
 	ledger []byte
 	count  int64

@@ -16,8 +16,8 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// books fills a ledger with three ledgers, one of them with the canary as its key, whose sums leave the range
-// of 64 bits when they are made in the order of the ids.
+// books fills a ledger with three ledgers, one of them with the canary as its key, whose sums leave
+// the range of 64 bits when they are made in the order of the ids.
 func books(t *testing.T) (*processortest.Driver, ledger.Ledger[string, Entry]) {
 	t.Helper()
 	var l ledger.Ledger[string, Entry]
@@ -78,8 +78,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestCheckFindsDifferences is requirement E1: a balance is checked against its contributions. It damages one row at
-// a time, as the control of Check. No value means that the row is deleted.
+// TestCheckFindsDifferences is requirement E1: a balance is checked against its contributions. It
+// damages one row at a time, as the control of Check. No value means that the row is deleted.
 func TestCheckFindsDifferences(t *testing.T) {
 	const (
 		contributions = "ledger-contributions"
@@ -133,7 +133,8 @@ func TestCheckFindsDifferences(t *testing.T) {
 	}
 }
 
-// TestCheckRows_E1: a check that goes on counts what differs behind the first difference too, and has the figures of both sides.
+// TestCheckRows_E1: a check that goes on counts what differs behind the first difference too, and
+// has the figures of both sides.
 func TestCheckRows_E1(t *testing.T) {
 	const zeros = "\x00\x00\x00\x00\x00\x00\x00"
 	row := func(count, amount string) string { return "\x02\x01" + zeros + count + zeros + amount + checksum }
@@ -186,7 +187,8 @@ func TestAmong(t *testing.T) {
 	}
 }
 
-// TestCheckDoesNotWrapAround: contributions that come to two to the power of 64 are not a balance of zero.
+// TestCheckDoesNotWrapAround: contributions that come to two to the power of 64 are not a balance
+// of zero.
 func TestCheckDoesNotWrapAround(t *testing.T) {
 	const most = "\x7f\xff\xff\xff\xff\xff\xff\xff"
 	zeros := strings.Repeat("\x00", 8)
@@ -247,7 +249,8 @@ func (r failingReader) Scan(store state.StoreID, rng state.Range) iter.Seq2[stat
 	}
 }
 
-// TestCheckReportsReadErrors: a scan that fails, anywhere, is neither the end of the store nor a difference.
+// TestCheckReportsReadErrors: a scan that fails, anywhere, is neither the end of the store nor a
+// difference.
 func TestCheckReportsReadErrors(t *testing.T) {
 	d, _ := books(t)
 	db := database(t, d)

@@ -9,7 +9,8 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// TestClauses is requirement K3: the contract says what a ledger is, and by what the copies of a record are in the same window.
+// TestClauses is requirement K3: the contract says what a ledger is, and by what the copies of a
+// record are in the same window.
 func TestClauses(t *testing.T) {
 	windowed := func(w ledger.Windows, opts ...ledger.Option) func(*topology.Builder) {
 		return func(b *topology.Builder) {

@@ -23,8 +23,8 @@ func TestKeyCodec(t *testing.T) {
 		ContributionKey[int64]{1 << 40, "a"}, ContributionKey[int64]{-1, "a"})
 }
 
-// TestKeyOrder: contributions lie in the order of their encoded ledger keys, and within them of their ids;
-// no key is the beginning of another.
+// TestKeyOrder: contributions lie in the order of their encoded ledger keys, and within them of
+// their ids; no key is the beginning of another.
 func TestKeyOrder(t *testing.T) {
 	codec := keyCodec[[]byte]{schemas.Bytes()}
 	part := rapid.SliceOfN(rapid.SampledFrom([]byte{0, 1, 2, 0xfe, 0xff}), 0, 5)
@@ -125,7 +125,8 @@ func reread[T any](t *testing.T, codec schemas.Codec[T], b []byte) {
 	}
 }
 
-// TestPostingRows: a contribution that is no part of a reversal is written as ever, and its row says the same for ever.
+// TestPostingRows: a contribution that is no part of a reversal is written as ever, and its row
+// says the same for ever.
 func TestPostingRows(t *testing.T) {
 	const head = "\x00\x00\x00\x00\x00\x00\x00\x07" + "\x00\x00\x00\x00\x00\x00\x00\x05"
 	for want, p := range map[string]Posting{

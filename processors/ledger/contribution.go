@@ -16,16 +16,17 @@ import (
 type Contribution struct {
 	// ID names the contribution within its ledger: the id of the fact, never of its delivery.
 	ID string
-	// Amounts has one amount for each column. The ledger does not keep the slice. A reversal may leave it out.
+	// Amounts has one amount for each column. The ledger does not keep the slice. A reversal may
+	// leave it out.
 	Amounts []int64
-	// Decimals is another way to state the amounts: exact decimals, which must fit into the columns' [Scale]. One of
-	// the two is nil.
+	// Decimals is another way to state the amounts: exact decimals, which must fit into the
+	// columns' [Scale]. One of the two is nil.
 	Decimals []Decimal
 	// Corrects is the id of the contribution that this one adjusts, empty if there is none.
 	Corrects string
-	// Reverses is the id of the contribution that this one takes back as a whole, empty if there is none. The ledger
-	// derives the amounts, or if they are given holds them to be the same with the other sign. What is reversed cannot
-	// be reversed again.
+	// Reverses is the id of the contribution that this one takes back as a whole, empty if there is
+	// none. The ledger derives the amounts, or if they are given holds them to be the same with the
+	// other sign. What is reversed cannot be reversed again.
 	Reverses string
 }
 
@@ -38,19 +39,20 @@ type ContributionKey[K any] struct {
 // Posting is a contribution as the ledger has it.
 type Posting struct {
 	Amounts []int64
-	// Timestamp is that of the record, or in a windowed ledger the time that its windows follow from, in milliseconds
-	// since the epoch.
+	// Timestamp is that of the record, or in a windowed ledger the time that its windows follow
+	// from, in milliseconds since the epoch.
 	Timestamp int64
 	// Corrects is the id of the contribution that this one adjusts, empty if there is none.
 	Corrects string
 	// Reverses is the id of the contribution that this one takes back, empty if there is none.
 	Reverses string
-	// ReversedBy is the id of the contribution that has taken this one back, empty if there is none.
+	// ReversedBy is the id of the contribution that has taken this one back, empty if there is
+	// none.
 	ReversedBy string
 }
 
-// same reports whether q says the same as p. The timestamp is the delivery's, and that p was reversed was said by
-// another contribution.
+// same reports whether q says the same as p. The timestamp is the delivery's, and that p was
+// reversed was said by another contribution.
 func (p *Posting) same(q *Posting) bool {
 	return p.Corrects == q.Corrects && p.Reverses == q.Reverses && slices.Equal(p.Amounts, q.Amounts)
 }
@@ -71,8 +73,9 @@ func storesOf[K any](name string, keys schemas.Codec[K], columns string) (
 	return contributions, balances
 }
 
-// ContributionRow returns the store and the key of a contribution, for tools that know a ledger by its evidence: balances is the store of
-// its balances, and row the key of the balance in it. ok is false if balances is the store of something else.
+// ContributionRow returns the store and the key of a contribution, for tools that know a ledger by
+// its evidence: balances is the store of its balances, and row the key of the balance in it. ok is
+// false if balances is the store of something else.
 func ContributionRow(balances string, row []byte, id string) (store string, key []byte, ok bool) {
 	_, suffix := Stores("")
 	name, ok := strings.CutSuffix(balances, suffix)

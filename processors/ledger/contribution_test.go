@@ -7,7 +7,8 @@ import (
 	"github.com/onceward/onceward/schemas"
 )
 
-// TestContributionRow: a tool that knows the key of a balance finds the contribution where the ledger has it.
+// TestContributionRow: a tool that knows the key of a balance finds the contribution where the
+// ledger has it.
 func TestContributionRow(t *testing.T) {
 	contributions, balances := storesOf("sales", schemas.String(), "")
 	for _, ledger := range []string{"acct-1", "", "a\x00b"} {

@@ -10,9 +10,9 @@ import (
 	"github.com/onceward/onceward/schemas"
 )
 
-// Decimal is an exact decimal number: Units, divided by 10 to the power of Scale, which is the number of places behind
-// the point. The zero Decimal is 0. Numbers that are equal can have several forms, such as 1.5 and 1.50; [Decimal.In]
-// makes one form of them.
+// Decimal is an exact decimal number: Units, divided by 10 to the power of Scale, which is the
+// number of places behind the point. The zero Decimal is 0. Numbers that are equal can have several
+// forms, such as 1.5 and 1.50; [Decimal.In] makes one form of them.
 type Decimal struct {
 	Units int64
 	Scale uint8
@@ -28,8 +28,9 @@ const (
 	errDecimalRange  = schemas.Reason("the number is outside the range of 64 bits")
 )
 
-// ParseDecimal reads a number as JSON writes it: digits, with a minus before them, a point between them or an exponent
-// behind them. Nothing is rounded: what does not fit is an error, of type schemas.Reason.
+// ParseDecimal reads a number as JSON writes it: digits, with a minus before them, a point between
+// them or an exponent behind them. Nothing is rounded: what does not fit is an error, of type
+// schemas.Reason.
 func ParseDecimal(text string) (Decimal, error) {
 	mantissa, exponent := text, 0
 	if i := strings.IndexAny(text, "eE"); i >= 0 {
@@ -79,8 +80,9 @@ func ParseDecimal(text string) (Decimal, error) {
 
 func allDigits(s string) bool { return strings.Trim(s, "0123456789") == "" }
 
-// In returns the number in units of that scale: 1.5 is 150 in a scale of 2. It is an error, of type schemas.Reason, if
-// the number has more places than that or leaves the range of 64 bits. It never rounds.
+// In returns the number in units of that scale: 1.5 is 150 in a scale of 2. It is an error, of type
+// schemas.Reason, if the number has more places than that or leaves the range of 64 bits. It never
+// rounds.
 func (d Decimal) In(scale uint8) (units int64, err error) {
 	if d.Scale > ScaleMax || scale > ScaleMax {
 		return 0, errDecimalPlaces
@@ -122,8 +124,9 @@ func (d Decimal) String() string {
 // MarshalJSON returns the number as a JSON string, so that no reader puts it through a float64.
 func (d Decimal) MarshalJSON() ([]byte, error) { return []byte(`"` + d.String() + `"`), nil }
 
-// UnmarshalJSON reads a JSON string or a JSON number, by its digits. Null is an error, other than encoding/json has it: an
-// amount that nobody knows must not be posted as 0. Where it may be missing, the field is a *Decimal.
+// UnmarshalJSON reads a JSON string or a JSON number, by its digits. Null is an error, other than
+// encoding/json has it: an amount that nobody knows must not be posted as 0. Where it may be
+// missing, the field is a *Decimal.
 func (d *Decimal) UnmarshalJSON(b []byte) error {
 	text := string(b)
 	if strings.HasPrefix(text, `"`) {

@@ -42,8 +42,8 @@ func TestDecimal(t *testing.T) {
 	}
 }
 
-// TestDecimalIsExact compares with rational numbers: a decimal has the value of its text, its form can be read again, and
-// a change of scale changes nothing or is an error.
+// TestDecimalIsExact compares with rational numbers: a decimal has the value of its text, its form
+// can be read again, and a change of scale changes nothing or is an error.
 func TestDecimalIsExact(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		d := ledger.Decimal{Units: rapid.Int64().Draw(rt, "units"), Scale: rapid.Uint8Range(0, ledger.ScaleMax).Draw(rt, "scale")}

@@ -9,8 +9,8 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// TestDecisions is requirement J1: every record that does not fail has one decision, whose versions are the counts of
-// the balance.
+// TestDecisions is requirement J1: every record that does not fail has one decision, whose versions
+// are the counts of the balance.
 func TestDecisions(t *testing.T) {
 	var got []string
 	d := processortest.New(t, func(b *topology.Builder) {

@@ -1,16 +1,18 @@
-// Package ledger adds up contributions exactly once each. The state is the set of contributions, keyed by
-// ledger and contribution id; the balance of a ledger is derived from them, kept beside them, and can be
-// recomputed and compared at any time ([Check], and onceward state check of the state of an instance).
+// Package ledger adds up contributions exactly once each. The state is the set of contributions,
+// keyed by ledger and contribution id; the balance of a ledger is derived from them, kept beside
+// them, and can be recomputed and compared at any time ([Check], and onceward state check of the
+// state of an instance).
 //
 //	balances := ledger.Post(payments, "balances", contribution, ledger.Columns("amount", "fee"))
 //	balances.Changes().Into(Balances) // a topic with the codec schemas.JSON[ledger.Balance]()
 //
-// The ledger of a record is its key: an account, a carrier. [PostWindowed] has one for each key and window of time.
+// The ledger of a record is its key: an account, a carrier. [PostWindowed] has one for each key and
+// window of time.
 //
 // # Contract
 //
-// Every record has exactly one outcome, and is counted under its name when the round that contains it is
-// applied:
+// Every record has exactly one outcome, and is counted under its name when the round that contains
+// it is applied:
 //
 //	outcome      when                                           what follows            with EmitConflicts
 //	accepted     the ledger has no contribution with the id     Changes
@@ -19,51 +21,56 @@
 //	conflicts    it reverses what was reversed already          it fails (Conflict)     Conflicts
 //	(failure)    see below                                      it fails (Validation)
 //
-// The option alone decides whether a conflict fails. Build reports a use of Conflicts without the option, and the
-// option without a use of Conflicts.
+// The option alone decides whether a conflict fails. Build reports a use of Conflicts without the
+// option, and the option without a use of Conflicts.
 //
-// A duplicate is an outcome and never an error; a conflict is never taken for a duplicate. These fail with
-// class Validation: a record with a null key, a contribution without a usable id (valid UTF-8 of 1 to 1024
-// bytes) or that names itself, or both corrects and reverses, a correction or reversal of a contribution that the
-// ledger does not have, a reversal with other amounts, amounts both as integers and as decimals, a decimal that does not
-// fit into the scale of its column, a balance that would leave the range of 64 bits, and a negative event time. What
-// fails becomes a dead letter, unless a policy says otherwise ([OnError]), and leaves neither a contribution nor a
+// A duplicate is an outcome and never an error; a conflict is never taken for a duplicate. These
+// fail with class Validation: a record with a null key, a contribution without a usable id (valid
+// UTF-8 of 1 to 1024 bytes) or that names itself, or both corrects and reverses, a correction or
+// reversal of a contribution that the ledger does not have, a reversal with other amounts, amounts
+// both as integers and as decimals, a decimal that does not fit into the scale of its column, a
+// balance that would leave the range of 64 bits, and a negative event time. What fails becomes a
+// dead letter, unless a policy says otherwise ([OnError]), and leaves neither a contribution nor a
 // balance.
 //
 // # Amounts
 //
-// Amounts are integers, of which each contribution has one for each of the declared [Columns]: money in its
-// smallest unit, minutes, pieces. A column with a [Scale] takes decimals ([Decimal]), which it counts in units of its
-// last place. There are no floats, and nothing is ever rounded or wrapped around. A
-// contribution with another number of amounts is an error of class Config, which stops the task.
+// Amounts are integers, of which each contribution has one for each of the declared [Columns]:
+// money in its smallest unit, minutes, pieces. A column with a [Scale] takes decimals ([Decimal]),
+// which it counts in units of its last place. There are no floats, and nothing is ever rounded or
+// wrapped around. A contribution with another number of amounts is an error of class Config, which
+// stops the task.
 //
-// The rows say by a checksum which columns they have, in which order, with which scales and for which windows. A program
-// that declares others does not open the tasks that have such rows, and says why: money that was counted in cents is
-// never read as euros. A ledger whose columns change gets a new name, and is built from its topic.
+// The rows say by a checksum which columns they have, in which order, with which scales and for
+// which windows. A program that declares others does not open the tasks that have such rows, and
+// says why: money that was counted in cents is never read as euros. A ledger whose columns change
+// gets a new name, and is built from its topic.
 //
 // # Corrections
 //
-// What a contribution says is never changed. One that was wrong is adjusted or taken back by another one, with an id of
-// its own, which names what it is about. Corrects adjusts: the ledger holds it to the name and to nothing else, and the
-// amounts are those that the record states. Reverses takes back: the amounts are those of the named contribution with
-// the other sign, whether the record states them or not, and what was reversed cannot be reversed again. A reversal can
-// be reversed; what it took back stays reversed, and is there again.
+// What a contribution says is never changed. One that was wrong is adjusted or taken back by
+// another one, with an id of its own, which names what it is about. Corrects adjusts: the ledger
+// holds it to the name and to nothing else, and the amounts are those that the record states.
+// Reverses takes back: the amounts are those of the named contribution with the other sign, whether
+// the record states them or not, and what was reversed cannot be reversed again. A reversal can be
+// reversed; what it took back stays reversed, and is there again.
 //
 // # Windows
 //
-// A windowed ledger counts facts, not deliveries: its contributions have the key (window, id), so that an event counts
-// once in each of its windows, however often and late it comes. The windows of a record follow from its timestamp or from
-// [EventTime], which has to be the fact's own: a copy with another time is another contribution, or where windows overlap
-// and both are in one of them, fails (Conflict).
+// A windowed ledger counts facts, not deliveries: its contributions have the key (window, id), so
+// that an event counts once in each of its windows, however often and late it comes. The windows of
+// a record follow from its timestamp or from [EventTime], which has to be the fact's own: a copy
+// with another time is another contribution, or where windows overlap and both are in one of them,
+// fails (Conflict).
 //
 // # Stored form
 //
-// Two stores belong to a ledger, <name>-contributions and <name>-balances. Integers are big-endian, and in
-// two's complement where they have a sign.
+// Two stores belong to a ledger, <name>-contributions and <name>-balances. Integers are big-endian,
+// and in two's complement where they have a sign.
 //
-// The key of a contribution is the encoded ledger key with each byte 00 replaced by 00 FF, then 00 01, then
-// the contribution id in UTF-8. So no key is the beginning of another one, and contributions lie in the
-// order of the balances, which is that of the encoded ledger keys.
+// The key of a contribution is the encoded ledger key with each byte 00 replaced by 00 FF, then 00
+// 01, then the contribution id in UTF-8. So no key is the beginning of another one, and
+// contributions lie in the order of the balances, which is that of the encoded ledger keys.
 //
 //	contribution                                     balance
 //	offset  bytes  content                           offset  bytes  content
@@ -76,27 +83,30 @@
 //	10+8n   rest   id of the contribution that       10+8n   4      checksum of the columns
 //	               it corrects, in UTF-8
 //
-// The checksum is the beginning of the SHA-256 of a text: the names of the columns in their order, each with / and its
-// scale if that is not 0, with commas between them; then, in a windowed ledger, @, the size of the windows, / and their
-// advance, in milliseconds. Contributions are written together with their balance, and need none.
+// The checksum is the beginning of the SHA-256 of a text: the names of the columns in their order,
+// each with / and its scale if that is not 0, with commas between them; then, in a windowed ledger,
+// @, the size of the windows, / and their advance, in milliseconds. Contributions are written
+// together with their balance, and need none.
 //
-// A contribution that reverses, or was reversed, has format 2: behind the amounts are a byte that says what it does to
-// the contribution that it names, 0 corrects or 1 reverses, the length of that one's id in 2 bytes, the id (both empty
-// for none), and as the rest the id of the contribution that reverses this one. Builds before the reversals stop at such
-// a row. In a windowed ledger, ledger keys are those of [WindowCodec].
+// A contribution that reverses, or was reversed, has format 2: behind the amounts are a byte that
+// says what it does to the contribution that it names, 0 corrects or 1 reverses, the length of that
+// one's id in 2 bytes, the id (both empty for none), and as the rest the id of the contribution
+// that reverses this one. Builds before the reversals stop at such a row. In a windowed ledger,
+// ledger keys are those of [WindowCodec].
 //
 // # Growth
 //
-// There is no retention: contributions stay, since a balance without them could neither be checked nor
-// protected from a contribution that comes again.
+// There is no retention: contributions stay, since a balance without them could neither be checked
+// nor protected from a contribution that comes again.
 //
 // # Concurrency
 //
-// The function that reads the contribution is called by all tasks at once and must be safe for that. A
-// [Ledger] is a value that is used while the topology is declared. The codecs are safe for concurrent use.
+// The function that reads the contribution is called by all tasks at once and must be safe for
+// that. A [Ledger] is a value that is used while the topology is declared. The codecs are safe for
+// concurrent use.
 //
 // # What it is not
 //
-// It is no double entry: nothing says that what one ledger gains another one loses. And it is per partition:
-// all records of a ledger are in one partition, as Kafka's partitioners see to it.
+// It is no double entry: nothing says that what one ledger gains another one loses. And it is per
+// partition: all records of a ledger are in one partition, as Kafka's partitioners see to it.
 package ledger

@@ -170,7 +170,8 @@ func ExamplePostWindowed() {
 	// berlin 12:00 s3 [0.30]
 }
 
-// What was taken back cannot be taken back again. The reversal can: what it took back is there again.
+// What was taken back cannot be taken back again. The reversal can: what it took back is there
+// again.
 func ExampleContribution_reversal() {
 	type Booking struct {
 		ID       string `json:"id"`

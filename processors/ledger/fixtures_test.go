@@ -32,7 +32,8 @@ func contribution(r entry) (ledger.Contribution, error) {
 	}, nil
 }
 
-// routed declares a ledger all of whose outcomes go to topics. A record with the header fail fails behind it.
+// routed declares a ledger all of whose outcomes go to topics. A record with the header fail fails
+// behind it.
 func routed(b *topology.Builder, opts ...ledger.Option) ledger.Ledger[string, Entry] {
 	return routedFrom(b, contribution, opts...)
 }

@@ -31,9 +31,9 @@ const (
 	reasonReverses = schemas.Reason("it takes another contribution back")
 )
 
-// Ledger is a set of ledgers, one for each record key, in a topology that is being declared. Each of its
-// streams may be used any number of times. Conflicts has records with [EmitConflicts] only, and something has to
-// use it then.
+// Ledger is a set of ledgers, one for each record key, in a topology that is being declared. Each
+// of its streams may be used any number of times. Conflicts has records with [EmitConflicts] only,
+// and something has to use it then.
 type Ledger[K, V any] struct {
 	contributions topology.Store[state.KeyValue[ContributionKey[K], Posting]]
 	balances      topology.Store[state.KeyValue[K, Sum]]
@@ -44,8 +44,9 @@ type Ledger[K, V any] struct {
 	scales        []uint8
 }
 
-// Post declares a ledger: a node of that name, with two stores whose names begin with it. The function
-// contribution returns what a record contributes; its error is of class Validation unless it has a class.
+// Post declares a ledger: a node of that name, with two stores whose names begin with it. The
+// function contribution returns what a record contributes; its error is of class Validation unless
+// it has a class.
 func Post[K, V any](
 	s topology.Stream[K, V], name string,
 	contribution func(r topology.Record[K, V]) (Contribution, error), opts ...Option,
@@ -62,7 +63,8 @@ func Post[K, V any](
 
 var errNilContribution = errors.New("the function that reads the contribution is nil")
 
-// post declares a ledger with settings that were read, whose keys are nil if there was a mistake in them.
+// post declares a ledger with settings that were read, whose keys are nil if there was a mistake in
+// them.
 func post[K, V any](
 	s topology.Stream[K, V], name string,
 	contribution func(r topology.Record[K, V]) (Contribution, error), timeOf timeReader[K, V], set *settings,
@@ -110,15 +112,17 @@ func post[K, V any](
 // Changes returns the stream of balances, one for each contribution that was accepted.
 func (l Ledger[K, V]) Changes() topology.Stream[K, Balance] { return l.changes.Stream() }
 
-// Duplicates returns the stream of the records whose contribution the ledger had already, unchanged.
+// Duplicates returns the stream of the records whose contribution the ledger had already,
+// unchanged.
 func (l Ledger[K, V]) Duplicates() topology.Stream[K, V] { return l.duplicates.Stream() }
 
-// Conflicts returns the stream of the records whose contribution id the ledger had already with other amounts or
-// another correction, or which reverse what was reversed already, unchanged. It needs [EmitConflicts]; without the
-// option a conflict fails.
+// Conflicts returns the stream of the records whose contribution id the ledger had already with
+// other amounts or another correction, or which reverse what was reversed already, unchanged. It
+// needs [EmitConflicts]; without the option a conflict fails.
 func (l Ledger[K, V]) Conflicts() topology.Stream[K, V] { return l.conflicts.Stream() }
 
-// Decisions returns the stream of what the ledger has decided: one for each record that did not fail.
+// Decisions returns the stream of what the ledger has decided: one for each record that did not
+// fail.
 func (l Ledger[K, V]) Decisions() topology.Stream[[]byte, decision.Decision] {
 	return l.decisions.Stream()
 }
@@ -144,7 +148,8 @@ func (l Ledger[K, V]) BalanceStore() topology.Store[state.KeyValue[K, Sum]] { re
 type handler[K, V any] struct {
 	contribution func(r topology.Record[K, V]) (Contribution, error)
 	timeOf       timeReader[K, V]
-	// step is by how much the windows advance in milliseconds, 0 if a contribution is in one at most.
+	// step is by how much the windows advance in milliseconds, 0 if a contribution is in one at
+	// most.
 	step          int64
 	columns       []string
 	scales        []uint8
@@ -164,8 +169,8 @@ type handler[K, V any] struct {
 	store string
 }
 
-// tell tells of a decision about the balance of a ledger, whose version is its count; after is 0 where the balance
-// did not change.
+// tell tells of a decision about the balance of a ledger, whose version is its count; after is 0
+// where the balance did not change.
 func (h *handler[K, V]) tell(
 	c *topology.Context, ledger K, outcome, id string, posting *Posting, why schemas.Reason, after int64,
 ) error {
@@ -238,8 +243,8 @@ func (h *handler[K, V]) again(
 	case len(first.Amounts) != len(h.columns):
 		return h.otherColumns(len(first.Amounts))
 	case h.step > 0 && first.Timestamp/h.step != posting.Timestamp/h.step:
-		// Some windows have the contribution, and some that the record is in have not: as a conflict it would be posted to
-		// those alone. Its failure undoes it in all of them.
+		// Some windows have the contribution, and some that the record is in have not: as a
+		// conflict it would be posted to those alone. Its failure undoes it in all of them.
 		return topology.Fail(topology.Conflict, errWindows)
 	case first.same(posting):
 		h.duplicatesCounter.Inc()
@@ -307,8 +312,8 @@ func checkNamed(contribution *Contribution) error {
 	return nil
 }
 
-// add brings a contribution that was just posted into the balance. If it fails, the posting is undone with
-// the record.
+// add brings a contribution that was just posted into the balance. If it fails, the posting is
+// undone with the record.
 func (h *handler[K, V]) add(c *topology.Context, r *topology.Record[K, V], id string, posting *Posting) error {
 	sum, has, err := h.balances.Get(r.Key)
 	switch {

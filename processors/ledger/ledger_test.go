@@ -124,8 +124,8 @@ func TestUnknownCorrection(t *testing.T) {
 	d.WantCounts("ledger.accepted=3 ledger.dead-letter-validation=2")
 }
 
-// TestOverflow is requirement E5: no sum leaves the range of 64 bits, in any column, and the record that would do it
-// leaves no trace, not even in the column before.
+// TestOverflow is requirement E5: no sum leaves the range of 64 bits, in any column, and the record
+// that would do it leaves no trace, not even in the column before.
 func TestOverflow(t *testing.T) {
 	for _, c := range []struct {
 		amounts [2]int64
@@ -182,7 +182,8 @@ func TestUnusableContribution(t *testing.T) {
 	}
 }
 
-// TestNumberOfAmounts: a contribution with other columns than the ledger is a mistake of the program.
+// TestNumberOfAmounts: a contribution with other columns than the ledger is a mistake of the
+// program.
 func TestNumberOfAmounts(t *testing.T) {
 	for _, amounts := range []string{`[]`, `null`, `[1,2]`} {
 		err := newRouted(t).PipeRaw("entries", []byte("k"), []byte(`{"id":"a","amounts":`+amounts+`}`))
@@ -192,8 +193,8 @@ func TestNumberOfAmounts(t *testing.T) {
 	}
 }
 
-// TestOtherColumns is a part of requirement E5: a program that means another thing by the amounts does not open a ledger
-// that was written before, and one that means the same does.
+// TestOtherColumns is a part of requirement E5: a program that means another thing by the amounts
+// does not open a ledger that was written before, and one that means the same does.
 func TestOtherColumns(t *testing.T) {
 	days, halves := ledger.Tumbling(24*time.Hour), ledger.Windows{Size: 24 * time.Hour, Advance: 12 * time.Hour}
 	type options = []ledger.Option
@@ -261,7 +262,8 @@ func TestDamagedColumns(t *testing.T) {
 	}
 }
 
-// TestOtherFormat: a row that this build does not read stops the task, and is never taken for absent.
+// TestOtherFormat: a row that this build does not read stops the task, and is never taken for
+// absent.
 func TestOtherFormat(t *testing.T) {
 	for store, key := range map[string]string{"ledger-contributions": "k\x00\x01a", "ledger-balances": "k"} {
 		d := newRouted(t)

@@ -16,8 +16,8 @@ import (
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
-// delivery is one step of a random history. Few ids and amounts make many collisions, and the large amounts
-// overflow.
+// delivery is one step of a random history. Few ids and amounts make many collisions, and the large
+// amounts overflow.
 type delivery struct {
 	Ledger  string
 	Entry   Entry
@@ -52,8 +52,8 @@ func (e Entry) reversing(id string, derived bool) Entry {
 	return e
 }
 
-// reversed returns the contribution that e reverses, and its amounts with the other sign; ok is false if these leave
-// the range.
+// reversed returns the contribution that e reverses, and its amounts with the other sign; ok is
+// false if these leave the range.
 func (m model) reversed(ledgerKey string, e Entry) (original Entry, opposite []int64, ok bool) {
 	original, known := m[ledgerKey][e.Reverses]
 	for _, amount := range original.Amounts {
@@ -75,7 +75,8 @@ func (m model) hasReversal(ledgerKey, id string) bool {
 	return false
 }
 
-// model is what the ledgers should be: contributions by ledger and id, and nothing that is derived from them.
+// model is what the ledgers should be: contributions by ledger and id, and nothing that is derived
+// from them.
 type model map[string]map[string]Entry
 
 // apply returns the topic that the delivery goes to, and the balance if it is accepted.
@@ -229,8 +230,8 @@ func TestUndone(t *testing.T) {
 	})
 }
 
-// TestModelFindsBrokenLedger is the control: ledgers that are told of other contributions than the records
-// hold are found.
+// TestModelFindsBrokenLedger is the control: ledgers that are told of other contributions than the
+// records hold are found.
 func TestModelFindsBrokenLedger(t *testing.T) {
 	broken := map[string]func(c *ledger.Contribution, r entry){
 		"counts deliveries": func(c *ledger.Contribution, r entry) {
@@ -265,9 +266,8 @@ func TestModelFindsBrokenLedger(t *testing.T) {
 	}
 }
 
-// TestAnyOrder: contributions without corrections come to the same balance in any order, however often each
-// of them comes.
-// Row of the failure matrix: duplicate delivery.
+// TestAnyOrder: contributions without corrections come to the same balance in any order, however
+// often each of them comes. Row of the failure matrix: duplicate delivery.
 func TestAnyOrder(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		amounts := rapid.SliceOfN(rapid.Int64Range(-1000, 1000), 1, 20).Draw(rt, "amounts")

@@ -13,7 +13,8 @@ const (
 	balancesSuffix      = "-balances"
 )
 
-// Stores returns the names of the two stores of a ledger, for those who read them from outside of its topology.
+// Stores returns the names of the two stores of a ledger, for those who read them from outside of
+// its topology.
 func Stores(ledger string) (contributions, balances string) {
 	return ledger + contributionsSuffix, ledger + balancesSuffix
 }

@@ -24,7 +24,8 @@ type settings struct {
 	emitsConflicts bool
 	// windows are zero in a ledger without windows.
 	windows Windows
-	// eventTime is a func(topology.Record[K, V]) (int64, error), whose type parameters only PostWindowed can check, or nil.
+	// eventTime is a func(topology.Record[K, V]) (int64, error), whose type parameters only
+	// PostWindowed can check, or nil.
 	eventTime any
 }
 
@@ -51,8 +52,8 @@ func (s *settings) scalesOf() []uint8 {
 	return scales
 }
 
-// format returns what the stored form says of the amounts: the names of the columns in their order, with the scales that
-// are not 0, and the windows that they are sums of, if there are any.
+// format returns what the stored form says of the amounts: the names of the columns in their order,
+// with the scales that are not 0, and the windows that they are sums of, if there are any.
 func (s *settings) format() string {
 	formats := slices.Clone(s.columns)
 	for i, scale := range s.scalesOf() {
@@ -67,9 +68,9 @@ func (s *settings) format() string {
 	return columns
 }
 
-// Scale says that the amounts of a column are decimals with that many places behind the point, 0 to [ScaleMax]: a
-// ledger counts them in units of the last place. It lets contributions state their amounts as Decimals. A scale
-// belongs to the stored form, like the name of the column.
+// Scale says that the amounts of a column are decimals with that many places behind the point, 0 to
+// [ScaleMax]: a ledger counts them in units of the last place. It lets contributions state their
+// amounts as Decimals. A scale belongs to the stored form, like the name of the column.
 func Scale(column string, places uint8) Option {
 	return func(s *settings) error {
 		if places > ScaleMax {
@@ -86,16 +87,16 @@ func Scale(column string, places uint8) Option {
 	}
 }
 
-// Key gives the codec for keys in the stores. Keys that are strings, []byte, int32 or int64 need none. K must
-// be the type of the stream's keys.
+// Key gives the codec for keys in the stores. Keys that are strings, []byte, int32 or int64 need
+// none. K must be the type of the stream's keys.
 func Key[K any](codec schemas.Codec[K]) Option {
 	return func(s *settings) error { return s.SetKeys(codec) }
 }
 
 var columnPattern = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
 
-// Columns names what is added up, in the order of the amounts. The default is one column, "amount". Names and
-// order belong to the stored form, like the name of the ledger.
+// Columns names what is added up, in the order of the amounts. The default is one column, "amount".
+// Names and order belong to the stored form, like the name of the ledger.
 func Columns(names ...string) Option {
 	return func(s *settings) error {
 		var errs []error

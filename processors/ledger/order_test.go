@@ -13,8 +13,8 @@ import (
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
-// facts are contributions, adjustments and reversals that make sense in the order in which they are: what one of them
-// names was posted before, and is reversed once at most.
+// facts are contributions, adjustments and reversals that make sense in the order in which they
+// are: what one of them names was posted before, and is reversed once at most.
 func facts(t *rapid.T) []Entry {
 	var all []Entry
 	reversed := map[string]bool{}
@@ -35,8 +35,8 @@ func facts(t *rapid.T) []Entry {
 	return all
 }
 
-// TestAnyOrderOfFacts: whatever the order in which facts come, how often, and what starts again in between, the ledger is
-// that of the clean sequence once what came too early has been sent again.
+// TestAnyOrderOfFacts: whatever the order in which facts come, how often, and what starts again in
+// between, the ledger is that of the clean sequence once what came too early has been sent again.
 func TestAnyOrderOfFacts(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		all := facts(rt)

@@ -14,8 +14,9 @@ import (
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
-// run returns all that a history leaves: the records of all outputs, and the rows of both stores. Before the deliveries
-// of interrupted the ledger starts again, at another time of the clock, and they are tried twice.
+// run returns all that a history leaves: the records of all outputs, and the rows of both stores.
+// Before the deliveries of interrupted the ledger starts again, at another time of the clock, and
+// they are tried twice.
 func run(tb testing.TB, history []delivery, interrupted map[int]bool, read func(entry) (ledger.Contribution, error)) string {
 	failing := false
 	var l ledger.Ledger[string, Entry]
@@ -71,8 +72,8 @@ func checkReplay(tb testing.TB, rt *rapid.T, read func() func(entry) (ledger.Con
 	return nil
 }
 
-// TestReplay_I3: a replay from the beginning, with other interruptions, gives the same outputs and the same rows.
-// Row of the failure matrix: replay from earliest.
+// TestReplay_I3: a replay from the beginning, with other interruptions, gives the same outputs and
+// the same rows. Row of the failure matrix: replay from earliest.
 func TestReplay_I3(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		if err := checkReplay(t, rt, func() func(entry) (ledger.Contribution, error) { return contribution }); err != nil {
@@ -81,7 +82,8 @@ func TestReplay_I3(t *testing.T) {
 	})
 }
 
-// TestReplayFindsBrokenLedger is the control: a ledger whose contributions depend on the run is found.
+// TestReplayFindsBrokenLedger is the control: a ledger whose contributions depend on the run is
+// found.
 func TestReplayFindsBrokenLedger(t *testing.T) {
 	numbered := func() func(entry) (ledger.Contribution, error) {
 		calls := 0
@@ -101,7 +103,8 @@ func TestReplayFindsBrokenLedger(t *testing.T) {
 	}
 }
 
-// TestRedriven_G5: what was redriven counts once, if it was posted before, by its producer's retry or another redrive.
+// TestRedriven_G5: what was redriven counts once, if it was posted before, by its producer's retry
+// or another redrive.
 func TestRedriven_G5(t *testing.T) {
 	d := newRouted(t)
 	const early, late = `{"id":"b","amounts":[5],"corrects":"a"}`, `{"id":"a","amounts":[7]}`

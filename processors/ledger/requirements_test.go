@@ -18,7 +18,8 @@ import (
 
 // The tests of this file are named after what the specification asks of a ledger.
 
-// TestDerivedBalance_E1: the contributions are the state, by ledger and id, and the balance follows from them.
+// TestDerivedBalance_E1: the contributions are the state, by ledger and id, and the balance follows
+// from them.
 func TestDerivedBalance_E1(t *testing.T) {
 	var l ledger.Ledger[string, Entry]
 	d := processortest.New(t, func(b *topology.Builder) { l = routed(b) })
@@ -38,8 +39,8 @@ func TestDerivedBalance_E1(t *testing.T) {
 	}
 }
 
-// TestSameContribution_E2: twice counts once, and another amount is a conflict, also one that a float64 could not tell
-// apart.
+// TestSameContribution_E2: twice counts once, and another amount is a conflict, also one that a
+// float64 could not tell apart.
 func TestSameContribution_E2(t *testing.T) {
 	d := newRouted(t)
 	d.Pipe("entries", "k", `{"id":"a","amounts":[9007199254740993]}`)
@@ -144,8 +145,8 @@ func visits(b *topology.Builder, windows ledger.Windows, opts ...ledger.Option) 
 	return l
 }
 
-// TestWindowed_E4: a window counts facts and not deliveries: in any order and however often they come, each event counts
-// once in each window that its time is in.
+// TestWindowed_E4: a window counts facts and not deliveries: in any order and however often they
+// come, each event counts once in each window that its time is in.
 func TestWindowed_E4(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		hours := rapid.IntRange(1, 3).Draw(rt, "hours")
@@ -190,7 +191,8 @@ func TestWindowed_E4(t *testing.T) {
 	})
 }
 
-// TestEventTime: the window is that of the fact, whenever it is delivered; and a correction is posted to its own.
+// TestEventTime: the window is that of the fact, whenever it is delivered; and a correction is
+// posted to its own.
 func TestEventTime(t *testing.T) {
 	timed := func(r entry) (int64, error) {
 		text, ok := r.Header("at")
@@ -221,8 +223,8 @@ func TestEventTime(t *testing.T) {
 	}
 }
 
-// TestOverlappingWindows_E4: a copy with a time that is in other windows is posted to none, whether conflicts are emitted or fail; one
-// that is in the same windows is a duplicate.
+// TestOverlappingWindows_E4: a copy with a time that is in other windows is posted to none, whether
+// conflicts are emitted or fail; one that is in the same windows is a duplicate.
 func TestOverlappingWindows_E4(t *testing.T) {
 	for name, emitted := range map[string]bool{"emitted": true, "not emitted": false} {
 		t.Run(name, func(t *testing.T) {
@@ -282,8 +284,8 @@ type Price struct {
 	Amount ledger.Decimal `json:"amount"`
 }
 
-// TestDecimals_E5: money is exact: what fits into the scale counts to the last unit, and what does not, or leaves the
-// range, is an error that leaves no trace.
+// TestDecimals_E5: money is exact: what fits into the scale counts to the last unit, and what does
+// not, or leaves the range, is an error that leaves no trace.
 func TestDecimals_E5(t *testing.T) {
 	var l ledger.Ledger[string, Price]
 	d := processortest.New(t, func(b *topology.Builder) {

@@ -8,12 +8,14 @@ import (
 	"github.com/onceward/onceward/schemas"
 )
 
-// rowFormat is the first byte of a contribution; rowHeaderBytes is what comes before the amounts of both kinds of rows.
+// rowFormat is the first byte of a contribution; rowHeaderBytes is what comes before the amounts of
+// both kinds of rows.
 const (
 	rowFormat      = 1
 	rowHeaderBytes = 10
 	amountBytes    = 8
-	// reversalFormat is that of a contribution that is part of a reversal. All others are written as ever.
+	// reversalFormat is that of a contribution that is part of a reversal. All others are written
+	// as ever.
 	reversalFormat      = 2
 	reversalHeaderBytes = 3
 )
@@ -24,8 +26,8 @@ const (
 	reversing  byte = 1
 )
 
-// postingCodec needs the columns only for its name, so that a topology with other columns has another
-// fingerprint.
+// postingCodec needs the columns only for its name, so that a topology with other columns has
+// another fingerprint.
 type postingCodec struct{ columns string }
 
 func (c postingCodec) Name() string { return rowName("ledger-posting-1", c.columns) }
@@ -72,7 +74,8 @@ func (c postingCodec) Decode(b []byte) (Posting, error) {
 	return p, nil
 }
 
-// decodeReversal reads what is behind the amounts of a row with a reversal. The reason is empty if it is well formed.
+// decodeReversal reads what is behind the amounts of a row with a reversal. The reason is empty if
+// it is well formed.
 func (p *Posting) decodeReversal(b []byte) (reason string) {
 	if len(b) < reversalHeaderBytes || len(b)-reversalHeaderBytes < int(binary.BigEndian.Uint16(b[1:])) {
 		return "the row is too short"
@@ -108,8 +111,8 @@ func appendRow(dst []byte, format byte, first int64, amounts []int64) []byte {
 	return dst
 }
 
-// decodeRow reads what appendRow has written in a format from oldest to newest, and returns what is behind it. The reason
-// is empty if b is well formed.
+// decodeRow reads what appendRow has written in a format from oldest to newest, and returns what is
+// behind it. The reason is empty if b is well formed.
 func decodeRow(b []byte, oldest, newest byte) (first int64, amounts []int64, rest []byte, reason string) {
 	switch {
 	case len(b) > 0 && (b[0] < oldest || b[0] > newest):

@@ -22,8 +22,8 @@ type Window[K any] struct {
 
 // Windows divides the time, from the epoch on, into windows that all have the same length.
 type Windows struct {
-	// Size is the length of a window, and Advance the time from the start of one to that of the next; both in whole
-	// milliseconds, and Size a multiple of Advance.
+	// Size is the length of a window, and Advance the time from the start of one to that of the
+	// next; both in whole milliseconds, and Size a multiple of Advance.
 	Size, Advance time.Duration
 }
 
@@ -54,10 +54,11 @@ func (w Windows) step() int64 {
 	return w.Advance.Milliseconds()
 }
 
-// EventTime gives the time, in milliseconds since the epoch, by which [PostWindowed] chooses the windows of a record. It
-// has to be a fact of the record: with another time, a record that comes again would be in another window and count
-// twice. The default is the record's timestamp, which is such a fact where copies keep it. Its error, and a negative
-// time, is of class Validation unless it has a class. K and V must be the types of the stream.
+// EventTime gives the time, in milliseconds since the epoch, by which [PostWindowed] chooses the
+// windows of a record. It has to be a fact of the record: with another time, a record that comes
+// again would be in another window and count twice. The default is the record's timestamp, which is
+// such a fact where copies keep it. Its error, and a negative time, is of class Validation unless
+// it has a class. K and V must be the types of the stream.
 func EventTime[K, V any](f func(r topology.Record[K, V]) (int64, error)) Option {
 	return func(s *settings) error {
 		if f == nil || s.eventTime != nil {
@@ -72,14 +73,15 @@ type timeReader[K, V any] func(r topology.Record[K, V]) (int64, error)
 
 const errEventTime = schemas.Reason("the event time is negative")
 
-// PostWindowed declares a ledger for each key and window: a record is posted to every window that its time is in, as
-// [Post] posts it to its key. So the windows count facts and not deliveries, in whatever order these come, and a
-// correction or reversal is posted to the windows of its own time, where it must find what it names. The name is
-// that of the ledger; the windows are chosen by a node of their own, <name>-windows. [WindowCodec] is the codec of the
-// keys that come out.
+// PostWindowed declares a ledger for each key and window: a record is posted to every window that
+// its time is in, as [Post] posts it to its key. So the windows count facts and not deliveries, in
+// whatever order these come, and a correction or reversal is posted to the windows of its own time,
+// where it must find what it names. The name is that of the ledger; the windows are chosen by a
+// node of their own, <name>-windows. [WindowCodec] is the codec of the keys that come out.
 //
-// Where windows overlap, a contribution that comes again with a time that is in other windows fails (Conflict), also if
-// Conflicts is connected: it would else be posted to those windows alone that have not seen it.
+// Where windows overlap, a contribution that comes again with a time that is in other windows fails
+// (Conflict), also if Conflicts is connected: it would else be posted to those windows alone that
+// have not seen it.
 //
 // Windows do not close, and their contributions stay: whatever comes late counts.
 func PostWindowed[K, V any](
@@ -113,8 +115,9 @@ func PostWindowed[K, V any](
 	}, set, windowKeys)
 }
 
-// windowed returns the records of s once for each of their windows, whose key they have. No operator of the topology could
-// do that, because the windows of a key are where the key is: in one task, unless the key itself was changed before.
+// windowed returns the records of s once for each of their windows, whose key they have. No
+// operator of the topology could do that, because the windows of a key are where the key is: in one
+// task, unless the key itself was changed before.
 func windowed[K, V any](
 	s topology.Stream[K, V], name string, set *settings, timeOf timeReader[K, V],
 ) topology.Stream[Window[K], V] {
@@ -147,8 +150,8 @@ func windowed[K, V any](
 	return out.Stream()
 }
 
-// WindowCodec returns the codec of windows: the start in 8 bytes, big-endian, and the key. So the windows of a store lie
-// in the order of time. Its name is "ledger-window-1:" and the name of keys.
+// WindowCodec returns the codec of windows: the start in 8 bytes, big-endian, and the key. So the
+// windows of a store lie in the order of time. Its name is "ledger-window-1:" and the name of keys.
 func WindowCodec[K any](keys schemas.Codec[K]) schemas.Codec[Window[K]] { return windowCodec[K]{keys} }
 
 const windowStartBytes = 8

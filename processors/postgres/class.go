@@ -37,8 +37,9 @@ func ClassOf(err error) topology.Class {
 	return topology.Poison
 }
 
-// Unavailable says whether an error of a database operation is one of the connection or the server, and so says nothing of the record that
-// was at work: the same work is worth trying until the server is back.
+// Unavailable says whether an error of a database operation is one of the connection or the server,
+// and so says nothing of the record that was at work: the same work is worth trying until the
+// server is back.
 func Unavailable(err error) bool {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return unavailableState(e.Code)
@@ -54,7 +55,8 @@ func Unavailable(err error) bool {
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// unavailableState says whether a SQLSTATE is one of the server or the session, and not of what was asked.
+// unavailableState says whether a SQLSTATE is one of the server or the session, and not of what was
+// asked.
 func unavailableState(code string) bool {
 	switch code {
 	case "57P01", "57P02", "57P03", "57P05", // the server stops, has crashed, starts; the session was idle for too long

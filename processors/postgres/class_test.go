@@ -57,7 +57,8 @@ func TestClassOf(t *testing.T) {
 	}
 }
 
-// TestClassOfLostConnection: what the driver returns of a session that the server has ended is unavailable, and so is a server that is not there.
+// TestClassOfLostConnection: what the driver returns of a session that the server has ended is
+// unavailable, and so is a server that is not there.
 func TestClassOfLostConnection(t *testing.T) {
 	db := pgtest.New(t)
 	conn, err := pgx.Connect(t.Context(), db.URL)

@@ -21,7 +21,8 @@ import (
 	"github.com/onceward/onceward/processors/postgres/pgsink"
 )
 
-// described is a registerer that keeps the descriptions of what is registered, also of vectors without values.
+// described is a registerer that keeps the descriptions of what is registered, also of vectors
+// without values.
 type described struct{ lines []string }
 
 var description = regexp.MustCompile(`fqName: "([^"]*)", help: "([^"]*)",.* constLabels: {}, variableLabels: {([^}]*)}`)
@@ -55,7 +56,8 @@ const (
 	metricsTable = "| name | labels | what it is |\n|---|---|---|\n"
 )
 
-// TestMetricsReference: the reference has every metric of the packages, and nothing else. UPDATE_METRICS=1 writes it.
+// TestMetricsReference: the reference has every metric of the packages, and nothing else.
+// UPDATE_METRICS=1 writes it.
 func TestMetricsReference(t *testing.T) {
 	pool, err := pgxpool.New(t.Context(), "postgres:///x?pool_max_conns=10")
 	if err != nil {

@@ -24,8 +24,9 @@ type Migration struct {
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
 
-// Migrations returns all steps, in their order, for programs that bring them to the database by a tool of their own. Such a tool creates the
-// schema onceward first, and keeps account of what it has run: [Migrate] does not know about it.
+// Migrations returns all steps, in their order, for programs that bring them to the database by a
+// tool of their own. Such a tool creates the schema onceward first, and keeps account of what it
+// has run: [Migrate] does not know about it.
 func Migrations() []Migration {
 	entries, err := migrationFiles.ReadDir("migrations")
 	if err != nil {
@@ -47,11 +48,12 @@ func Migrations() []Migration {
 // migrationLock is the key of the advisory lock under which tables change.
 const migrationLock = 0x6f6e636577617264 // "onceward"
 
-// Migrate brings the tables up to date and returns how many migrations it has run. All of them run in one transaction, under a lock, so that
-// any number of instances can call it as they start. It needs the right to create a schema, or an empty schema onceward that the role owns.
+// Migrate brings the tables up to date and returns how many migrations it has run. All of them run
+// in one transaction, under a lock, so that any number of instances can call it as they start. It
+// needs the right to create a schema, or an empty schema onceward that the role owns.
 //
-// Tables of a later release are left as they are, without an error: an instance of the old release can start while the new one is
-// rolled out.
+// Tables of a later release are left as they are, without an error: an instance of the old release
+// can start while the new one is rolled out.
 func Migrate(ctx context.Context, pool *pgxpool.Pool) (ran int, err error) {
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", int64(migrationLock)); err != nil {
@@ -78,7 +80,8 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool) (ran int, err error) {
 	return ran, nil
 }
 
-// migratedTo returns the version of the tables, 0 of an empty database, whose table of migrations it creates.
+// migratedTo returns the version of the tables, 0 of an empty database, whose table of migrations
+// it creates.
 func migratedTo(ctx context.Context, tx pgx.Tx) (version int, err error) {
 	var known bool
 	if err := tx.QueryRow(ctx, "SELECT to_regclass('onceward.migrations') IS NOT NULL").Scan(&known); err != nil {

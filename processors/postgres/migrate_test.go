@@ -10,7 +10,8 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// TestMigrateOnce: instances that start together migrate once, and a second call finds nothing to do.
+// TestMigrateOnce: instances that start together migrate once, and a second call finds nothing to
+// do.
 func TestMigrateOnce(t *testing.T) {
 	db := pgtest.Empty(t)
 	var wg sync.WaitGroup

@@ -28,14 +28,14 @@ const (
 	Switch Action = "switch"
 )
 
-// Command is what an operator asks of a choice. It has a JSON form, so that schemas.JSON[Command] is a codec
-// for commands.
+// Command is what an operator asks of a choice. It has a JSON form, so that schemas.JSON[Command]
+// is a codec for commands.
 type Command struct {
 	// ID names the command: one that comes again is not obeyed again.
 	ID     string `json:"id"`
 	Action Action `json:"action"`
-	// From is the definition that has to be the active one, To that which is compared with it, and is to follow
-	// it. To roll back is to switch the other way.
+	// From is the definition that has to be the active one, To that which is compared with it, and
+	// is to follow it. To roll back is to switch the other way.
 	From uint16 `json:"from"`
 	To   uint16 `json:"to"`
 	// Force switches although rows are missing, behind or contrary.
@@ -54,7 +54,8 @@ type Comparison struct {
 	Contrary int64 `json:"contrary"`
 	// Extra have a row in To alone.
 	Extra int64 `json:"extra"`
-	// Different have another row in To than in From, or have one in To alone: those that a switch passes on.
+	// Different have another row in To than in From, or have one in To alone: those that a switch
+	// passes on.
 	Different int64 `json:"different"`
 }
 
@@ -77,7 +78,8 @@ var answeredTexts = [...]string{
 	Switched: "switched", Verified: "verified", Refused: "refused", Repeated: "repeated",
 }
 
-// String returns the outcome in lower case, as it is counted: switched, verified, refused or repeated.
+// String returns the outcome in lower case, as it is counted: switched, verified, refused or
+// repeated.
 func (a Answered) String() string {
 	if a < Switched || a > Repeated {
 		return "answered(" + strconv.Itoa(int(a)) + ")"
@@ -85,7 +87,8 @@ func (a Answered) String() string {
 	return answeredTexts[a]
 }
 
-// MarshalText returns the text of String, so that JSON has words. Other values than the constants are errors.
+// MarshalText returns the text of String, so that JSON has words. Other values than the constants
+// are errors.
 func (a Answered) MarshalText() ([]byte, error) {
 	if a < Switched || a > Repeated {
 		return nil, schemas.Reason("unknown outcome of a command")

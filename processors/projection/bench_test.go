@@ -32,7 +32,8 @@ func benchGraph(tb testing.TB, opts ...projection.Option) *topology.Graph {
 // benchKeys is how many keys take turns.
 const benchKeys = 64
 
-// benchInput returns record i of records that come in the order of their versions, to keys by turns.
+// benchInput returns record i of records that come in the order of their versions, to keys by
+// turns.
 func benchInput(i int) graph.Input {
 	return versionInput(strconv.Itoa(i%benchKeys), 1+i/benchKeys)
 }
@@ -93,8 +94,9 @@ func waitingGraph(tb testing.TB, n int) *topology.Graph {
 	return g
 }
 
-// TestAllocations holds what a record costs that is the next one of its key: with ParkGaps no more than
-// without, since the look whether one waits for it needs none, however many wait for other keys.
+// TestAllocations holds what a record costs that is the next one of its key: with ParkGaps no more
+// than without, since the look whether one waits for it needs none, however many wait for other
+// keys.
 func TestAllocations(t *testing.T) {
 	count := func(g *topology.Graph) float64 {
 		i := 0
@@ -116,7 +118,8 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// TestPairsInReverse: what it costs that a record waits for one other does not grow with how many of its key have done so before.
+// TestPairsInReverse: what it costs that a record waits for one other does not grow with how many
+// of its key have done so before.
 func TestPairsInReverse(t *testing.T) {
 	g := benchGraph(t, parkOption(10))
 	process(t, g, versionInput("k", 0))

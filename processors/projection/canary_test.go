@@ -12,8 +12,9 @@ import (
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
-// TestNoPayloadInFailures makes records whose key, value and headers hold the canary fail in every way there
-// is, and looks for it in the headers of the dead letter and in the error of a task that stops.
+// TestNoPayloadInFailures makes records whose key, value and headers hold the canary fail in every
+// way there is, and looks for it in the headers of the dead letter and in the error of a task that
+// stops.
 func TestNoPayloadInFailures(t *testing.T) {
 	quote := errors.New(codectest.Canary)
 	badVersion := func(event) (int64, error) { return 0, quote }
@@ -49,7 +50,8 @@ func TestNoPayloadInFailures(t *testing.T) {
 	}
 }
 
-// TestNoPayloadInWaiting does the same for records that wait, and looks at what is said of the abandoned ones.
+// TestNoPayloadInWaiting does the same for records that wait, and looks at what is said of the
+// abandoned ones.
 func TestNoPayloadInWaiting(t *testing.T) {
 	full := wide
 	full.Records = 1

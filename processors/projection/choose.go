@@ -20,7 +20,8 @@ type Defined[K, S any] struct {
 	rows       topology.Stream[K, Row[S]]
 }
 
-// Define names the definition that has written rows: those of [Projection.Changes], or of a topic with them.
+// Define names the definition that has written rows: those of [Projection.Changes], or of a topic
+// with them.
 func Define[K, S any](definition uint16, rows topology.Stream[K, Row[S]]) Defined[K, S] {
 	return Defined[K, S]{definition: definition, rows: rows}
 }
@@ -33,13 +34,13 @@ type Choice[K, S any] struct {
 	current  topology.Store[state.KeyValue[string, int64]]
 }
 
-// Choose declares a choice between definitions: a node of that name for the commands, one for each definition
-// whose name ends in its number, and three stores. The first definition is the active one until a command
-// switches. The codec is for states in the store, which are of one type: rows of a definition with another
-// one are mapped before.
+// Choose declares a choice between definitions: a node of that name for the commands, one for each
+// definition whose name ends in its number, and three stores. The first definition is the active
+// one until a command switches. The codec is for states in the store, which are of one type: rows
+// of a definition with another one are mapped before.
 //
-// A command is obeyed by the task of its partition alone, so it is written to every partition of its topic,
-// which has as many as those of the rows.
+// A command is obeyed by the task of its partition alone, so it is written to every partition of
+// its topic, which has as many as those of the rows.
 func Choose[K, S any](
 	commands topology.Stream[[]byte, Command], name string, codec schemas.Codec[S], defined []Defined[K, S],
 	opts ...ChooseOption,
@@ -121,20 +122,21 @@ func checkDefined[K, S any](defined []Defined[K, S]) error {
 	return errors.Join(errs...)
 }
 
-// Changes returns the stream of the rows of the active definition: those that it writes, and, in the turn of
-// a command that switches, those in which it differs from the definition that was active before.
+// Changes returns the stream of the rows of the active definition: those that it writes, and, in
+// the turn of a command that switches, those in which it differs from the definition that was
+// active before.
 func (c Choice[K, S]) Changes() topology.Stream[K, Row[S]] { return c.changes }
 
-// Answers returns the stream of what has become of the commands, one for each and partition. The key is
-// that of the command.
+// Answers returns the stream of what has become of the commands, one for each and partition. The
+// key is that of the command.
 func (c Choice[K, S]) Answers() topology.Stream[[]byte, Answer] { return c.answers }
 
-// AnswerStore returns the store of what was decided first about each command, by its id, for queries and
-// tests.
+// AnswerStore returns the store of what was decided first about each command, by its id, for
+// queries and tests.
 func (c Choice[K, S]) AnswerStore() topology.Store[state.KeyValue[string, Answer]] { return c.answered }
 
-// ActiveStore returns the store that has the active definition, under the key "active", for queries and tests.
-// It is empty before the first record.
+// ActiveStore returns the store that has the active definition, under the key "active", for queries
+// and tests. It is empty before the first record.
 func (c Choice[K, S]) ActiveStore() topology.Store[state.KeyValue[string, int64]] { return c.current }
 
 // choiceState is what the nodes of a choice share in one task.
@@ -152,7 +154,8 @@ func (c choiceState[K, S]) active() (uint16, error) {
 	case err != nil:
 		return 0, err
 	case !has:
-		// It is noted, so that a later program which declares another one first does not switch by that.
+		// It is noted, so that a later program which declares another one first does not switch by
+		// that.
 		return c.definitions[0], c.current.Put(current, int64(c.definitions[0]))
 	case n < 1 || n > math.MaxUint16 || !slices.Contains(c.definitions, uint16(n)):
 		return 0, topology.Fail(topology.Config, schemas.Reason(fmt.Sprintf(
@@ -279,7 +282,8 @@ func (s *switcher[K, S]) pairs(from, to uint16, f func(p pair[K, S]) error) erro
 		if err != nil {
 			return err
 		}
-		// The rows of a key lie together. Keys are compared by their bytes, since a K need not be comparable.
+		// The rows of a key lie together. Keys are compared by their bytes, since a K need not be
+		// comparable.
 		b, err := s.rows.EncodeKey(e.Key)
 		if err != nil {
 			return err

@@ -104,8 +104,8 @@ func wantServed(tb testing.TB, d *processortest.Driver, want string) {
 	}
 }
 
-// wantAnswers compares the answers since the last time, as "outcome active (keys missing behind contrary extra
-// different)".
+// wantAnswers compares the answers since the last time, as "outcome active (keys missing behind
+// contrary extra different)".
 func wantAnswers(tb testing.TB, d *processortest.Driver, want string) {
 	tb.Helper()
 	var all []string
@@ -126,8 +126,8 @@ func wantAnswers(tb testing.TB, d *processortest.Driver, want string) {
 	}
 }
 
-// TestD5VerifySwitchRollBack: the rows of the next definition are kept beside those that are served, are
-// compared, are served after a switch, and no more after the roll back.
+// TestD5VerifySwitchRollBack: the rows of the next definition are kept beside those that are
+// served, are compared, are served after a switch, and no more after the roll back.
 func TestD5VerifySwitchRollBack(t *testing.T) {
 	d := newChoice(t, 1, 2)
 	put(d, "1:a=a@1", "1:b=b@1", "2:a=A@1", "1:c=-@3", "1:same=s@1", "2:same=s@1")
@@ -333,8 +333,9 @@ var choiceSteps = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) choiceStep {
 	return step
 }), 1, 60)
 
-// checkServed holds a consumer of the changes against the rows of the active definition: after every step it
-// has the last row of each key that this definition has. Where lossy is true it misses what comes of commands.
+// checkServed holds a consumer of the changes against the rows of the active definition: after
+// every step it has the last row of each key that this definition has. Where lossy is true it
+// misses what comes of commands.
 func checkServed(tb testing.TB, history []choiceStep, lossy bool) error {
 	d := newChoice(tb, 1, 2)
 	rows := [3]map[string]string{1: {}, 2: {}}
@@ -399,7 +400,8 @@ func TestServedNeedsDifferences(t *testing.T) {
 	t.Error("a consumer that misses what a switch passes on is not found")
 }
 
-// TestClausesOfChoice_K3: the contract says what becomes of commands, and of the rows of each definition.
+// TestClausesOfChoice_K3: the contract says what becomes of commands, and of the rows of each
+// definition.
 func TestClausesOfChoice_K3(t *testing.T) {
 	b := topology.NewBuilder("app", topology.DeadLetters("dead"))
 	choose(b, 1, 2)

@@ -20,7 +20,8 @@ import (
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
-// moods are those of what is behind a projection: which of its streams is refused now, and with what class.
+// moods are those of what is behind a projection: which of its streams is refused now, and with
+// what class.
 type moods struct {
 	refuses map[string]bool
 	class   topology.Class
@@ -29,7 +30,8 @@ type moods struct {
 // ends are the streams of a projection in one of which each record ends.
 var ends = []string{"changes", "stale", "abandoned"}
 
-// moody has the records of a stream written to a topic of its name, and then refused if the mood is such.
+// moody has the records of a stream written to a topic of its name, and then refused if the mood is
+// such.
 func moody[V any](m *moods, s topology.Stream[string, V], name string) {
 	topology.MapValues(s, name+"-plain", func(V) (string, error) { return "", nil }).
 		Into(topology.Topic(name, schemas.String(), schemas.String()))
@@ -98,7 +100,8 @@ func (l *ledgerOfAll) waiting(store string) (marks []string) {
 	return marks
 }
 
-// check commits, and returns an error unless each record is at one place, the queue says how many wait, and the row has not gone back.
+// check commits, and returns an error unless each record is at one place, the queue says how many
+// wait, and the row has not gone back.
 func (l *ledgerOfAll) check() error {
 	for l.d.Uncommitted() > 0 {
 		if err := l.d.Commit(); err != nil {
@@ -152,8 +155,9 @@ func newLedgerOfAll(tb testing.TB, limits projection.Limits, m *moods) *ledgerOf
 	return &ledgerOfAll{d: d, store: store, ended: map[string]int{}}
 }
 
-// TestD3NothingIsLost: whatever refuses what a projection makes, for a while or for good, and whatever is undone on the way, each record is at one
-// place: it was applied, was skipped, is abandoned, is a dead letter, or waits. When nothing is refused any more, nothing waits for good.
+// TestD3NothingIsLost: whatever refuses what a projection makes, for a while or for good, and
+// whatever is undone on the way, each record is at one place: it was applied, was skipped, is
+// abandoned, is a dead letter, or waits. When nothing is refused any more, nothing waits for good.
 func TestD3NothingIsLost(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		limits := projection.Limits{

@@ -11,7 +11,8 @@ import (
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
-// What was abandoned comes back in front of the projection and behind the inbox, which has accepted it and would take it for a copy.
+// What was abandoned comes back in front of the projection and behind the inbox, which has accepted
+// it and would take it for a copy.
 func ExampleProjection_Abandoned() {
 	type Moved struct {
 		Version int64  `json:"version"`

@@ -9,8 +9,8 @@ import (
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
-// The second definition of a projection counts pieces instead of orders. It is built beside the first, compared
-// with it, switched to, and switched back.
+// The second definition of a projection counts pieces instead of orders. It is built beside the
+// first, compared with it, switched to, and switched back.
 func ExampleChoose() {
 	type order = topology.Record[string, int64] // a number of pieces
 	orders := topology.Topic("orders", schemas.String(), schemas.Int64())

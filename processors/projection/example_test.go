@@ -67,8 +67,8 @@ func ExampleLatest() {
 	// stale 1
 }
 
-// Events that overtake each other wait for those before them. Three minutes of stream time after a key has
-// stopped to move, those that still wait are put aside.
+// Events that overtake each other wait for those before them. Three minutes of stream time after a
+// key has stopped to move, those that still wait are put aside.
 func ExampleParkGaps() {
 	type Moved struct {
 		Version int64  `json:"version"`
@@ -197,7 +197,8 @@ func ExampleRepairGaps() {
 	// parcel-7 4 Paris
 }
 
-// A source that begins with the versions anew when it makes an aggregate again says which life a record belongs to.
+// A source that begins with the versions anew when it makes an aggregate again says which life a
+// record belongs to.
 func ExampleIncarnation() {
 	type Rented struct {
 		Life    int64  `json:"life"`

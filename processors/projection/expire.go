@@ -34,8 +34,8 @@ func interval(limit time.Duration) time.Duration {
 	return max(limit/8, time.Millisecond).Truncate(time.Millisecond)
 }
 
-// portion is what one look has given up so far. A look is one unit of work, and one transaction, so that it ends when that is
-// enough.
+// portion is what one look has given up so far. A look is one unit of work, and one transaction, so
+// that it ends when that is enough.
 type portion struct{ records, bytes int }
 
 const (
@@ -55,8 +55,9 @@ func (h *handler[K, V, S]) takeUp(c *topology.Context, key K, p parked[V], f fun
 	return takeUp(c, key, p, f)
 }
 
-// count counts p in the look at work. If the codec of its value refuses it, its bytes count for nothing, and what becomes of it
-// is decided where it goes to: that nobody can say how large it is is no reason for a look to fail, unless the policy of that class stops the task or tries again.
+// count counts p in the look at work. If the codec of its value refuses it, its bytes count for
+// nothing, and what becomes of it is decided where it goes to: that nobody can say how large it is
+// is no reason for a look to fail, unless the policy of that class stops the task or tries again.
 func (h *handler[K, V, S]) count(c *topology.Context, p parked[V]) error {
 	look := h.parking.look
 	look.records++
@@ -68,8 +69,9 @@ func (h *handler[K, V, S]) count(c *topology.Context, p parked[V]) error {
 	return err
 }
 
-// expire gives up the waiting of the keys for which due says so, in their order, as many as one look may. What is left is due at
-// the next look too, because its queues are as they were: that follows from the state alone, as a replay needs it.
+// expire gives up the waiting of the keys for which due says so, in their order, as many as one
+// look may. What is left is due at the next look too, because its queues are as they were: that
+// follows from the state alone, as a replay needs it.
 func (h *handler[K, V, S]) expire(
 	c *topology.Context, reason Reason, due func(q *queue) (due, changed bool),
 ) error {

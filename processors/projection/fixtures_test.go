@@ -13,8 +13,8 @@ import (
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
-// The tests project a text onto the list of all texts so far, so that a fold too many or too few shows. Texts
-// may be null; versions are in a header, since a null has no other place for them.
+// The tests project a text onto the list of all texts so far, so that a fold too many or too few
+// shows. Texts may be null; versions are in a header, since a null has no other place for them.
 type (
 	text       = topology.Option[string]
 	event      = topology.Record[string, text]

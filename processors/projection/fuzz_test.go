@@ -15,7 +15,8 @@ func FuzzRow(f *testing.F) {
 		Row[string]{}, Row[string]{Version: math.MinInt64, Value: "text"}, Row[string]{Version: 1, Deleted: true})
 }
 
-// FuzzRowOfAnyDefinition: the projection itself reads the header of rows that other definitions wrote, and nothing else of them.
+// FuzzRowOfAnyDefinition: the projection itself reads the header of rows that other definitions
+// wrote, and nothing else of them.
 func FuzzRowOfAnyDefinition(f *testing.F) {
 	codec := rowCodec[string]{state: schemas.String(), definition: 7}
 	f.Add([]byte{})

@@ -92,8 +92,8 @@ func (h *handler[K, V, S]) row(key K) (row Row[S], has bool, err error) {
 	return s.row, has, err
 }
 
-// expected returns the version of the record that would be the next one in the incarnation of at, which is
-// higher than the position of old.
+// expected returns the version of the record that would be the next one in the incarnation of at,
+// which is higher than the position of old.
 func (h *handler[K, V, S]) expected(at position, old Row[S], has bool) int64 {
 	switch {
 	case h.settings.sparse:
@@ -169,7 +169,8 @@ const (
 	reasonWaits    = "a record with its version waits"
 )
 
-// decide tells what was decided about r, which has the version given, and the row before and after it.
+// decide tells what was decided about r, which has the version given, and the row before and after
+// it.
 func (h *handler[K, V, S]) decide(
 	c *topology.Context, r topology.Record[K, V], outcome, reason string, given int64,
 	before Row[S], had bool, after Row[S], has bool,

@@ -30,7 +30,8 @@ func sendLives(d *processortest.Driver, events ...string) {
 	}
 }
 
-// TestD6Incarnations: a higher incarnation begins anew, with or without the delete of the one before.
+// TestD6Incarnations: a higher incarnation begins anew, with or without the delete of the one
+// before.
 func TestD6Incarnations(t *testing.T) {
 	d := newWaiting(t, wide, projection.Incarnation(life))
 	sendAt(d, 10, "1:a", "2:-")
@@ -55,7 +56,8 @@ func TestD6Incarnations(t *testing.T) {
 	d.WantDeadLetter("texts", topology.Validation, "no life")
 }
 
-// TestD6IncarnationWithoutFirst: the first record of an incarnation is applied whatever its version is.
+// TestD6IncarnationWithoutFirst: the first record of an incarnation is applied whatever its version
+// is.
 func TestD6IncarnationWithoutFirst(t *testing.T) {
 	d := newRouted(t, false, projection.Incarnation(func(r event) (int64, error) { return -r.Timestamp, nil }))
 	at := func(ms int64) topologytest.PipeOption { return topologytest.At(time.UnixMilli(ms)) }
@@ -74,7 +76,8 @@ func TestD6IncarnationWithoutFirst(t *testing.T) {
 // sizeOfLife reads the incarnation from the length of the text: three letters are life 0.
 func sizeOfLife(r event) (int64, error) { return int64(len(r.Value.Or(""))) - 3, nil }
 
-// TestD6IncarnationsBelowZero: what has waited for a life before 0, without a row, is stale when life 0 begins.
+// TestD6IncarnationsBelowZero: what has waited for a life before 0, without a row, is stale when
+// life 0 begins.
 func TestD6IncarnationsBelowZero(t *testing.T) {
 	d := newWaiting(t, limits(projection.AcceptLatest), projection.Incarnation(sizeOfLife))
 	sendAt(d, 10, "3:xx", "2:aaa", "1:aaa")

@@ -14,7 +14,8 @@ import (
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
-// delivery is one step of a random history of one key. Few versions make many collisions, in any order.
+// delivery is one step of a random history of one key. Few versions make many collisions, in any
+// order.
 type delivery struct {
 	Version int64
 	// Text is "-" for a delete and "fail" for a fold that fails.
@@ -127,8 +128,8 @@ func (m *model) compare(d *processortest.Driver, p texts) error {
 	return nil
 }
 
-// TestModel compares a projection with the model, over random histories, for each way to treat gaps.
-// Row of the failure matrix: older version after newer.
+// TestModel compares a projection with the model, over random histories, for each way to treat
+// gaps. Row of the failure matrix: older version after newer.
 func TestModel(t *testing.T) {
 	for name, how := range modes {
 		t.Run(name, func(t *testing.T) {
@@ -142,8 +143,8 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// TestUndone: what crashes and aborts undo of a history comes again once, for each way to treat gaps.
-// Row of the failure matrix: crash after processing before flush.
+// TestUndone: what crashes and aborts undo of a history comes again once, for each way to treat
+// gaps. Row of the failure matrix: crash after processing before flush.
 func TestUndone(t *testing.T) {
 	check := func(t *testing.T, declare func(b *topology.Builder)) {
 		rapid.Check(t, func(rt *rapid.T) {
@@ -173,8 +174,8 @@ func TestUndone(t *testing.T) {
 	}
 }
 
-// TestModelFindsBrokenProjection is the control: a projection that is given the wrong gap policy is found,
-// and so is one whose versions are offsets, which always go forward.
+// TestModelFindsBrokenProjection is the control: a projection that is given the wrong gap policy is
+// found, and so is one whose versions are offsets, which always go forward.
 func TestModelFindsBrokenProjection(t *testing.T) {
 	broken := map[string]struct {
 		how     mode
@@ -209,8 +210,8 @@ func TestModelFindsBrokenProjection(t *testing.T) {
 	}
 }
 
-// TestRedriveConverges is requirement G5: under FailFast, whatever the order and however often records come, the
-// state is that of the versions in their order once what failed was redriven.
+// TestRedriveConverges is requirement G5: under FailFast, whatever the order and however often
+// records come, the state is that of the versions in their order once what failed was redriven.
 func TestRedriveConverges(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(1, 8).Draw(rt, "n")

@@ -43,11 +43,12 @@ type settings struct {
 	onGap      GapPolicy
 	// gapsChosen counts the options that say what becomes of gaps.
 	gapsChosen int
-	// limits are those of waiting, nil if no record waits. repairs says that what is missing is asked for.
+	// limits are those of waiting, nil if no record waits. repairs says that what is missing is
+	// asked for.
 	limits  *Limits
 	repairs bool
-	// values is a schemas.Codec[V] and incarnation a func(topology.Record[K, V]) (int64, error), whose type
-	// parameters only Latest can check; or nil.
+	// values is a schemas.Codec[V] and incarnation a func(topology.Record[K, V]) (int64, error),
+	// whose type parameters only Latest can check; or nil.
 	values, incarnation any
 	// first is the first version of an aggregate, if it is known.
 	first topology.Option[int64]
@@ -66,13 +67,14 @@ func newSettings(opts []Option) *settings {
 	return s
 }
 
-// Key gives the codec for keys in the store. Keys that are strings, []byte, int32 or int64 need none. K must
-// be the type of the stream's keys.
+// Key gives the codec for keys in the store. Keys that are strings, []byte, int32 or int64 need
+// none. K must be the type of the stream's keys.
 func Key[K any](codec schemas.Codec[K]) Option {
 	return func(s *settings) error { return s.SetKeys(codec) }
 }
 
-// OnGap chooses the reaction to a record before which versions are missing. The default is FailFast.
+// OnGap chooses the reaction to a record before which versions are missing. The default is
+// FailFast.
 func OnGap(policy GapPolicy) Option {
 	return func(s *settings) error {
 		s.gapsChosen++
@@ -84,25 +86,27 @@ func OnGap(policy GapPolicy) Option {
 	}
 }
 
-// Limits bound how many records of one key wait for missing versions, and for how long. Records and at least
-// one of the times must be set.
+// Limits bound how many records of one key wait for missing versions, and for how long. Records and
+// at least one of the times must be set.
 type Limits struct {
-	// Records is how many records of one key wait at most. Where that many wait already, Then decides about the
-	// record that comes: FailFast fails it; with AcceptLatest the gap before the first of them is accepted. It fails with that
-	// too if the first of them can be neither applied nor abandoned.
+	// Records is how many records of one key wait at most. Where that many wait already, Then
+	// decides about the record that comes: FailFast fails it; with AcceptLatest the gap before the
+	// first of them is accepted. It fails with that too if the first of them can be neither applied
+	// nor abandoned.
 	Records int
-	// StreamTime is how far the stream time of the task moves on while the row of the key does not, before the
-	// waiting is given up; 0 is no limit. Giving up takes up to an eighth longer, and a record that moves the
-	// stream time; where more is due at once than one look gives up, as much longer for each look. A replay gives up
-	// at the same records.
+	// StreamTime is how far the stream time of the task moves on while the row of the key does not,
+	// before the waiting is given up; 0 is no limit. Giving up takes up to an eighth longer, and a
+	// record that moves the stream time; where more is due at once than one look gives up, as much
+	// longer for each look. A replay gives up at the same records.
 	StreamTime time.Duration
-	// WallClock is the same by the wall clock of the process; 0 is no limit. It is counted from the first look
-	// at the key, an eighth of it apart, and anew after a restart of the task at most an eighth later; one look
-	// notices 10,000 keys at most. What it does depends on when it was computed: a replay may give up elsewhere.
+	// WallClock is the same by the wall clock of the process; 0 is no limit. It is counted from the
+	// first look at the key, an eighth of it apart, and anew after a restart of the task at most an
+	// eighth later; one look notices 10,000 keys at most. What it does depends on when it was
+	// computed: a replay may give up elsewhere.
 	WallClock time.Duration
 	// Then is what follows when the waiting is given up: FailFast abandons the records of the key
-	// ([Projection.Abandoned]), and its row stays where it is; AcceptLatest accepts the gap before the first of
-	// them, and the others go on waiting if versions are missing before them too.
+	// ([Projection.Abandoned]), and its row stays where it is; AcceptLatest accepts the gap before
+	// the first of them, and the others go on waiting if versions are missing before them too.
 	Then GapPolicy
 }
 
@@ -125,17 +129,18 @@ func (l Limits) check() error {
 	return errors.Join(errs...)
 }
 
-// ParkGaps keeps a record before which versions are missing until they have come, within limits. The codec is
-// for the values of the records that wait. V must be the type of the stream's values, so for values that can
-// be null it is that of the topic, topology.Nullable included.
+// ParkGaps keeps a record before which versions are missing until they have come, within limits.
+// The codec is for the values of the records that wait. V must be the type of the stream's values,
+// so for values that can be null it is that of the topic, topology.Nullable included.
 //
 // Something has to use [Projection.Abandoned].
 func ParkGaps[V any](codec schemas.Codec[V], limits Limits) Option {
 	return func(s *settings) error { return s.setParking("ParkGaps", codec, codec == nil, limits) }
 }
 
-// RepairGaps is [ParkGaps], and asks the source for what is missing: each range of versions once, when the first record behind it comes,
-// and again only once nothing of the key waits any more. Something has to use [Projection.Repairs] too.
+// RepairGaps is [ParkGaps], and asks the source for what is missing: each range of versions once,
+// when the first record behind it comes, and again only once nothing of the key waits any more.
+// Something has to use [Projection.Repairs] too.
 func RepairGaps[V any](codec schemas.Codec[V], limits Limits) Option {
 	return func(s *settings) error {
 		s.repairs = true
@@ -156,9 +161,10 @@ func (s *settings) setParking(option string, codec any, isNil bool, limits Limit
 	return nil
 }
 
-// FirstVersion says that the versions of every aggregate, and of every incarnation of it, begin with n. Then a
-// first record with a higher version reveals a gap, and one with a lower version fails. Without it the first
-// record of an aggregate is applied whatever its version is, because the topic may begin anywhere.
+// FirstVersion says that the versions of every aggregate, and of every incarnation of it, begin
+// with n. Then a first record with a higher version reveals a gap, and one with a lower version
+// fails. Without it the first record of an aggregate is applied whatever its version is, because
+// the topic may begin anywhere.
 func FirstVersion(n int64) Option {
 	return func(s *settings) error {
 		s.first = topology.Some(n)
@@ -166,10 +172,11 @@ func FirstVersion(n int64) Option {
 	}
 }
 
-// Incarnation reads which life of the aggregate a record belongs to, for sources that begin with the versions
-// anew when an aggregate is made again after its delete. A higher incarnation comes after every version of the
-// lower ones, and begins without a state; what comes late of a lower one is stale. The error of f is of class
-// Validation unless it has a class. K and V must be the types of the stream.
+// Incarnation reads which life of the aggregate a record belongs to, for sources that begin with
+// the versions anew when an aggregate is made again after its delete. A higher incarnation comes
+// after every version of the lower ones, and begins without a state; what comes late of a lower one
+// is stale. The error of f is of class Validation unless it has a class. K and V must be the types
+// of the stream.
 func Incarnation[K, V any](f func(r topology.Record[K, V]) (int64, error)) Option {
 	return func(s *settings) error {
 		if f == nil {
@@ -188,8 +195,9 @@ func Sparse() Option {
 	}
 }
 
-// DefinitionVersion numbers what fold computes, from 1, which is the default. It is to be raised with every
-// change of fold after which old rows are wrong; the package documentation says what happens then.
+// DefinitionVersion numbers what fold computes, from 1, which is the default. It is to be raised
+// with every change of fold after which old rows are wrong; the package documentation says what
+// happens then.
 func DefinitionVersion(n uint16) Option {
 	return func(s *settings) error {
 		if n == 0 {

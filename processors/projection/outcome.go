@@ -28,7 +28,8 @@ func (o Outcome) String() string {
 	return "outcome(" + strconv.Itoa(int(o)) + ")"
 }
 
-// MarshalText returns the text of String, so that JSON has words. Other values than the constants are errors.
+// MarshalText returns the text of String, so that JSON has words. Other values than the constants
+// are errors.
 func (o Outcome) MarshalText() ([]byte, error) {
 	if o != Stale && o != Duplicate {
 		return nil, schemas.Reason("unknown outcome")
@@ -52,8 +53,8 @@ func (o *Outcome) UnmarshalText(text []byte) error {
 // Skipped is a record that had no effect.
 type Skipped[V any] struct {
 	Outcome Outcome `json:"outcome"`
-	// Version is the record's, Applied that of the row. A duplicate of a record that waits has a version above
-	// that of the row, or there is no row, and Applied is 0.
+	// Version is the record's, Applied that of the row. A duplicate of a record that waits has a
+	// version above that of the row, or there is no row, and Applied is 0.
 	Version int64 `json:"version"`
 	Applied int64 `json:"applied"`
 	// Incarnation is the record's, AppliedIncarnation that of the row; see [Incarnation].
@@ -87,8 +88,8 @@ type Abandoned[V any] struct {
 	Reason Reason `json:"reason"`
 	// Message quotes nothing of the record, and says why it was not applied.
 	Message string `json:"message"`
-	// Expected is the version that would have been the next one, Actual that of the record. They are equal if
-	// Reason is Failed, unless the gap before the record was to be accepted.
+	// Expected is the version that would have been the next one, Actual that of the record. They
+	// are equal if Reason is Failed, unless the gap before the record was to be accepted.
 	Expected int64 `json:"expected"`
 	Actual   int64 `json:"actual"`
 	// Incarnation is that of both; see [Incarnation].
@@ -120,7 +121,8 @@ func (r Reason) String() string {
 	return reasonTexts[r]
 }
 
-// MarshalText returns the text of String, so that JSON has words. Other values than the constants are errors.
+// MarshalText returns the text of String, so that JSON has words. Other values than the constants
+// are errors.
 func (r Reason) MarshalText() ([]byte, error) {
 	if r < StreamTimeLimit || r > Failed {
 		return nil, schemas.Reason("unknown reason")

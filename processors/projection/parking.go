@@ -57,13 +57,14 @@ func takeUp[K, V any](
 	return topology.TakeUp(c, r, kept, f)
 }
 
-// queue is what is known of the records of one key that wait. A key for which none waits has no queue.
+// queue is what is known of the records of one key that wait. A key for which none waits has no
+// queue.
 type queue struct {
 	Records int64
 	// Highest is where the record of them stands that is furthest ahead, or was.
 	Highest position
-	// Since is the stream time when the row of the key moved last, or the first of them came. Clock is the same
-	// by the wall clock, as the punctuation saw it; 0 if it has not come by since.
+	// Since is the stream time when the row of the key moved last, or the first of them came. Clock
+	// is the same by the wall clock, as the punctuation saw it; 0 if it has not come by since.
 	Since, Clock int64
 }
 

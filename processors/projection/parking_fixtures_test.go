@@ -27,7 +27,8 @@ func limits(then projection.GapPolicy) projection.Limits {
 // wide has no limit that a test reaches.
 var wide = projection.Limits{Records: 1000, StreamTime: 1000 * time.Hour}
 
-// waiting declares a projection with RepairGaps all of whose outcomes go to topics. Versions begin with 1.
+// waiting declares a projection with RepairGaps all of whose outcomes go to topics. Versions begin
+// with 1.
 func waiting(b *topology.Builder, l projection.Limits, opts ...projection.Option) texts {
 	opts = append(opts, projection.RepairGaps(textCodec, l), projection.FirstVersion(1))
 	p := routed(b, l.Then == projection.AcceptLatest, opts...)

@@ -56,7 +56,8 @@ func TestParkingMistakes(t *testing.T) {
 	}, "Gaps is used, but no gap is accepted; Limits.Then does it with AcceptLatest")
 }
 
-// TestD3AbandonedCannotDie: what is abandoned has no record at work that could become a dead letter on purpose, however far behind.
+// TestD3AbandonedCannotDie: what is abandoned has no record at work that could become a dead letter
+// on purpose, however far behind.
 func TestD3AbandonedCannotDie(t *testing.T) {
 	declare := func(b *topology.Builder) topology.Stream[string, projection.Abandoned[text]] {
 		return projection.Latest(topology.From(b, eventsTopic), "texts", version, appendText, listCodec,
@@ -89,7 +90,8 @@ func use[V any](s topology.Stream[string, V]) {
 	s.Filter("end", func(topology.Record[string, V]) (bool, error) { return false, nil })
 }
 
-// TestWaitingMustBeUsed: Build refuses a projection that could lose what it abandons, or what it asks for.
+// TestWaitingMustBeUsed: Build refuses a projection that could lose what it abandons, or what it
+// asks for.
 func TestWaitingMustBeUsed(t *testing.T) {
 	for want, opt := range map[string]projection.Option{
 		"nothing uses Abandoned": projection.ParkGaps(textCodec, wide),

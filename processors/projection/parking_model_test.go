@@ -69,7 +69,8 @@ func (m *parkingModel) arrive(version int64, text string) bool {
 		if text == "fail" {
 			return false
 		}
-		// Only a version that was abandoned before is both the next one and may be in the way of one that waits.
+		// Only a version that was abandoned before is both the next one and may be in the way of
+		// one that waits.
 		m.apply(version, text)
 		m.release()
 	case waits:
@@ -229,8 +230,8 @@ func outcomes(d *processortest.Driver, gaps bool) (string, error) {
 	return strings.Join(all, ", "), nil
 }
 
-// TestWaitingModel compares a projection that parks what comes behind a gap with the model, over random histories.
-// Row of the failure matrix: gap.
+// TestWaitingModel compares a projection that parks what comes behind a gap with the model, over
+// random histories. Row of the failure matrix: gap.
 func TestWaitingModel(t *testing.T) {
 	for _, then := range []projection.GapPolicy{projection.FailFast, projection.AcceptLatest} {
 		t.Run(then.String(), func(t *testing.T) {
@@ -266,8 +267,9 @@ func TestWaitingModelFindsBrokenProjection(t *testing.T) {
 	}
 }
 
-// TestAnyOrder: whatever the order of the records, however often they come, and whenever the task restarts,
-// rows and changes are those of the clean sequence (D1, D3, D4), as long as no limit is reached.
+// TestAnyOrder: whatever the order of the records, however often they come, and whenever the task
+// restarts, rows and changes are those of the clean sequence (D1, D3, D4), as long as no limit is
+// reached.
 func TestAnyOrder(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(1, 12).Draw(rt, "n")
@@ -320,8 +322,8 @@ func TestAnyOrderNeedsRoom(t *testing.T) {
 	}
 }
 
-// TestD1VersionsMoveForward: a row has the version that was applied last, and never an earlier position than
-// before, whatever the reaction to gaps is.
+// TestD1VersionsMoveForward: a row has the version that was applied last, and never an earlier
+// position than before, whatever the reaction to gaps is.
 func TestD1VersionsMoveForward(t *testing.T) {
 	few := limits(projection.AcceptLatest)
 	few.Records = 2

@@ -19,8 +19,8 @@ import (
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
-// TestD3Park: records wait for those before them, across a restart, and are released in their order.
-// Row of the failure matrix: gap.
+// TestD3Park: records wait for those before them, across a restart, and are released in their
+// order. Row of the failure matrix: gap.
 func TestD3Park(t *testing.T) {
 	d := newWaiting(t, wide)
 	send(d, "1:a", "5:e", "3:c", "4:d")
@@ -38,7 +38,8 @@ func TestD3Park(t *testing.T) {
 	d.WantCounts("texts.applied=6 texts.parked=3 texts.released=3 texts.repairs=1")
 }
 
-// TestD3ParkFirst: with FirstVersion the first record of a key waits as well, and one below it is refused.
+// TestD3ParkFirst: with FirstVersion the first record of a key waits as well, and one below it is
+// refused.
 func TestD3ParkFirst(t *testing.T) {
 	d := newWaiting(t, wide)
 	send(d, "2:-", "3:c")
@@ -77,7 +78,8 @@ func TestD3Repair(t *testing.T) {
 	d.WantCounts("texts.applied=9 texts.parked=7 texts.released=6 texts.repairs=3 texts.stale=1")
 }
 
-// TestD3RepairOfEachIncarnation: what is missing in one incarnation is asked for although a higher one waits, and once too.
+// TestD3RepairOfEachIncarnation: what is missing in one incarnation is asked for although a higher
+// one waits, and once too.
 func TestD3RepairOfEachIncarnation(t *testing.T) {
 	d := newWaiting(t, wide, projection.Incarnation(life))
 	sendLives(d, "1.1:a", "2.3:C", "1.4:d")
@@ -86,7 +88,8 @@ func TestD3RepairOfEachIncarnation(t *testing.T) {
 	d.Want("repairs", `{"from":5,"to":6,"incarnation":1}`, `{"from":4,"to":4,"incarnation":2}`)
 }
 
-// TestD3LimitOfRecords: when as many records wait as may, the next one fails, or the gap is accepted.
+// TestD3LimitOfRecords: when as many records wait as may, the next one fails, or the gap is
+// accepted.
 func TestD3LimitOfRecords(t *testing.T) {
 	few := wide
 	few.Records = 2
@@ -114,7 +117,8 @@ func TestD3LimitOfRecords(t *testing.T) {
 	noneWaits(t, d)
 }
 
-// TestD3LimitOfStreamTime: a key whose row has not moved for so long gives up, at a time that the records say.
+// TestD3LimitOfStreamTime: a key whose row has not moved for so long gives up, at a time that the
+// records say.
 func TestD3LimitOfStreamTime(t *testing.T) {
 	d := newWaiting(t, limits(projection.FailFast))
 	sendAt(d, 10, "1:a", "3:c")
@@ -225,7 +229,8 @@ func TestReleasedRecord(t *testing.T) {
 	}
 }
 
-// TestFoldRefusesReleased: a released record that fold refuses is abandoned, and its copy takes its place.
+// TestFoldRefusesReleased: a released record that fold refuses is abandoned, and its copy takes its
+// place.
 func TestFoldRefusesReleased(t *testing.T) {
 	d := newWaiting(t, wide)
 	send(d, "2:fail", "3:c", "1:a")
@@ -238,7 +243,8 @@ func TestFoldRefusesReleased(t *testing.T) {
 	d.WantCounts("texts.abandoned=1 texts.applied=3 texts.parked=2 texts.released=1 texts.repairs=1")
 }
 
-// TestFoldPanicsOnReleased: a panic is blamed on the released record, and other classes on the one at work.
+// TestFoldPanicsOnReleased: a panic is blamed on the released record, and other classes on the one
+// at work.
 func TestFoldPanicsOnReleased(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
 		fold := func(_ []string, _ bool, r event) ([]string, error) {
@@ -268,8 +274,9 @@ func TestFoldPanicsOnReleased(t *testing.T) {
 	}
 }
 
-// TestRefusedBehindReleased: what has waited and is refused behind the projection is abandoned without a trace, and neither
-// the record that has released it nor those that come after it are held up.
+// TestRefusedBehindReleased: what has waited and is refused behind the projection is abandoned
+// without a trace, and neither the record that has released it nor those that come after it are
+// held up.
 func TestRefusedBehindReleased(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
 		waiting(b, wide).Changes().Peek("fragile", func(r topology.Record[string, row]) error {
@@ -292,7 +299,8 @@ func TestRefusedBehindReleased(t *testing.T) {
 		"texts.repairs=1")
 }
 
-// TestRefusedBehindLimit: the reaching of a limit does not stop the task for what is refused behind the projection.
+// TestRefusedBehindLimit: the reaching of a limit does not stop the task for what is refused behind
+// the projection.
 func TestRefusedBehindLimit(t *testing.T) {
 	for name, l := range map[string]projection.Limits{
 		"records":     {Records: 1, StreamTime: 1000 * time.Hour, Then: projection.AcceptLatest},
@@ -326,7 +334,8 @@ func TestRefusedBehindLimit(t *testing.T) {
 	}
 }
 
-// TestRefusedPassed: a record that an incarnation has passed by is abandoned where Stale does not take it.
+// TestRefusedPassed: a record that an incarnation has passed by is abandoned where Stale does not
+// take it.
 func TestRefusedPassed(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
 		p := waiting(b, wide, projection.Incarnation(life))
@@ -342,8 +351,8 @@ func TestRefusedPassed(t *testing.T) {
 	noneWaits(t, d)
 }
 
-// TestPolicyBehindReleased: where the policy of the node that has failed has something tried again or stops, that is what
-// happens, and nothing is abandoned.
+// TestPolicyBehindReleased: where the policy of the node that has failed has something tried again
+// or stops, that is what happens, and nothing is abandoned.
 func TestPolicyBehindReleased(t *testing.T) {
 	attempts := 0
 	d := processortest.New(t, func(b *topology.Builder) {
@@ -418,7 +427,8 @@ func TestGoldenWaiting(t *testing.T) {
 	}
 }
 
-// olderBuild makes the record of the key k with version 2, which waits, one that an earlier build has kept in the mode of a repair.
+// olderBuild makes the record of the key k with version 2, which waits, one that an earlier build
+// has kept in the mode of a repair.
 func olderBuild(d *processortest.Driver) {
 	for key := range d.Rows("texts-parked", 0) {
 		header := func(key, value string) string {
@@ -430,7 +440,8 @@ func olderBuild(d *processortest.Driver) {
 	}
 }
 
-// TestWaitingOfAnEarlierBuild: a record that an earlier build has kept has the mode that its headers tell.
+// TestWaitingOfAnEarlierBuild: a record that an earlier build has kept has the mode that its
+// headers tell.
 func TestWaitingOfAnEarlierBuild(t *testing.T) {
 	var notes []string
 	d := processortest.New(t, func(b *topology.Builder) { told(b, topology.From(b, eventsTopic), wide, &notes) })
@@ -444,8 +455,8 @@ func TestWaitingOfAnEarlierBuild(t *testing.T) {
 	noneWaits(t, d)
 }
 
-// TestPositionOfAnEarlierBuild is requirement B3: a record that an earlier build has kept has no position, and is abandoned where an
-// inbox behind the projection goes by that.
+// TestPositionOfAnEarlierBuild is requirement B3: a record that an earlier build has kept has no
+// position, and is abandoned where an inbox behind the projection goes by that.
 func TestPositionOfAnEarlierBuild(t *testing.T) {
 	var sources []string
 	for _, byPosition := range []bool{false, true} {
@@ -477,7 +488,8 @@ func TestPositionOfAnEarlierBuild(t *testing.T) {
 	}
 }
 
-// TestDecisions is requirement J1: each outcome is told with its row; what has waited keeps its own time and headers.
+// TestDecisions is requirement J1: each outcome is told with its row; what has waited keeps its own
+// time and headers.
 func TestDecisions(t *testing.T) {
 	logTopic := topology.Topic("log", schemas.Bytes(), schemas.String())
 	d := processortest.New(t, func(b *topology.Builder) {

@@ -22,8 +22,9 @@ const (
 const whyNoDeadEnd = "what a projection abandons has no record at work whose dead letter it could be, and would be refused for ever; " +
 	"write it to a topic"
 
-// Projection is a projection in a topology that is being declared. Each of its streams may be used any
-// number of times. Build reports the use of one that can have no record, and a stream that has to be used and is not.
+// Projection is a projection in a topology that is being declared. Each of its streams may be used
+// any number of times. Build reports the use of one that can have no record, and a stream that has
+// to be used and is not.
 type Projection[K, V, S any] struct {
 	node      *topology.Node[K, V]
 	set       *settings
@@ -39,10 +40,10 @@ type Projection[K, V, S any] struct {
 
 // Latest declares a projection: a node of that name, with a store of that name.
 //
-// The function version returns the version of a record; its error is of class Validation unless it has a
-// class. The function fold returns the state after a record. It is given the state before it, which it may
-// change and return, and false if there is none, because the aggregate is new or was deleted. It is not
-// called for deletes. The codec is for states in the store.
+// The function version returns the version of a record; its error is of class Validation unless it
+// has a class. The function fold returns the state after a record. It is given the state before it,
+// which it may change and return, and false if there is none, because the aggregate is new or was
+// deleted. It is not called for deletes. The codec is for states in the store.
 func Latest[K, V, S any](
 	s topology.Stream[K, V], name string,
 	version func(r topology.Record[K, V]) (int64, error),
@@ -186,37 +187,39 @@ func (p Projection[K, V, S]) checkUses() {
 // Changes returns the stream of the rows that were written, one for each record that was applied.
 func (p Projection[K, V, S]) Changes() topology.Stream[K, Row[S]] { return p.changes.Stream() }
 
-// Stale returns the stream of the records that had no effect because the row has their version or a higher
-// one, or a record with their version waits.
+// Stale returns the stream of the records that had no effect because the row has their version or a
+// higher one, or a record with their version waits.
 func (p Projection[K, V, S]) Stale() topology.Stream[K, Skipped[V]] { return p.stale.Stream() }
 
-// Gaps returns the stream of the records that were applied although versions before theirs are missing. It
-// takes AcceptLatest, in [OnGap] or in [Limits].
+// Gaps returns the stream of the records that were applied although versions before theirs are
+// missing. It takes AcceptLatest, in [OnGap] or in [Limits].
 func (p Projection[K, V, S]) Gaps() topology.Stream[K, Gap[V]] { return p.gaps.Stream() }
 
-// Parked returns the stream of the records that have begun to wait. It takes [ParkGaps] or [RepairGaps], as
-// Abandoned does.
+// Parked returns the stream of the records that have begun to wait. It takes [ParkGaps] or
+// [RepairGaps], as Abandoned does.
 func (p Projection[K, V, S]) Parked() topology.Stream[K, Gap[V]] { return p.parked.Stream() }
 
-// Abandoned returns the stream of the records that have waited in vain. They are in none of the rows, and are
-// kept nowhere else. One that is refused there waits on. A dead letter cannot be made of it, so that deadletter.Send behind
-// it is a mistake that Build reports.
+// Abandoned returns the stream of the records that have waited in vain. They are in none of the
+// rows, and are kept nowhere else. One that is refused there waits on. A dead letter cannot be made
+// of it, so that deadletter.Send behind it is a mistake that Build reports.
 //
-// What is to have another chance is written to a topic from which it comes in front of the projection, and not in front of
-// an inbox before it, which takes it for a copy.
+// What is to have another chance is written to a topic from which it comes in front of the
+// projection, and not in front of an inbox before it, which takes it for a copy.
 func (p Projection[K, V, S]) Abandoned() topology.Stream[K, Abandoned[V]] {
 	return p.abandoned.Stream()
 }
 
-// Repairs returns the stream of the requests for missing versions, one for each range of them when it is
-// first seen; which are asked for again is said with [RepairGaps], which it takes.
+// Repairs returns the stream of the requests for missing versions, one for each range of them when
+// it is first seen; which are asked for again is said with [RepairGaps], which it takes.
 func (p Projection[K, V, S]) Repairs() topology.Stream[K, Repair] { return p.repairs.Stream() }
 
-// Decisions returns the stream of what was decided about each record, for those who keep evidence: that it was
-// applied, was stale or a duplicate, waits, or is abandoned. Whether anything uses it changes nothing else.
+// Decisions returns the stream of what was decided about each record, for those who keep evidence:
+// that it was applied, was stale or a duplicate, waits, or is abandoned. Whether anything uses it
+// changes nothing else.
 func (p Projection[K, V, S]) Decisions() topology.Stream[[]byte, decision.Decision] {
 	return p.decisions.Stream()
 }
 
-// Store returns the store of the projection, for queries and tests. It refuses rows of other definitions.
+// Store returns the store of the projection, for queries and tests. It refuses rows of other
+// definitions.
 func (p Projection[K, V, S]) Store() topology.Store[state.KeyValue[K, Row[S]]] { return p.store }

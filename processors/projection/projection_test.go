@@ -32,8 +32,8 @@ func TestD2Outcomes(t *testing.T) {
 	d.WantCounts("texts.applied=2 texts.duplicates=1 texts.stale=2")
 }
 
-// TestD3FailFast: what comes behind a gap is a dead letter, and changes no row; once the gap is closed it is applied.
-// Row of the failure matrix: gap.
+// TestD3FailFast: what comes behind a gap is a dead letter, and changes no row; once the gap is
+// closed it is applied. Row of the failure matrix: gap.
 func TestD3FailFast(t *testing.T) {
 	for name, opts := range map[string][]projection.Option{
 		"default": nil, "chosen": {projection.OnGap(projection.FailFast)},
@@ -84,7 +84,8 @@ func TestExtremeVersions(t *testing.T) {
 	d.WantCounts("texts.applied=2 texts.duplicates=1 texts.gaps=1 texts.stale=1")
 }
 
-// TestD6Delete: a delete is a version, which keeps older ones away; a later one makes the aggregate anew.
+// TestD6Delete: a delete is a version, which keeps older ones away; a later one makes the aggregate
+// anew.
 func TestD6Delete(t *testing.T) {
 	d := newRouted(t, false)
 	send(d, "1:a", "2:-")
@@ -221,8 +222,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestD5OtherDefinition: rows of another definition are refused by the projection and by its store, and the
-// task stops instead of mixing them.
+// TestD5OtherDefinition: rows of another definition are refused by the projection and by its store,
+// and the task stops instead of mixing them.
 func TestD5OtherDefinition(t *testing.T) {
 	var p texts
 	definition := projection.DefinitionVersion(2)
@@ -242,7 +243,8 @@ func TestD5OtherDefinition(t *testing.T) {
 	}
 }
 
-// TestOtherFormat: a row that this build does not read stops the task, and is never taken for absent.
+// TestOtherFormat: a row that this build does not read stops the task, and is never taken for
+// absent.
 func TestOtherFormat(t *testing.T) {
 	d := newRouted(t, false)
 	d.SetRow("texts", "k", "\x02"+strings.Repeat("\x00", 20))

@@ -50,8 +50,9 @@ func advance(tb testing.TB, d *processortest.Driver, seconds int) {
 	}
 }
 
-// TestD3RefusedTwice: a record that is refused when its turn comes, and by Abandoned or its evidence too, is lost nowhere: it waits on,
-// and the record that has released it is not to blame. A copy of it that comes later takes its place.
+// TestD3RefusedTwice: a record that is refused when its turn comes, and by Abandoned or its
+// evidence too, is lost nowhere: it waits on, and the record that has released it is not to blame.
+// A copy of it that comes later takes its place.
 func TestD3RefusedTwice(t *testing.T) {
 	for name, refuse := range map[string]func(p texts, refuses *bool){
 		"Abandoned": func(p texts, refuses *bool) {
@@ -84,8 +85,8 @@ func TestD3RefusedTwice(t *testing.T) {
 	}
 }
 
-// TestD3RefusedAtLimit: where Abandoned does not take what a limit gives up, neither does the task stop nor is anything lost: the key
-// waits anew.
+// TestD3RefusedAtLimit: where Abandoned does not take what a limit gives up, neither does the task
+// stop nor is anything lost: the key waits anew.
 func TestD3RefusedAtLimit(t *testing.T) {
 	for name, l := range map[string]projection.Limits{
 		"stream-time": limits(projection.FailFast), "wall-clock": {Records: 10, WallClock: 8 * time.Second},
@@ -130,7 +131,8 @@ func TestTooLargeAtLimit(t *testing.T) {
 	wantWaiting(t, d, 1)
 }
 
-// TestTurnAtLimit: a record that was refused by all, and before which no version is missing, has its turn when the limit is reached.
+// TestTurnAtLimit: a record that was refused by all, and before which no version is missing, has
+// its turn when the limit is reached.
 func TestTurnAtLimit(t *testing.T) {
 	for _, then := range []projection.GapPolicy{projection.FailFast, projection.AcceptLatest} {
 		refuses := true
@@ -154,7 +156,8 @@ func TestTurnAtLimit(t *testing.T) {
 	}
 }
 
-// TestD3NoRoomForStaying: where the first record stays, no gap can be accepted, and the record for which there is no room fails.
+// TestD3NoRoomForStaying: where the first record stays, no gap can be accepted, and the record for
+// which there is no room fails.
 func TestD3NoRoomForStaying(t *testing.T) {
 	refuses, few := true, wide
 	few.Records, few.Then = 2, projection.AcceptLatest
@@ -170,8 +173,8 @@ func TestD3NoRoomForStaying(t *testing.T) {
 	wantWaiting(t, d, 1)
 }
 
-// TestPassedAndRefused: a record of an earlier life that neither Stale nor Abandoned takes holds nothing of the new life up, and
-// goes when they take it.
+// TestPassedAndRefused: a record of an earlier life that neither Stale nor Abandoned takes holds
+// nothing of the new life up, and goes when they take it.
 func TestPassedAndRefused(t *testing.T) {
 	refuses := true
 	d := processortest.New(t, func(b *topology.Builder) {
@@ -197,8 +200,9 @@ func TestPassedAndRefused(t *testing.T) {
 	}
 }
 
-// TestD3TwinInBusyKey: a record whose copy has come, and that neither Stale nor Abandoned takes, goes in a later turn of its key, whether that
-// ever reaches a limit or not; and what has been applied meanwhile is not asked for.
+// TestD3TwinInBusyKey: a record whose copy has come, and that neither Stale nor Abandoned takes,
+// goes in a later turn of its key, whether that ever reaches a limit or not; and what has been
+// applied meanwhile is not asked for.
 func TestD3TwinInBusyKey(t *testing.T) {
 	for name, test := range map[string]struct {
 		opts                []projection.Option
@@ -237,8 +241,8 @@ func TestD3TwinInBusyKey(t *testing.T) {
 	}
 }
 
-// TestD3ParkedBehindLimit: where what is behind the projection has a record parked or delayed, and a limit has released the record, it
-// waits on, and is not given up at the first failure.
+// TestD3ParkedBehindLimit: where what is behind the projection has a record parked or delayed, and
+// a limit has released the record, it waits on, and is not given up at the first failure.
 func TestD3ParkedBehindLimit(t *testing.T) {
 	for name, policy := range map[string]topology.Policy{
 		"park":  {Action: topology.Park, Backoff: time.Second, BackoffMax: time.Second},
@@ -280,7 +284,8 @@ func TestD3ParkedBehindLimit(t *testing.T) {
 	}
 }
 
-// TestUnmeasuredAtLimit: a codec that refuses what it has read is no reason for a look at the limits to fail.
+// TestUnmeasuredAtLimit: a codec that refuses what it has read is no reason for a look at the
+// limits to fail.
 func TestUnmeasuredAtLimit(t *testing.T) {
 	refuses := false
 	d := processortest.New(t, func(b *topology.Builder) {
@@ -311,7 +316,8 @@ func (m refusing) Append(dst []byte, v text) ([]byte, error) {
 	return m.Codec.Append(dst, v)
 }
 
-// TestFoldChangesInPlace: what a fold has made of a row in memory before it was refused is not in the row that the next one gets.
+// TestFoldChangesInPlace: what a fold has made of a row in memory before it was refused is not in
+// the row that the next one gets.
 func TestFoldChangesInPlace(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
 		fold := func(old []string, _ bool, r event) ([]string, error) {
@@ -335,8 +341,8 @@ func TestFoldChangesInPlace(t *testing.T) {
 	}
 }
 
-// TestD3ExpiryInPortions: a look gives up no more than fits into a transaction, and the next one goes on, at times that the records
-// say, over a restart too.
+// TestD3ExpiryInPortions: a look gives up no more than fits into a transaction, and the next one
+// goes on, at times that the records say, over a restart too.
 func TestD3ExpiryInPortions(t *testing.T) {
 	const keys, first = 10_001, 10_000
 	fill := func(d *processortest.Driver, n int, text string) {

@@ -91,9 +91,10 @@ func (h *handler[K, V, S]) park(
 	return err
 }
 
-// askFrom returns the first version that is missing before key and was not asked for yet, where a record of a higher
-// incarnation waits: what was asked for before those of its own incarnation that wait, the last one says, unless the row has
-// passed it. The highest of all of them spares this look to a key without such incarnations.
+// askFrom returns the first version that is missing before key and was not asked for yet, where a
+// record of a higher incarnation waits: what was asked for before those of its own incarnation that
+// wait, the last one says, unless the row has passed it. The highest of all of them spares this
+// look to a key without such incarnations.
 func (h *handler[K, V, S]) askFrom(key parkedKey[K], expected int64) (int64, error) {
 	b, err := h.parking.records.EncodeKey(key)
 	if err != nil {
@@ -107,9 +108,11 @@ func (h *handler[K, V, S]) askFrom(key parkedKey[K], expected int64) (int64, err
 	return expected, nil
 }
 
-// settle does what the row, which a record has just moved there, has been waited for. What the row has passed is looked for where a new life
-// begins, and where nothing can be left that is ahead of the row: then what waits is of that kind for certain. Rejected: to look in every turn.
-// A scan goes over the deletions of all that this key has had parked before, sorts what is not committed, and empties the database's buffer.
+// settle does what the row, which a record has just moved there, has been waited for. What the row
+// has passed is looked for where a new life begins, and where nothing can be left that is ahead of
+// the row: then what waits is of that kind for certain. Rejected: to look in every turn. A scan
+// goes over the deletions of all that this key has had parked before, sorts what is not committed,
+// and empties the database's buffer.
 func (h *handler[K, V, S]) settle(c *topology.Context, key K, old Row[S], has bool, row Row[S]) error {
 	q, waits, err := h.parking.queues.Get(key)
 	if err != nil || !waits {
@@ -136,8 +139,8 @@ func (h *handler[K, V, S]) settle(c *topology.Context, key K, old Row[S], has bo
 	return h.waitAnew(c, key, q)
 }
 
-// release applies the records that have waited for row, in the order of their versions, and stores the queue, whose wait
-// begins anew. It returns the row and the queue as they are then.
+// release applies the records that have waited for row, in the order of their versions, and stores
+// the queue, whose wait begins anew. It returns the row and the queue as they are then.
 func (h *handler[K, V, S]) release(c *topology.Context, key K, row Row[S], q queue) (Row[S], queue, error) {
 	for q.Records > 0 && row.Version < math.MaxInt64 {
 		next := parkedKey[K]{Key: key, At: position{row.Incarnation, row.Version + 1}}
@@ -175,7 +178,8 @@ func (h *handler[K, V, S]) waitAnew(c *topology.Context, key K, q queue) error {
 	return h.parking.queues.Put(key, q)
 }
 
-// waitingOf returns the ranges of the records of key that wait: of those that its row has passed, if it has one, and of those ahead of it.
+// waitingOf returns the ranges of the records of key that wait: of those that its row has passed,
+// if it has one, and of those ahead of it.
 func (h *handler[K, V, S]) waitingOf(key K, row Row[S], has bool) (passed, ahead state.Range, err error) {
 	b, err := h.parking.records.EncodeKey(parkedKey[K]{Key: key, At: row.position()})
 	if err != nil {
@@ -198,12 +202,14 @@ const (
 	applied fate = iota + 1
 	// gone: it is not kept any more, and Stale or Abandoned has it.
 	gone
-	// stays: it waits on, because all that could take it has refused it. The turn of its key ends there.
+	// stays: it waits on, because all that could take it has refused it. The turn of its key ends
+	// there.
 	stays
 )
 
-// applyParked takes a record out of the queue and applies it. One that is refused, by fold or behind the projection, is
-// abandoned, because the record at work is not to blame for it; the row is then as it is stored, since fold may have changed old.
+// applyParked takes a record out of the queue and applies it. One that is refused, by fold or
+// behind the projection, is abandoned, because the record at work is not to blame for it; the row
+// is then as it is stored, since fold may have changed old.
 func (h *handler[K, V, S]) applyParked(
 	c *topology.Context, key parkedKey[K], p parked[V], old Row[S], has bool,
 ) (row Row[S], f fate, err error) {
@@ -252,9 +258,10 @@ func (h *handler[K, V, S]) message(refused *topology.Failure) string {
 	return message
 }
 
-// dropPassed drops the records that have waited for row or for what comes before it: those of earlier lives, and those that could neither
-// be applied nor be abandoned, and of which a copy has come since. It ends at the first one that stays, which is the first one of the next
-// turn again: each turn would else try as many as may wait, while what they go to is down.
+// dropPassed drops the records that have waited for row or for what comes before it: those of
+// earlier lives, and those that could neither be applied nor be abandoned, and of which a copy has
+// come since. It ends at the first one that stays, which is the first one of the next turn again:
+// each turn would else try as many as may wait, while what they go to is down.
 func (h *handler[K, V, S]) dropPassed(c *topology.Context, key K, row Row[S], q queue) (queue, error) {
 	passed, _, err := h.waitingOf(key, row, true)
 	if err != nil {
@@ -273,8 +280,8 @@ func (h *handler[K, V, S]) dropPassed(c *topology.Context, key K, row Row[S], q 
 	return q, nil
 }
 
-// dropTwin drops the record that waits under the version of row: it could neither be applied nor be abandoned, and a copy of it
-// has come since.
+// dropTwin drops the record that waits under the version of row: it could neither be applied nor be
+// abandoned, and a copy of it has come since.
 func (h *handler[K, V, S]) dropTwin(c *topology.Context, key K, row Row[S], q queue) (queue, error) {
 	twin := parkedKey[K]{Key: key, At: row.position()}
 	p, found, err := h.parking.records.Get(twin)
@@ -288,7 +295,8 @@ func (h *handler[K, V, S]) dropTwin(c *topology.Context, key K, row Row[S], q qu
 	return q, err
 }
 
-// drop takes a record out of the queue that has no effect any more. It is abandoned if Stale does not take it.
+// drop takes a record out of the queue that has no effect any more. It is abandoned if Stale does
+// not take it.
 func (h *handler[K, V, S]) drop(c *topology.Context, key parkedKey[K], p parked[V], row Row[S]) (f fate, err error) {
 	outcome := Stale
 	if key.At == row.position() {
@@ -311,8 +319,8 @@ func (h *handler[K, V, S]) drop(c *topology.Context, key parkedKey[K], p parked[
 	return f, err
 }
 
-// abandon takes a record out of the queue and hands it over. If that is refused too it stays in the queue, because it is
-// nowhere else: neither the record at work nor a clock is to blame for it.
+// abandon takes a record out of the queue and hands it over. If that is refused too it stays in the
+// queue, because it is nowhere else: neither the record at work nor a clock is to blame for it.
 func (h *handler[K, V, S]) abandon(
 	c *topology.Context, r topology.Record[K, V], row Row[S], has bool, key parkedKey[K], expected int64,
 	reason Reason, message string,
@@ -340,8 +348,9 @@ func (h *handler[K, V, S]) abandon(
 	return gone, nil
 }
 
-// giveUp does what the limits say is to follow, up to a record that stays, and returns the queue as it has stored it. One that the row has
-// passed has no effect any more, so that nothing waits for it where it stays.
+// giveUp does what the limits say is to follow, up to a record that stays, and returns the queue as
+// it has stored it. One that the row has passed has no effect any more, so that nothing waits for
+// it where it stays.
 func (h *handler[K, V, S]) giveUp(
 	c *topology.Context, key K, old Row[S], has bool, q queue, reason Reason,
 ) (queue, error) {
@@ -376,8 +385,8 @@ func (h *handler[K, V, S]) giveUp(
 	return q, h.waitAnew(c, key, q)
 }
 
-// giveUpOne applies a record that waits as if no version were missing before it, or abandons it. One before which none is
-// missing has been refused when its turn came, and has its turn now.
+// giveUpOne applies a record that waits as if no version were missing before it, or abandons it.
+// One before which none is missing has been refused when its turn came, and has its turn now.
 func (h *handler[K, V, S]) giveUpOne(
 	c *topology.Context, key parkedKey[K], p parked[V], old Row[S], has bool, reason Reason,
 ) (row Row[S], f fate, err error) {

@@ -8,20 +8,24 @@ import (
 	"github.com/onceward/onceward/schemas"
 )
 
-// Row is the state of one key. It has a JSON form, so that schemas.JSON[Row[S]] is a codec for Changes.
+// Row is the state of one key. It has a JSON form, so that schemas.JSON[Row[S]] is a codec for
+// Changes.
 type Row[S any] struct {
 	// Version is the one that was applied last.
 	Version int64 `json:"version"`
-	// Incarnation is that of the record that was applied last; see [Incarnation], without which it is 0.
+	// Incarnation is that of the record that was applied last; see [Incarnation], without which it
+	// is 0.
 	Incarnation int64 `json:"incarnation,omitzero"`
-	// Deleted says that the aggregate was deleted by that version. Value is the zero S then, and is not stored.
+	// Deleted says that the aggregate was deleted by that version. Value is the zero S then, and is
+	// not stored.
 	Deleted bool `json:"deleted,omitzero"`
 	Value   S    `json:"value"`
 }
 
 func (r Row[S]) position() position { return position{Incarnation: r.Incarnation, Version: r.Version} }
 
-// stored is a row with the definition that wrote it. Of another definition's row nothing else is known.
+// stored is a row with the definition that wrote it. Of another definition's row nothing else is
+// known.
 type stored[S any] struct {
 	row        Row[S]
 	definition uint16
@@ -42,7 +46,8 @@ func (s stored[S]) MarshalJSON() ([]byte, error) {
 	}{s.definition, s.row})
 }
 
-// otherDefinition says that a row cannot be used. The numbers are the program's, and no part of a payload.
+// otherDefinition says that a row cannot be used. The numbers are the program's, and no part of a
+// payload.
 func otherDefinition(wrote, reads uint16) string {
 	return fmt.Sprintf("the row was written by definition %d of the projection, and this is definition %d; "+
 		"build the next definition beside the old one", wrote, reads)
@@ -57,14 +62,15 @@ const (
 	rowIncarnation      = 1 << 1 // there is one, and it is not 0
 )
 
-// rowCodec writes rows of one definition. It reads the header of others too, because the handler has more to
-// say about them than that they cannot be decoded, which would count as corruption.
+// rowCodec writes rows of one definition. It reads the header of others too, because the handler
+// has more to say about them than that they cannot be decoded, which would count as corruption.
 type rowCodec[S any] struct {
 	state      schemas.Codec[S]
 	definition uint16
 }
 
-// Name has the version of the definition, so that a topology with a new one has another fingerprint.
+// Name has the version of the definition, so that a topology with a new one has another
+// fingerprint.
 func (c rowCodec[S]) Name() string {
 	return fmt.Sprintf("projection-row-1:%d:%s", c.definition, c.state.Name())
 }
@@ -142,8 +148,8 @@ func (c rowCodec[S]) fail(op string, offset int, reason string) error {
 	return &schemas.Error{Codec: c.Name(), Op: op, Offset: int64(offset), Reason: reason}
 }
 
-// ownRowCodec is the codec for everybody but the projection itself: a row of another definition is an error,
-// and not a row without a state.
+// ownRowCodec is the codec for everybody but the projection itself: a row of another definition is
+// an error, and not a row without a state.
 type ownRowCodec[S any] struct{ rows rowCodec[S] }
 
 func (c ownRowCodec[S]) Name() string { return c.rows.Name() }

@@ -47,7 +47,8 @@ func TestRowCodecIsStrict(t *testing.T) {
 	}
 }
 
-// TestStoredIsShown: tools that show the store see the row, and of one that another definition wrote that there is one.
+// TestStoredIsShown: tools that show the store see the row, and of one that another definition
+// wrote that there is one.
 func TestStoredIsShown(t *testing.T) {
 	codec := rowCodec[string]{state: schemas.String(), definition: 7}
 	b, err := codec.Append(nil, stored[string]{row: Row[string]{Version: 3, Value: "text"}, definition: 7})
@@ -65,7 +66,8 @@ func TestStoredIsShown(t *testing.T) {
 	}
 }
 
-// TestRowOfOtherDefinition: the projection itself learns which definition wrote a row, whatever its state is.
+// TestRowOfOtherDefinition: the projection itself learns which definition wrote a row, whatever its
+// state is.
 func TestRowOfOtherDefinition(t *testing.T) {
 	old := ownRowCodec[string]{rowCodec[string]{state: schemas.String(), definition: 6}}
 	b, err := old.Append(nil, Row[string]{Value: "text"})

@@ -48,8 +48,8 @@ func told(b *topology.Builder, s textStream, l projection.Limits, notes *[]strin
 	})
 }
 
-// TestTakenUpInItsOwnMode is requirement I1: what has waited is released, accepted, abandoned and passed by in its own mode,
-// whatever the mode of the record at work is, and without one too.
+// TestTakenUpInItsOwnMode is requirement I1: what has waited is released, accepted, abandoned and
+// passed by in its own mode, whatever the mode of the record at work is, and without one too.
 func TestTakenUpInItsOwnMode(t *testing.T) {
 	accept, few := limits(projection.AcceptLatest), limits(projection.AcceptLatest)
 	few.Records = 1
@@ -117,7 +117,8 @@ func TestTakenUpInItsOwnMode(t *testing.T) {
 	}
 }
 
-// TestModeWithoutHeader: what has waited keeps its mode also where user code has taken the header away.
+// TestModeWithoutHeader: what has waited keeps its mode also where user code has taken the header
+// away.
 func TestModeWithoutHeader(t *testing.T) {
 	var notes []string
 	d := processortest.New(t, func(b *topology.Builder) {
@@ -136,8 +137,8 @@ func TestModeWithoutHeader(t *testing.T) {
 	}
 }
 
-// TestIngestionIDOfReleased is requirement B3: what is released has the id of its own delivery, also where the unit that
-// releases it is tried again.
+// TestIngestionIDOfReleased is requirement B3: what is released has the id of its own delivery,
+// also where the unit that releases it is tried again.
 func TestIngestionIDOfReleased(t *testing.T) {
 	failed := false
 	d := processortest.New(t, func(b *topology.Builder) {

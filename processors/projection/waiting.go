@@ -13,8 +13,9 @@ const (
 	waitingInterval = time.Minute
 )
 
-// showWaiting shows how many records wait. They are counted when the task is opened, and then at intervals: a number that goes up
-// and down with each record would not go back with those that are undone.
+// showWaiting shows how many records wait. They are counted when the task is opened, and then at
+// intervals: a number that goes up and down with each record would not go back with those that are
+// undone.
 func (h *handler[K, V, S]) showWaiting(t *topology.Setup) error {
 	gauge := t.Gauge(waitingGauge)
 	count := func() error {

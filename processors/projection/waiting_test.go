@@ -13,7 +13,8 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// TestWaitingGauge is requirement K1: how many records wait is counted when the task is opened, and every minute, and is 0 when none is left.
+// TestWaitingGauge is requirement K1: how many records wait is counted when the task is opened, and
+// every minute, and is 0 when none is left.
 func TestWaitingGauge(t *testing.T) {
 	b := topology.NewBuilder("app", topology.DeadLetters("dead"))
 	p := projection.Latest(topology.From(b, topology.Topic("in", schemas.String(), schemas.Int64())), "numbers",

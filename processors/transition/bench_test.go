@@ -12,7 +12,8 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// benchGraph is the task of a guard of doors that open and shut, or of the source and what reads alone.
+// benchGraph is the task of a guard of doors that open and shut, or of the source and what reads
+// alone.
 func benchGraph(tb testing.TB, guard bool) *topology.Graph {
 	tb.Helper()
 	b := topology.NewBuilder("bench", topology.DeadLetters("dead"))
@@ -76,8 +77,8 @@ func benchmark(b *testing.B, guard bool, id func(i int) int) {
 	}
 }
 
-// TestAllocations holds the cost of the guard itself: two rows; the states of the row that is read, with the
-// list of those before; and the new list.
+// TestAllocations holds the cost of the guard itself: two rows; the states of the row that is read,
+// with the list of those before; and the new list.
 func TestAllocations(t *testing.T) {
 	count := func(guard bool, id func(i int) int) float64 {
 		g, i := benchGraph(t, guard), 0

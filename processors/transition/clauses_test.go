@@ -8,7 +8,8 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// TestClauses is requirement K3: the contract says what a guard is, and whether versions decide about the order.
+// TestClauses is requirement K3: the contract says what a guard is, and whether versions decide
+// about the order.
 func TestClauses(t *testing.T) {
 	for _, opts := range [][]transition.Option{nil, {transition.Versioned()}} {
 		b := topology.NewBuilder("app", topology.DeadLetters("dead"))

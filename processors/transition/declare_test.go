@@ -28,7 +28,8 @@ func TestMachineGrows(t *testing.T) {
 	}
 }
 
-// TestVersionedIsStored: a guard that means another thing by the version does not open what was written before.
+// TestVersionedIsStored: a guard that means another thing by the version does not open what was
+// written before.
 func TestVersionedIsStored(t *testing.T) {
 	versioned := transition.Versioned()
 	for name, c := range map[string]struct {

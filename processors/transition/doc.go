@@ -1,6 +1,7 @@
-// Package transition guards the state machines of aggregates: an order that is placed, paid and shipped. The
-// states and the transitions between them are declared, a transition is accepted only where the aggregate is
-// in the state that it leaves, and every other one is refused for a reason that has a name.
+// Package transition guards the state machines of aggregates: an order that is placed, paid and
+// shipped. The states and the transitions between them are declared, a transition is accepted only
+// where the aggregate is in the state that it leaves, and every other one is refused for a reason
+// that has a name.
 //
 //	machine := transition.Machine[State]{
 //		Initial: []State{Placed},
@@ -10,13 +11,13 @@
 //	orders.Facts().Into(OrderFacts)
 //	orders.Refused().Into(OrderRefusals)
 //
-// The aggregate of a record is its key: an order, an account. A transition has an id, the state that it
-// leaves and the state that it enters. One that creates the aggregate leaves the state "".
+// The aggregate of a record is its key: an order, an account. A transition has an id, the state
+// that it leaves and the state that it enters. One that creates the aggregate leaves the state "".
 //
 // # Contract
 //
-// Every record has exactly one outcome, and is counted under its name (a duplicate as duplicates, as elsewhere) when the
-// round that contains it is applied. The first line that holds decides:
+// Every record has exactly one outcome, and is counted under its name (a duplicate as duplicates,
+// as elsewhere) when the round that contains it is applied. The first line that holds decides:
 //
 //	outcome            when                                                         unless emitted
 //	duplicate          the id was accepted, with the same states and version        the record ends
@@ -28,9 +29,10 @@
 //	out-of-order       it was not, and can still get there                          fails (Validation)
 //	illegal            it was not, and can never get there                          fails (Validation)
 //
-// The last four lines are about a machine without versions. With [Versioned] the version of the transition
-// decides in their place, which must be the one after that of the aggregate. Its versions have no gaps, so that all
-// from the first one on belong to transitions that were accepted, and a copy of those is known by its id:
+// The last four lines are about a machine without versions. With [Versioned] the version of the
+// transition decides in their place, which must be the one after that of the aggregate. Its
+// versions have no gaps, so that all from the first one on belong to transitions that were
+// accepted, and a copy of those is known by its id:
 //
 //	stale              it is before the first one of the aggregate                  fails (Conflict)
 //	corruption         it was accepted, under another id: two histories disagree    fails (Conflict)
@@ -38,49 +40,52 @@
 //	corruption         it is the next one, and the aggregate is in another state    fails (Conflict)
 //	accepted           otherwise, and where it creates the aggregate
 //
-// The six refusals are never one. [EmitRefused] says which of them are emitted instead of failing, and
-// [Guarded.Refused] returns a stream for some or all of them; the message of a dead letter names its refusal. Build
-// reports a stream that is used for a refusal that fails, and a refusal that is emitted and that no stream has. A
-// refused transition changes nothing, so that it can come again: one that was out of order is accepted once
-// those before it have been. Three things stop the task, because no record is to blame: rows that cannot be
-// what was written (class Corruption), an aggregate in a state that the machine has not, and a transition with a
-// version where the guard is not [Versioned] (both class Config).
+// The six refusals are never one. [EmitRefused] says which of them are emitted instead of failing,
+// and [Guarded.Refused] returns a stream for some or all of them; the message of a dead letter
+// names its refusal. Build reports a stream that is used for a refusal that fails, and a refusal
+// that is emitted and that no stream has. A refused transition changes nothing, so that it can come
+// again: one that was out of order is accepted once those before it have been. Three things stop
+// the task, because no record is to blame: rows that cannot be what was written (class Corruption),
+// an aggregate in a state that the machine has not, and a transition with a version where the guard
+// is not [Versioned] (both class Config).
 //
-// A record with a null key, without a usable id (valid UTF-8 of 1 to 1024 bytes), without the state that it
-// enters, or without its version fails with class Validation, before all of that. What fails becomes a dead
-// letter, unless a policy says otherwise ([OnError]).
+// A record with a null key, without a usable id (valid UTF-8 of 1 to 1024 bytes), without the state
+// that it enters, or without its version fails with class Validation, before all of that. What
+// fails becomes a dead letter, unless a policy says otherwise ([OnError]).
 //
 // # Facts
 //
 // Accepted transitions are recorded once: as a row, for ever, and as a [Fact] on Facts, in the same
-// transaction. However often the record comes, and whatever crashes, there is one fact for one id. The facts
-// of an aggregate have versions without a gap, and each leaves the state that the one before it has entered.
+// transaction. However often the record comes, and whatever crashes, there is one fact for one id.
+// The facts of an aggregate have versions without a gap, and each leaves the state that the one
+// before it has entered.
 //
 // # Cycles
 //
-// Where an aggregate can come back to a state, "was there before" and "can still get there" both hold, and
-// stale is what is said. Only versions tell the two apart: a machine with cycles, whose records can come late
-// or early, wants [Versioned].
+// Where an aggregate can come back to a state, "was there before" and "can still get there" both
+// hold, and stale is what is said. Only versions tell the two apart: a machine with cycles, whose
+// records can come late or early, wants [Versioned].
 //
 // # Replay
 //
-// The same records over empty stores give the same rows, facts and refusals. Over stores that are kept, what was
-// accepted is a duplicate, and has no second fact; what was refused is judged anew, so a transition that was
-// out of order then may be accepted now, like any that comes again.
+// The same records over empty stores give the same rows, facts and refusals. Over stores that are
+// kept, what was accepted is a duplicate, and has no second fact; what was refused is judged anew,
+// so a transition that was out of order then may be accepted now, like any that comes again.
 //
 // # Changing a machine
 //
-// States and transitions can be added at any restart. One that is taken away refuses what comes from then on;
-// what was accepted stays. A state can be taken away when no aggregate is in it. Whether the guard is [Versioned] cannot
-// be changed: tasks whose rows were written otherwise do not open.
+// States and transitions can be added at any restart. One that is taken away refuses what comes
+// from then on; what was accepted stays. A state can be taken away when no aggregate is in it.
+// Whether the guard is [Versioned] cannot be changed: tasks whose rows were written otherwise do
+// not open.
 //
 // # Stored form
 //
-// Two stores belong to a guard, <name>-aggregates and <name>-transitions. Integers are big-endian; a text is
-// its length in one byte, and its bytes in UTF-8.
+// Two stores belong to a guard, <name>-aggregates and <name>-transitions. Integers are big-endian;
+// a text is its length in one byte, and its bytes in UTF-8.
 //
-// The key of an aggregate is the record's key. That of a transition is the encoded record key with each byte
-// 00 replaced by 00 FF, then 00 01, then the id in UTF-8.
+// The key of an aggregate is the record's key. That of a transition is the encoded record key with
+// each byte 00 replaced by 00 FF, then 00 01, then the id in UTF-8.
 //
 //	aggregate                                        transition
 //	offset  bytes  content                           offset  bytes  content
@@ -97,17 +102,18 @@
 //
 // # Growth
 //
-// There is no retention: transitions stay, since a duplicate of a forgotten one would look stale, or be
-// accepted again where the machine has a cycle.
+// There is no retention: transitions stay, since a duplicate of a forgotten one would look stale,
+// or be accepted again where the machine has a cycle.
 //
 // # Concurrency
 //
-// The function that reads the transition is called by all tasks at once and must be safe for that. A
-// [Guarded] is a value that is used while the topology is declared. A [Machine] is not changed, and not kept.
+// The function that reads the transition is called by all tasks at once and must be safe for that.
+// A [Guarded] is a value that is used while the topology is declared. A [Machine] is not changed,
+// and not kept.
 //
 // # What it is not
 //
-// It runs nothing: entering a state has no action but what consumes Accepted or Facts. It holds no record
-// back: what is out of order is refused, and comes again by redrive. And it is per partition: all records of
-// an aggregate are in one partition, as Kafka's partitioners see to it.
+// It runs nothing: entering a state has no action but what consumes Accepted or Facts. It holds no
+// record back: what is out of order is refused, and comes again by redrive. And it is per
+// partition: all records of an aggregate are in one partition, as Kafka's partitioners see to it.
 package transition

@@ -61,7 +61,8 @@ func read(r ask) (transition.Transition[State], error) {
 	return transition.Transition[State](r.Value), nil
 }
 
-// routed declares a guard all of whose outcomes go to topics. A record with the header fail fails behind it.
+// routed declares a guard all of whose outcomes go to topics. A record with the header fail fails
+// behind it.
 func routed(b *topology.Builder, machine transition.Machine[State], opts ...transition.Option) guarded {
 	return routedFrom(b, machine, read, opts...)
 }

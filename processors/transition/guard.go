@@ -31,13 +31,14 @@ type Transition[S ~string] struct {
 	From S `json:"from"`
 	// To is the state that it enters.
 	To S `json:"to"`
-	// Version is that of the aggregate after the transition; see [Versioned], without which it is 0.
+	// Version is that of the aggregate after the transition; see [Versioned], without which it is
+	// 0.
 	Version int64 `json:"version,omitzero"`
 }
 
-// Guarded is a guard in a topology that is being declared. Each of its streams may be used any number of
-// times. [EmitRefused] says which refusals the streams of Refused have; Build reports a stream that is used without the
-// option, and an option without a stream.
+// Guarded is a guard in a topology that is being declared. Each of its streams may be used any
+// number of times. [EmitRefused] says which refusals the streams of Refused have; Build reports a
+// stream that is used without the option, and an option without a stream.
 type Guarded[K, V any, S ~string] struct {
 	node       *topology.Node[K, V]
 	aggregates topology.Store[state.KeyValue[K, Aggregate[S]]]
@@ -56,9 +57,9 @@ type route[K, V any, S ~string] struct {
 	outlet   topology.OutletOf[K, Refused[S, V]]
 }
 
-// Guard declares a guard: a node of that name, with two stores whose names begin with it. The function read
-// returns the transition that a record asks for; its error is of class Validation unless it has a class.
-// What is wrong with the machine is a mistake that Build reports.
+// Guard declares a guard: a node of that name, with two stores whose names begin with it. The
+// function read returns the transition that a record asks for; its error is of class Validation
+// unless it has a class. What is wrong with the machine is a mistake that Build reports.
 func Guard[K, V any, S ~string](
 	s topology.Stream[K, V], name string, machine Machine[S],
 	read func(r topology.Record[K, V]) (Transition[S], error), opts ...Option,
@@ -144,9 +145,9 @@ func (g Guarded[K, V, S]) Accepted() topology.Stream[K, V] { return g.accepted.S
 // Facts returns the stream of the transitions that were accepted, one for each.
 func (g Guarded[K, V, S]) Facts() topology.Stream[K, Fact[S]] { return g.recorded.Stream() }
 
-// Refused returns the stream of the transitions that were refused for one of the given reasons, or for any if
-// none is given. A refusal that several streams have goes to each of them. Every refusal but a duplicate needs
-// [EmitRefused], and fails without it. A duplicate that no stream has ends.
+// Refused returns the stream of the transitions that were refused for one of the given reasons, or
+// for any if none is given. A refusal that several streams have goes to each of them. Every refusal
+// but a duplicate needs [EmitRefused], and fails without it. A duplicate that no stream has ends.
 func (g Guarded[K, V, S]) Refused(refusals ...Refusal) topology.Stream[K, Refused[S, V]] {
 	if len(refusals) == 0 {
 		refusals = []Refusal{Duplicate, Stale, Illegal, MissingAggregate, OutOfOrder, Corruption}
@@ -171,8 +172,8 @@ func (g Guarded[K, V, S]) Refused(refusals ...Refusal) topology.Stream[K, Refuse
 	return outlet.Stream()
 }
 
-// Decisions returns the stream of what was decided about each transition, for those who keep evidence. Whether
-// anything uses it changes nothing else.
+// Decisions returns the stream of what was decided about each transition, for those who keep
+// evidence. Whether anything uses it changes nothing else.
 func (g Guarded[K, V, S]) Decisions() topology.Stream[[]byte, decision.Decision] {
 	return g.decisions.Stream()
 }
@@ -182,8 +183,8 @@ func (g Guarded[K, V, S]) AggregateStore() topology.Store[state.KeyValue[K, Aggr
 	return g.aggregates
 }
 
-// FactStore returns the store of the accepted transitions, for queries and tests. The ID of its facts is in
-// their keys alone.
+// FactStore returns the store of the accepted transitions, for queries and tests. The ID of its
+// facts is in their keys alone.
 func (g Guarded[K, V, S]) FactStore() topology.Store[state.KeyValue[FactKey[K], Fact[S]]] {
 	return g.facts
 }

@@ -43,8 +43,8 @@ func rows(d *processortest.Driver) map[string]string {
 	return all
 }
 
-// TestF1Declared: a transition has an id, an aggregate and two states. Those that the machine declares are
-// accepted, for each aggregate on its own.
+// TestF1Declared: a transition has an id, an aggregate and two states. Those that the machine
+// declares are accepted, for each aggregate on its own.
 func TestF1Declared(t *testing.T) {
 	d := newRouted(t, orders)
 	send(d, place, pay, ship)
@@ -132,7 +132,8 @@ var refusalsOf = map[string]struct {
 
 var versioned = []transition.Option{transition.Versioned()}
 
-// TestF2Refusals: the six refusals are told apart, are counted under their own names, and change nothing.
+// TestF2Refusals: the six refusals are told apart, are counted under their own names, and change
+// nothing.
 func TestF2Refusals(t *testing.T) {
 	for name, way := range refusalsOf {
 		t.Run(name, func(t *testing.T) {
@@ -194,7 +195,8 @@ func TestF2Unrouted(t *testing.T) {
 	}
 }
 
-// TestF2Cycle: in a machine with a cycle a state that is left is stale, and versions tell when it is ahead.
+// TestF2Cycle: in a machine with a cycle a state that is left is stale, and versions tell when it
+// is ahead.
 func TestF2Cycle(t *testing.T) {
 	d := newRouted(t, doors)
 	send(d, Ask{ID: "1", To: "open"}, Ask{ID: "2", From: "open", To: "open"}, Ask{ID: "3", From: "open", To: "shut"},
@@ -212,7 +214,8 @@ func TestF2Cycle(t *testing.T) {
 	}
 }
 
-// TestF3RecordedOnce: however often a transition comes, also after a restart, there is one fact and one row.
+// TestF3RecordedOnce: however often a transition comes, also after a restart, there is one fact and
+// one row.
 func TestF3RecordedOnce(t *testing.T) {
 	d := newRouted(t, orders)
 	at := topologytest.At(time.UnixMilli(946_684_800_123))
@@ -272,7 +275,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestRoutes: each refusal goes to every stream that has it, and only refusals that are emitted do not fail.
+// TestRoutes: each refusal goes to every stream that has it, and only refusals that are emitted do
+// not fail.
 func TestRoutes(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
 		g := transition.Guard(topology.From(b, askTopic), "orders", orders, read, transition.EmitRefused(transition.Illegal, transition.Stale))
@@ -354,8 +358,8 @@ func TestOnError(t *testing.T) {
 	}
 }
 
-// TestDamage: rows that contradict each other or the machine stop the task, and are never a refusal.
-// Row of the failure matrix: corrupt state directory.
+// TestDamage: rows that contradict each other or the machine stop the task, and are never a
+// refusal. Row of the failure matrix: corrupt state directory.
 func TestDamage(t *testing.T) {
 	row := func(version byte, states string) string {
 		return "\x01\x00\x00\x00\x00\x00\x00\x00" + string(version) + strings.Repeat("\x00", 8) + states
@@ -385,8 +389,8 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestDecisions is requirement J1: each outcome is told with its row, whether it is emitted or not, and one that fails
-// is not.
+// TestDecisions is requirement J1: each outcome is told with its row, whether it is emitted or not,
+// and one that fails is not.
 func TestDecisions(t *testing.T) {
 	logTopic := topology.Topic("log", schemas.Bytes(), schemas.String())
 	d := processortest.New(t, func(b *topology.Builder) {

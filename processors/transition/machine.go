@@ -12,8 +12,8 @@ import (
 type Machine[S ~string] struct {
 	// Initial are the states in which an aggregate may begin; at least one.
 	Initial []S
-	// Next has every state as a key, with the states that may follow it. A final state has none, and a state
-	// may follow itself.
+	// Next has every state as a key, with the states that may follow it. A final state has none,
+	// and a state may follow itself.
 	Next map[S][]S
 }
 
@@ -112,7 +112,8 @@ func (r *rules[S]) has(s S) bool {
 	return ok && s != ""
 }
 
-// judge says why t is refused; the zero refusal accepts it. The id of t has not been accepted before.
+// judge says why t is refused; the zero refusal accepts it. The id of t has not been accepted
+// before.
 func (r *rules[S]) judge(t Transition[S], at Aggregate[S], exists bool) (Refusal, string) {
 	switch {
 	case !slices.Contains(r.next[t.From], t.To):

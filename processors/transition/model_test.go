@@ -141,7 +141,8 @@ func pipe(d *processortest.Driver, step delivery) {
 	sendTo(d, step.Key, step.Ask, opts...)
 }
 
-// deliver returns what has become of the record: the outcomes, with a fact for each that was accepted.
+// deliver returns what has become of the record: the outcomes, with a fact for each that was
+// accepted.
 func deliver(d *processortest.Driver, step delivery) string {
 	pipe(d, step)
 	var outcomes []string
@@ -245,8 +246,8 @@ func TestUndone(t *testing.T) {
 	}
 }
 
-// TestModelFindsBrokenGuard is the control: guards that are told of other transitions than the records hold,
-// or of another machine, are found.
+// TestModelFindsBrokenGuard is the control: guards that are told of other transitions than the
+// records hold, or of another machine, are found.
 func TestModelFindsBrokenGuard(t *testing.T) {
 	broken := map[string]struct {
 		machine transition.Machine[State]
@@ -279,8 +280,9 @@ func TestModelFindsBrokenGuard(t *testing.T) {
 	}
 }
 
-// TestRedriveConverges is requirement G5: whatever the order in which the transitions of an aggregate come, and
-// however often, rows and facts are those of the clean sequence once what was refused as early has come again.
+// TestRedriveConverges is requirement G5: whatever the order in which the transitions of an
+// aggregate come, and however often, rows and facts are those of the clean sequence once what was
+// refused as early has come again.
 func TestRedriveConverges(t *testing.T) {
 	path := []State{"", "shut", "open", "open", "shut", "locked", "shut"}
 	var clean []Ask
@@ -334,9 +336,8 @@ func values(records []topologytest.Raw) []string {
 	return all
 }
 
-// TestI3Replay: the same records over empty stores have the same outcomes, and over the rows that they have
-// led to no accepted one a second fact.
-// Row of the failure matrix: replay from earliest.
+// TestI3Replay: the same records over empty stores have the same outcomes, and over the rows that
+// they have led to no accepted one a second fact. Row of the failure matrix: replay from earliest.
 func TestI3Replay(t *testing.T) {
 	histories := deliveriesOf(doors, false)
 	rapid.Check(t, func(rt *rapid.T) {

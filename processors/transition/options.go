@@ -19,15 +19,15 @@ type settings struct {
 	emits [Corruption + 1]bool
 }
 
-// Key gives the codec for keys in the stores. Keys that are strings, []byte, int32 or int64 need none. K must
-// be the type of the stream's keys.
+// Key gives the codec for keys in the stores. Keys that are strings, []byte, int32 or int64 need
+// none. K must be the type of the stream's keys.
 func Key[K any](codec schemas.Codec[K]) Option {
 	return func(s *settings) error { return s.SetKeys(codec) }
 }
 
-// Versioned says that every transition has a version, one higher than that of the transition before it of its
-// aggregate. The first one may have any version from 1. It belongs to the stored form: a guard that was written
-// without it does not open with it, and the other way round.
+// Versioned says that every transition has a version, one higher than that of the transition before
+// it of its aggregate. The first one may have any version from 1. It belongs to the stored form: a
+// guard that was written without it does not open with it, and the other way round.
 func Versioned() Option {
 	return func(s *settings) error {
 		s.versioned = true
@@ -35,8 +35,9 @@ func Versioned() Option {
 	}
 }
 
-// EmitRefused emits transitions that are refused for one of the given reasons, or for any if none is given, instead of
-// failing them ([Guarded.Refused]). A duplicate never fails, and needs no option.
+// EmitRefused emits transitions that are refused for one of the given reasons, or for any if none
+// is given, instead of failing them ([Guarded.Refused]). A duplicate never fails, and needs no
+// option.
 func EmitRefused(refusals ...Refusal) Option {
 	return func(s *settings) error {
 		if len(refusals) == 0 {

@@ -30,7 +30,8 @@ const (
 // failing are the refusals that fail unless they are emitted: all but the duplicate.
 var failing = []Refusal{Stale, Illegal, MissingAggregate, OutOfOrder, Corruption}
 
-// refusals are the text, and the class of the failure if the refusal is not emitted. A duplicate never fails.
+// refusals are the text, and the class of the failure if the refusal is not emitted. A duplicate
+// never fails.
 var refusals = [...]struct {
 	text  string
 	class topology.Class
@@ -45,8 +46,8 @@ var refusals = [...]struct {
 
 func (r Refusal) valid() bool { return r >= Duplicate && r <= Corruption }
 
-// counted is the word under which refusals are counted, and told in decisions: that of String, but duplicates, as
-// other processors count them.
+// counted is the word under which refusals are counted, and told in decisions: that of String, but
+// duplicates, as other processors count them.
 func (r Refusal) counted() string {
 	if r == Duplicate {
 		return "duplicates"
@@ -54,8 +55,8 @@ func (r Refusal) counted() string {
 	return refusals[r].text
 }
 
-// String returns the refusal in lower case: duplicate, stale, illegal, missing-aggregate, out-of-order or
-// corruption.
+// String returns the refusal in lower case: duplicate, stale, illegal, missing-aggregate,
+// out-of-order or corruption.
 func (r Refusal) String() string {
 	if !r.valid() {
 		return "refusal(" + strconv.Itoa(int(r)) + ")"
@@ -72,7 +73,8 @@ func textsOf(refusals []Refusal) string {
 	return strings.Join(texts, ", ")
 }
 
-// MarshalText returns the text of String, so that JSON has words. Other values than the constants are errors.
+// MarshalText returns the text of String, so that JSON has words. Other values than the constants
+// are errors.
 func (r Refusal) MarshalText() ([]byte, error) {
 	if !r.valid() {
 		return nil, schemas.Reason("unknown refusal")
@@ -91,8 +93,8 @@ func (r *Refusal) UnmarshalText(text []byte) error {
 	return schemas.Reason("unknown refusal")
 }
 
-// Refused is a transition that was not accepted. It has a JSON form, so that schemas.JSON[Refused[S, V]] is a
-// codec for Refused.
+// Refused is a transition that was not accepted. It has a JSON form, so that
+// schemas.JSON[Refused[S, V]] is a codec for Refused.
 type Refused[S ~string, V any] struct {
 	Refusal Refusal `json:"refusal"`
 	// Reason is one sentence of this package, which quotes nothing of the record.

@@ -20,8 +20,8 @@ type Aggregate[S ~string] struct {
 	Version int64
 	// Timestamp is that of its record, in milliseconds since the epoch.
 	Timestamp int64
-	// First is the version of the transition that created the aggregate, 1 without [Versioned]. All versions from it to
-	// Version have been accepted.
+	// First is the version of the transition that created the aggregate, 1 without [Versioned]. All
+	// versions from it to Version have been accepted.
 	First int64
 	// Before are the other states that the aggregate was in, sorted; nil if there are none.
 	Before []S
@@ -46,15 +46,15 @@ func (a Aggregate[S]) enter(f Fact[S]) Aggregate[S] {
 	return Aggregate[S]{State: f.To, Version: f.Version, Timestamp: f.Timestamp, First: first, Before: before}
 }
 
-// Fact is a transition that was accepted. It has a JSON form, so that schemas.JSON[Fact[S]] is a codec for
-// Facts.
+// Fact is a transition that was accepted. It has a JSON form, so that schemas.JSON[Fact[S]] is a
+// codec for Facts.
 type Fact[S ~string] struct {
 	ID string `json:"id"`
 	// From is "" where the transition has created the aggregate.
 	From S `json:"from"`
 	To   S `json:"to"`
-	// Version is that of the aggregate after the transition: the source's with [Versioned], and otherwise the
-	// number of transitions so far.
+	// Version is that of the aggregate after the transition: the source's with [Versioned], and
+	// otherwise the number of transitions so far.
 	Version int64 `json:"version"`
 	// Timestamp is that of the record, in milliseconds since the epoch.
 	Timestamp int64 `json:"timestamp"`
@@ -66,8 +66,8 @@ type FactKey[K any] struct {
 	ID        string
 }
 
-// storesOf returns the stores of a guard. The codecs of their keys are nil if keys is. A fact in the store
-// has no ID, which is in its key.
+// storesOf returns the stores of a guard. The codecs of their keys are nil if keys is. A fact in
+// the store has no ID, which is in its key.
 func storesOf[K any, S ~string](name string, keys schemas.Codec[K], versioned bool) (
 	aggregates topology.Store[state.KeyValue[K, Aggregate[S]]], facts topology.Store[state.KeyValue[FactKey[K], Fact[S]]],
 ) {
@@ -86,8 +86,9 @@ const (
 	factsSuffix      = "-transitions"
 )
 
-// FactRow returns the store and the key of an accepted transition, for tools that know a guard by its evidence: aggregates is the store of
-// its aggregates, and row the key of the aggregate in it. ok is false if aggregates is the store of something else.
+// FactRow returns the store and the key of an accepted transition, for tools that know a guard by
+// its evidence: aggregates is the store of its aggregates, and row the key of the aggregate in it.
+// ok is false if aggregates is the store of something else.
 func FactRow(aggregates string, row []byte, id string) (store string, key []byte, ok bool) {
 	name, ok := strings.CutSuffix(aggregates, aggregatesSuffix)
 	if !ok {

@@ -107,7 +107,8 @@ func TestRefusalText(t *testing.T) {
 	}
 }
 
-// TestFactRow: a tool that knows the key of an aggregate finds an accepted transition where the guard has it.
+// TestFactRow: a tool that knows the key of an aggregate finds an accepted transition where the
+// guard has it.
 func TestFactRow(t *testing.T) {
 	aggregates, facts := storesOf[string, string]("orders", schemas.String(), false)
 	want, err := keyCodec[string]{schemas.String()}.Append(nil, FactKey[string]{Aggregate: "a\x00b", ID: "s1"})

@@ -1,9 +1,9 @@
-// Package memstore is a state.Database in memory: the model that other databases are compared with, and the
-// store of topology tests. It keeps every rule of the interface, the base check included, and nothing
-// survives it.
+// Package memstore is a state.Database in memory: the model that other databases are compared with,
+// and the store of topology tests. It keeps every rule of the interface, the base check included,
+// and nothing survives it.
 //
-// It is written to be obviously right and fast enough for tests. A batch costs time proportional to the
-// number of keys of the stores that it adds keys to, a view a copy of all keys.
+// It is written to be obviously right and fast enough for tests. A batch costs time proportional to
+// the number of keys of the stores that it adds keys to, a view a copy of all keys.
 package memstore
 
 import (
@@ -47,8 +47,8 @@ type tables struct {
 	stores    map[state.StoreID]*table
 }
 
-// table is one store. keys holds exactly the keys of values, in ascending order. A value is never changed in
-// place.
+// table is one store. keys holds exactly the keys of values, in ascending order. A value is never
+// changed in place.
 type table struct {
 	keys   []string
 	values map[string][]byte
@@ -99,8 +99,8 @@ func (s *Store) Scan(store state.StoreID, r state.Range) iter.Seq2[state.Entry, 
 	return s.scan(store, r, func() (*tables, bool) { return &s.mu.data, s.mu.closed })
 }
 
-// scan takes the entries out of the tables that source names under the lock, and yields them without it: user
-// code runs between two entries and may well use the store.
+// scan takes the entries out of the tables that source names under the lock, and yields them
+// without it: user code runs between two entries and may well use the store.
 func (s *Store) scan(store state.StoreID, r state.Range, source func() (data *tables, closed bool),
 ) iter.Seq2[state.Entry, error] {
 	return func(yield func(state.Entry, error) bool) {
@@ -358,8 +358,8 @@ func (t *table) change(changes map[string][]byte) {
 	}
 }
 
-// mergeSorted returns the union of two sorted lists without common elements. It works from the end, in the
-// memory of a where it has room.
+// mergeSorted returns the union of two sorted lists without common elements. It works from the end,
+// in the memory of a where it has room.
 func mergeSorted(a, b []string) []string {
 	n, m := len(a), len(b)
 	a = append(a, b...)

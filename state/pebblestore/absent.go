@@ -7,26 +7,32 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// seekersShare is the part of the open files of the process that iterators may be which wait for the next lookup. Each keeps a table of every
-// level open, which the cache of files cannot close then.
+// seekersShare is the part of the open files of the process that iterators may be which wait for
+// the next lookup. Each keeps a table of every level open, which the cache of files cannot close
+// then.
 const seekersShare = 16
 
-// seekers are iterators for lookups of keys that are probably not there. Pebble's Get does not ask the filters of the last level, where
-// nearly everything is, because it takes for granted that what is asked for exists: a key that does not costs it an index and a block, from
-// the disk once the state has outgrown the memory. An iterator can be told to ask them, and then most lookups end there. Making one costs as
-// much as that saves, so they are kept while Pebble does not change: an iterator sees what there was when it was made.
+// seekers are iterators for lookups of keys that are probably not there. Pebble's Get does not ask
+// the filters of the last level, where nearly everything is, because it takes for granted that what
+// is asked for exists: a key that does not costs it an index and a block, from the disk once the
+// state has outgrown the memory. An iterator can be told to ask them, and then most lookups end
+// there. Making one costs as much as that saves, so they are kept while Pebble does not change: an
+// iterator sees what there was when it was made.
 type seekers struct {
 	shared *Shared
 	mu     sync.Mutex
-	// idle was made since the last change. One is enough: a task has one reader, and a query comes now and then.
+	// idle was made since the last change. One is enough: a task has one reader, and a query comes
+	// now and then.
 	idle *pebble.Iterator
-	// changes goes up when those that were made before are of no use any more. changing is set while something goes into Pebble.
+	// changes goes up when those that were made before are of no use any more. changing is set
+	// while something goes into Pebble.
 	changes  uint64
 	changing bool
 }
 
-// take returns an iterator that sees all of Pebble, and what give needs to know. It returns nil while something is going into Pebble: there
-// is no telling what a new iterator sees then, and the next one could see less.
+// take returns an iterator that sees all of Pebble, and what give needs to know. It returns nil
+// while something is going into Pebble: there is no telling what a new iterator sees then, and the
+// next one could see less.
 func (s *seekers) take(db *pebble.DB) (it *pebble.Iterator, made uint64, err error) {
 	s.mu.Lock()
 	if s.changing {
@@ -78,7 +84,8 @@ func (s *seekers) end() {
 	s.mu.Unlock()
 }
 
-// release closes those that wait. They keep memory and files that Pebble has replaced. What an iterator could say was said by the lookup.
+// release closes those that wait. They keep memory and files that Pebble has replaced. What an
+// iterator could say was said by the lookup.
 func (s *seekers) release() {
 	s.mu.Lock()
 	idle := s.idle
@@ -90,14 +97,16 @@ func (s *seekers) release() {
 	}
 }
 
-// renewSeekers lets go of what flushes and compactions have replaced, unless the database is closed.
+// renewSeekers lets go of what flushes and compactions have replaced, unless the database is
+// closed.
 func (d *database) renewSeekers() {
 	d.life.RLock()
 	defer d.life.RUnlock()
 	if d.life.closed {
 		return
 	}
-	// Pebble tells of the end of a compaction before iterators see its result, and holds a lock until they do, which this takes too.
+	// Pebble tells of the end of a compaction before iterators see its result, and holds a lock
+	// until they do, which this takes too.
 	_ = d.db.Metrics()
 	d.seekers.renew()
 }

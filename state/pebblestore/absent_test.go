@@ -29,7 +29,8 @@ func expectAbsent(t *testing.T, d *database, store state.StoreID) {
 	}
 }
 
-// seekAbsent looks a key up that is not there, with an iterator. Get would ask the key filter instead, as soon as that is filled.
+// seekAbsent looks a key up that is not there, with an iterator. Get would ask the key filter
+// instead, as soon as that is filled.
 func seekAbsent(t *testing.T, d *database, store state.StoreID) {
 	t.Helper()
 	d.life.RLock()
@@ -39,7 +40,8 @@ func seekAbsent(t *testing.T, d *database, store state.StoreID) {
 	}
 }
 
-// TestAbsentLookupsSeeEveryChange: whatever brings something into Pebble, the next lookup sees it, also with an iterator that is kept.
+// TestAbsentLookupsSeeEveryChange: whatever brings something into Pebble, the next lookup sees it,
+// also with an iterator that is kept.
 func TestAbsentLookupsSeeEveryChange(t *testing.T) {
 	for _, direct := range []int{0, 1 << 30} {
 		t.Run(fmt.Sprintf("%d direct", direct), func(t *testing.T) {
@@ -101,7 +103,8 @@ func TestAbsentLookupsSeeEveryChange(t *testing.T) {
 	}
 }
 
-// TestAbsentLookupsNeverGoBack: while rounds go into Pebble, no reader sees an older value after a newer one, whichever way its lookups go.
+// TestAbsentLookupsNeverGoBack: while rounds go into Pebble, no reader sees an older value after a
+// newer one, whichever way its lookups go.
 func TestAbsentLookupsNeverGoBack(t *testing.T) {
 	d := openForTest(t, Options{FS: vfs.NewMem(), FlushBytes: 64 << 10})
 	store, key := state.IDOf("s"), []byte("counter")
@@ -181,7 +184,8 @@ func TestSeekersInUse(t *testing.T) {
 	}
 }
 
-// TestSeekersLetGo: an iterator that is kept holds the memtable that a flush has replaced, and the tables that a compaction has.
+// TestSeekersLetGo: an iterator that is kept holds the memtable that a flush has replaced, and the
+// tables that a compaction has.
 func TestSeekersLetGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := openForTest(t, Options{FS: vfs.NewMem()})
@@ -242,7 +246,8 @@ func TestHabit(t *testing.T) {
 	}
 }
 
-// TestSeekersAreFew: what is kept for the next lookup does not grow with the number of databases, and each is given back.
+// TestSeekersAreFew: what is kept for the next lookup does not grow with the number of databases,
+// and each is given back.
 func TestSeekersAreFew(t *testing.T) {
 	shared := NewShared(1<<20, openFilesMin)
 	defer shared.Close()

@@ -56,7 +56,8 @@ func applyRound(b *testing.B, db state.Database, round int64, first, n int) {
 	}
 }
 
-// BenchmarkApply includes the flushes and compactions that it causes, on the disk of the temporary directory.
+// BenchmarkApply includes the flushes and compactions that it causes, on the disk of the temporary
+// directory.
 func BenchmarkApply(b *testing.B) {
 	for _, n := range []int{1, 100, 10_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -160,8 +161,8 @@ func BenchmarkOpen(b *testing.B) {
 	}
 }
 
-// BenchmarkLoad brings the same chunks of a restore in by Load and by Apply, everything included that they
-// cause: sorting for Load, flushes, compactions, and the final Flush.
+// BenchmarkLoad brings the same chunks of a restore in by Load and by Apply, everything included
+// that they cause: sorting for Load, flushes, compactions, and the final Flush.
 func BenchmarkLoad(b *testing.B) {
 	const chunk = 100_000
 	for _, valueBytes := range []int{12, 100} {
@@ -214,9 +215,9 @@ func BenchmarkLoad(b *testing.B) {
 	}
 }
 
-// BenchmarkLedger applies rounds as a ledger makes them, sorted writes of 16 and 100 bytes over few or many
-// accounts, through the buffer or past it, and reads random accounts afterwards. Flushes and compactions are
-// included.
+// BenchmarkLedger applies rounds as a ledger makes them, sorted writes of 16 and 100 bytes over few
+// or many accounts, through the buffer or past it, and reads random accounts afterwards. Flushes
+// and compactions are included.
 func BenchmarkLedger(b *testing.B) {
 	for _, accounts := range []int{50_000, 1_000_000} {
 		for _, n := range []int{10, 1000, 20_000} {

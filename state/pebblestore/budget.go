@@ -10,41 +10,44 @@ import (
 )
 
 const (
-	// writesShare is the part of the budget that is divided among the databases for what they applied and did not
-	// flush: one half. The other one is left to the block cache, without which reading, compacting and restoring
-	// would crawl.
+	// writesShare is the part of the budget that is divided among the databases for what they
+	// applied and did not flush: one half. The other one is left to the block cache, without which
+	// reading, compacting and restoring would crawl.
 	writesShare = 2
 	// flushShare is the part of the budget that one flush of one database may be at most.
 	flushShare = 16
-	// memTablesShare is the part of the budget that the memtables of all databases may be, full or not: one half. memTablesOfOne is how many
-	// each database has.
+	// memTablesShare is the part of the budget that the memtables of all databases may be, full or
+	// not: one half. memTablesOfOne is how many each database has.
 	memTablesShare = 2
 	memTablesOfOne = 2
-	// reserveStep is the unit in which buffers and loads take memory out of the block cache. Less than one is
-	// not counted, for the sake of many idle databases.
+	// reserveStep is the unit in which buffers and loads take memory out of the block cache. Less
+	// than one is not counted, for the sake of many idle databases.
 	reserveStep = 64 << 10
 )
 
-// Shared is what all databases of a process have in common: one budget of memory, and one cache of open
-// files, which bounds the file descriptors.
+// Shared is what all databases of a process have in common: one budget of memory, and one cache of
+// open files, which bounds the file descriptors.
 //
-// The budget is the size of the block cache, and everything else is taken out of that: memtables, the buffers
-// above them, the tables that loads build, what is kept for lookups, and what callers reserve. The cache gives up blocks for it, at
-// once, so taking never waits, and nobody can wait for somebody who waits for him.
+// The budget is the size of the block cache, and everything else is taken out of that: memtables,
+// the buffers above them, the tables that loads build, what is kept for lookups, and what callers
+// reserve. The cache gives up blocks for it, at once, so taking never waits, and nobody can wait
+// for somebody who waits for him.
 //
-// What bounds the taking is that databases are held back. The share of one is half of the budget divided by
-// their number, and it may always hold that much in writes that are not on the disk. It may hold more while
-// all of them together hold less than a quarter of the budget; above that, Apply waits in it, for its own
-// flush or for the room that a neighbour gives back, whichever comes first. Sooner, at three quarters of the
-// quarter, every database flushes that holds more than half of its share, idle ones too. So all of them
-// together hold three quarters of the budget at the very most, and a round each. Nobody waits for a neighbour
-// alone: one that has its share gets on at least at the speed of its own disk, one that has not is never held
-// back for memory.
+// What bounds the taking is that databases are held back. The share of one is half of the budget
+// divided by their number, and it may always hold that much in writes that are not on the disk. It
+// may hold more while all of them together hold less than a quarter of the budget; above that,
+// Apply waits in it, for its own flush or for the room that a neighbour gives back, whichever comes
+// first. Sooner, at three quarters of the quarter, every database flushes that holds more than half
+// of its share, idle ones too. So all of them together hold three quarters of the budget at the
+// very most, and a round each. Nobody waits for a neighbour alone: one that has its share gets on
+// at least at the speed of its own disk, one that has not is never held back for memory.
 //
-// Memtables are taken out of the cache whole, however little is in them, and Pebble gives a database two that it keeps: one that takes rounds,
-// and one that is being flushed or waits for its turn. So their size is what bounds them, and a database gets it when it is opened, by the
-// number of databases (Expect): all of them fit into half of the budget. Otherwise nothing is left of the cache where the budget is small or
-// databases are many, and a lookup that comes to Pebble reads the filter and the index of each table that it asks.
+// Memtables are taken out of the cache whole, however little is in them, and Pebble gives a
+// database two that it keeps: one that takes rounds, and one that is being flushed or waits for its
+// turn. So their size is what bounds them, and a database gets it when it is opened, by the number
+// of databases (Expect): all of them fit into half of the budget. Otherwise nothing is left of the
+// cache where the budget is small or databases are many, and a lookup that comes to Pebble reads
+// the filter and the index of each table that it asks.
 //
 // All methods may be called by any number of goroutines.
 type Shared struct {
@@ -54,9 +57,11 @@ type Shared struct {
 	budget int64
 	// unbound ends what boundMemory does for the budget.
 	unbound func()
-	// unflushed is what all databases hold that is not on the disk, buffers and loads what they have reserved.
+	// unflushed is what all databases hold that is not on the disk, buffers and loads what they
+	// have reserved.
 	unflushed, buffers, loads atomic.Int64
-	// filters and rows are what is reserved for lookups. filling is set while a filter is made: one at a time, for the sake of the block cache.
+	// filters and rows are what is reserved for lookups. filling is set while a filter is made: one
+	// at a time, for the sake of the block cache.
 	filters, rows atomic.Int64
 	filling       atomic.Bool
 	// seekers are the iterators that databases keep, at most seekersMax.
@@ -76,9 +81,9 @@ type Shared struct {
 	}
 }
 
-// NewShared makes the caches of a process for a budget in bytes. It should be some times Options.FlushBytes:
-// the databases of a smaller one flush sooner than they would. Values below BudgetMin and 64 files are raised to
-// these.
+// NewShared makes the caches of a process for a budget in bytes. It should be some times
+// Options.FlushBytes: the databases of a smaller one flush sooner than they would. Values below
+// BudgetMin and 64 files are raised to these.
 func NewShared(budget int64, maxOpenFiles int) *Shared {
 	s := &Shared{budget: max(budget, BudgetMin), turns: make(chan struct{}, flushTurns())}
 	s.seekersMax = int64(max(maxOpenFiles, openFilesMin) / seekersShare)
@@ -97,16 +102,18 @@ func (s *Shared) Close() {
 	s.blocks.Unref()
 }
 
-// held is about what is really taken of the budget. Memtables cannot be counted without asking every database, so it is taken for granted that
-// they are as much as the rest, which is too much while there is little of both.
+// held is about what is really taken of the budget. Memtables cannot be counted without asking
+// every database, so it is taken for granted that they are as much as the rest, which is too much
+// while there is little of both.
 func (s *Shared) held() int64 {
 	return min(2*(s.blocks.Metrics().Size+s.buffers.Load()+s.loads.Load()+s.kept()), s.budget)
 }
 
-// Expect says how many databases will be open at the same time. Those that are opened from then on have memtables for so many, or for as many
-// as are open by then, if those are more: without it the first ones take what the last ones need. A database that is open keeps the size of
-// its memtables, so a process whose databases double has less left for the cache until they are opened again: a quarter of the budget
-// instead of half, and nothing where they come one at a time.
+// Expect says how many databases will be open at the same time. Those that are opened from then on
+// have memtables for so many, or for as many as are open by then, if those are more: without it the
+// first ones take what the last ones need. A database that is open keeps the size of its memtables,
+// so a process whose databases double has less left for the cache until they are opened again: a
+// quarter of the budget instead of half, and nothing where they come one at a time.
 func (s *Shared) Expect(databases int) {
 	if s != nil {
 		s.expected.Store(int64(databases))
@@ -122,8 +129,8 @@ func (s *Shared) flushMax() int64 {
 	return max(s.budget/memTablesShare/memTablesOfOne/n, memTableBytesMin) / memTableFactor
 }
 
-// Reserve takes memory of a caller out of the budget until release is called, which is done once and before
-// Close: what a restore sorts, for instance, counts as a load. It does not wait.
+// Reserve takes memory of a caller out of the budget until release is called, which is done once
+// and before Close: what a restore sorts, for instance, counts as a load. It does not wait.
 func (s *Shared) Reserve(bytes int64) (release func()) { return s.reserve(&s.loads, bytes) }
 
 func (s *Shared) reserve(use *atomic.Int64, bytes int64) (release func()) {
@@ -139,20 +146,21 @@ func (s *Shared) reserve(use *atomic.Int64, bytes int64) (release func()) {
 type Spent struct {
 	// Budget is all there is.
 	Budget int64
-	// Blocks is the block cache, with what it has room for and has not read yet. MemTables and Buffers are what
-	// was applied and is not in tables, in Pebble and above it. Loads are the tables that are being built, and
-	// what callers reserved. Kept is what spares lookups the way into Pebble: filters of keys, and rows. The five are about the budget,
-	// and more while rounds are large beside it.
+	// Blocks is the block cache, with what it has room for and has not read yet. MemTables and
+	// Buffers are what was applied and is not in tables, in Pebble and above it. Loads are the
+	// tables that are being built, and what callers reserved. Kept is what spares lookups the way
+	// into Pebble: filters of keys, and rows. The five are about the budget, and more while rounds
+	// are large beside it.
 	Blocks, MemTables, Buffers, Loads, Kept int64
-	// Unflushed is what all databases applied that is not on the disk. From UnflushedMax on those hold back that
-	// have Share of it or more.
+	// Unflushed is what all databases applied that is not on the disk. From UnflushedMax on those
+	// hold back that have Share of it or more.
 	Unflushed, UnflushedMax, Share int64
 	// Databases are open, Held are those of them that hold back now.
 	Databases, Held int
 }
 
-// Spent returns what the budget is spent on now. It takes some microseconds for each open database, waits for one
-// that is being closed, and may be called at any time, after Close too.
+// Spent returns what the budget is spent on now. It takes some microseconds for each open database,
+// waits for one that is being closed, and may be called at any time, after Close too.
 func (s *Shared) Spent() Spent {
 	spent := Spent{
 		Budget: s.budget, Buffers: s.buffers.Load(), Loads: s.loads.Load(), Kept: s.kept(),
@@ -204,8 +212,8 @@ func (s *Shared) leave(d *database) {
 // share is what one database may always hold.
 func (s *Shared) share() int64 { return s.budget / writesShare / max(s.databases.Load(), 1) }
 
-// holdAt is how much all of them hold when those that have their share hold back, flushAt when those that have
-// half of it flush.
+// holdAt is how much all of them hold when those that have their share hold back, flushAt when
+// those that have half of it flush.
 func (s *Shared) holdAt() int64 { return s.budget / writesShare / 2 }
 
 func (s *Shared) flushAt() int64 { return s.holdAt() / 4 * 3 }
@@ -265,7 +273,8 @@ func (s *Shared) let(f *flusher) {
 	delete(s.mu.held, f)
 }
 
-// keepSeeker reports whether one more iterator may be kept for the next lookup, and counts it; unkeepSeeker counts it out.
+// keepSeeker reports whether one more iterator may be kept for the next lookup, and counts it;
+// unkeepSeeker counts it out.
 func (s *Shared) keepSeeker() bool {
 	if s == nil {
 		return true
@@ -286,8 +295,8 @@ func (s *Shared) unkeepSeeker() {
 // kept is what is reserved for lookups.
 func (s *Shared) kept() int64 { return s.filters.Load() + s.rows.Load() }
 
-// filtersMayGrow reports whether a filter may take to bytes instead of from, with one of so many parts of the memory of all filters for all.
-// Two that ask at once may both get the last of it.
+// filtersMayGrow reports whether a filter may take to bytes instead of from, with one of so many
+// parts of the memory of all filters for all. Two that ask at once may both get the last of it.
 func (s *Shared) filtersMayGrow(from, to, of int64) bool {
 	if s == nil {
 		return to <= filtersAlone/of
@@ -295,7 +304,8 @@ func (s *Shared) filtersMayGrow(from, to, of int64) bool {
 	return s.filters.Load()+to-from <= s.budget/filterShare/of
 }
 
-// rowsMax is what the rows of one database may take: all that filters leave of what both may, and some of the budget in any case.
+// rowsMax is what the rows of one database may take: all that filters leave of what both may, and
+// some of the budget in any case.
 func (s *Shared) rowsMax() int64 {
 	if s == nil {
 		return rowsAlone
@@ -304,8 +314,8 @@ func (s *Shared) rowsMax() int64 {
 	return max(all/max(s.databases.Load(), 1), rowsMin)
 }
 
-// reservation is the memory of one buffer or load, which grows. The zero value with a nil Shared counts
-// nothing.
+// reservation is the memory of one buffer or load, which grows. The zero value with a nil Shared
+// counts nothing.
 type reservation struct {
 	shared  *Shared
 	use     *atomic.Int64

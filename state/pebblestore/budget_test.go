@@ -76,8 +76,9 @@ func (c *crowd) close(t *testing.T) {
 	c.shared.Close()
 }
 
-// TestTheBudgetHoldsBack: four databases on disks that stand still fill the budget, no more. A fifth one, which
-// has nothing yet, may have its share. The first whose disk moves gets on by itself; all do in the end.
+// TestTheBudgetHoldsBack: four databases on disks that stand still fill the budget, no more. A
+// fifth one, which has nothing yet, may have its share. The first whose disk moves gets on by
+// itself; all do in the end.
 func TestTheBudgetHoldsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd(t, 5)
@@ -127,8 +128,9 @@ func TestTheBudgetHoldsBack(t *testing.T) {
 	})
 }
 
-// TestMemTablesLeaveRoomForBlocks: however many databases there are, what Pebble takes for their memtables, which is the whole of each, leaves half of
-// the budget. Without a block cache a lookup reads the index and the filter of every table that it looks at.
+// TestMemTablesLeaveRoomForBlocks: however many databases there are, what Pebble takes for their
+// memtables, which is the whole of each, leaves half of the budget. Without a block cache a lookup
+// reads the index and the filter of every table that it looks at.
 func TestMemTablesLeaveRoomForBlocks(t *testing.T) {
 	const budget, databases, round = 64 << 20, 16, 100 << 10
 	for name, expect := range map[string]func(*Shared){
@@ -172,7 +174,8 @@ func TestMemTablesLeaveRoomForBlocks(t *testing.T) {
 	}
 }
 
-// TestSmallTablesWait: where there are so many databases that each flushes little together, L0 takes more tables before they are compacted.
+// TestSmallTablesWait: where there are so many databases that each flushes little together, L0
+// takes more tables before they are compacted.
 func TestSmallTablesWait(t *testing.T) {
 	for databases, want := range map[int]int{1: 16, 4: 16, 16: 16, 32: 16, 40: 20, 64: 24, 1000: 24} {
 		shared := NewShared(256<<20, 64)
@@ -186,7 +189,8 @@ func TestSmallTablesWait(t *testing.T) {
 	}
 }
 
-// TestPressureFlushesIdleDatabases: what an idle database holds goes down when others need the room.
+// TestPressureFlushesIdleDatabases: what an idle database holds goes down when others need the
+// room.
 func TestPressureFlushesIdleDatabases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd(t, 8) // a share is 64 KiB
@@ -210,8 +214,8 @@ func TestPressureFlushesIdleDatabases(t *testing.T) {
 	})
 }
 
-// TestAHeldBackDatabaseCanBeClosed, and one that is held back hears of the end of a neighbour, which leaves it
-// a larger share.
+// TestAHeldBackDatabaseCanBeClosed, and one that is held back hears of the end of a neighbour,
+// which leaves it a larger share.
 func TestAHeldBackDatabaseCanBeClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd(t, 4)

@@ -14,37 +14,40 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// committed is the layer above Pebble: the writes of rounds that were applied and are not in Pebble yet, the
-// last one of each key. It exists for keys that are written again and again. In a memtable every one of their
-// versions costs an insertion, memory and a share of the next flush, and reading one is a search through all
-// of it; here a new version takes the place of the old one, and reading is one look into a hash table.
+// committed is the layer above Pebble: the writes of rounds that were applied and are not in Pebble
+// yet, the last one of each key. It exists for keys that are written again and again. In a memtable
+// every one of their versions costs an insertion, memory and a share of the next flush, and reading
+// one is a search through all of it; here a new version takes the place of the old one, and reading
+// is one look into a hash table.
 //
-// It is invisible to Pebble, so whatever looks at more than one key, or writes past it, drains it first: all
-// of it goes into Pebble as one batch with the positions of its last round. That keeps Pebble's guarantee,
-// batches are atomic and in order, the only one there is: after a crash the database is at the end of some
-// drained batch, hence of a round. Stores that are scanned all the time would only pay for the detour; see
-// directApplies.
+// It is invisible to Pebble, so whatever looks at more than one key, or writes past it, drains it
+// first: all of it goes into Pebble as one batch with the positions of its last round. That keeps
+// Pebble's guarantee, batches are atomic and in order, the only one there is: after a crash the
+// database is at the end of some drained batch, hence of a round. Stores that are scanned all the
+// time would only pay for the detour; see directApplies.
 type committed struct {
 	shared *Shared
-	// down is held while something goes into Pebble, so that it goes in the order in which it was applied.
+	// down is held while something goes into Pebble, so that it goes in the order in which it was
+	// applied.
 	down sync.Mutex
 
 	// mu guards the two buffers. Apply holds it for a whole round: a Get sees all of it or nothing.
 	mu sync.RWMutex
-	// active takes what is applied. draining is on its way into Pebble; it is nil when nothing is, immutable,
-	// and older than all of active.
+	// active takes what is applied. draining is on its way into Pebble; it is nil when nothing is,
+	// immutable, and older than all of active.
 	active, draining *buffer
 
 	// scans counts scans and views since the last Apply.
 	scans atomic.Int64
-	// fruitless is the number of bytes that heavy rounds still bring straight into Pebble, after a full buffer in
-	// which most keys were written once. For them the sorted order of a round, which a memtable likes, is worth
-	// more than the buffer.
+	// fruitless is the number of bytes that heavy rounds still bring straight into Pebble, after a
+	// full buffer in which most keys were written once. For them the sorted order of a round, which
+	// a memtable likes, is worth more than the buffer.
 	fruitless atomic.Int64
 }
 
-// directApplies is the number of rounds after a scan or view that go straight into Pebble: where one scan was
-// more follow, and each would drain a buffer that has not repaid its cost. Tests set it to 0.
+// directApplies is the number of rounds after a scan or view that go straight into Pebble: where
+// one scan was more follow, and each would drain a buffer that has not repaid its cost. Tests set
+// it to 0.
 const directApplies = 16
 
 const (
@@ -107,8 +110,8 @@ func (c *committed) bytes() int64 {
 	return n
 }
 
-// seal makes the active buffer the one that is drained, and returns it, or nil if there is nothing in it. The
-// caller holds down.
+// seal makes the active buffer the one that is drained, and returns it, or nil if there is nothing
+// in it. The caller holds down.
 func (c *committed) seal() *buffer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -173,8 +176,9 @@ func (d *database) drainLocked(op string) error {
 	return nil
 }
 
-// stuck returns the error of a drain, and sees to it that the database is closed or has stopped. What is sealed was
-// applied: whatever came next would go past it and take its place, and those rounds would be lost to every reader.
+// stuck returns the error of a drain, and sees to it that the database is closed or has stopped.
+// What is sealed was applied: whatever came next would go past it and take its place, and those
+// rounds would be lost to every reader.
 func (d *database) stuck(op string, err error) error {
 	if errors.Is(err, state.ErrClosed) {
 		return err
@@ -193,7 +197,8 @@ func (d *database) drainForScan(op string) error {
 	return d.drain(op)
 }
 
-// put adds the writes of a round and the positions after it to the buffer. The caller holds applying.
+// put adds the writes of a round and the positions after it to the buffer. The caller holds
+// applying.
 func (d *database) put(op string, b *pebble.Batch, next *state.Positions) error {
 	d.life.RLock()
 	defer d.life.RUnlock()
@@ -215,7 +220,8 @@ func (d *database) put(op string, b *pebble.Batch, next *state.Positions) error 
 	c.active.memory.grow(c.active.held())
 	c.mu.Unlock()
 	if err != nil {
-		// The batch was made a moment ago: this is memory that changed by itself. Half of a round is in.
+		// The batch was made a moment ago: this is memory that changed by itself. Half of a round
+		// is in.
 		d.fault.stop(err)
 		return d.fault.check(op)
 	}
@@ -223,18 +229,20 @@ func (d *database) put(op string, b *pebble.Batch, next *state.Positions) error 
 	return nil
 }
 
-// buffer is a hash table of writes by database key, made for being filled once and thrown away: keys and
-// values are in one block of memory without pointers, which costs the garbage collector nothing.
+// buffer is a hash table of writes by database key, made for being filled once and thrown away:
+// keys and values are in one block of memory without pointers, which costs the garbage collector
+// nothing.
 type buffer struct {
-	// slots are open addressed: the number of an entry plus one, or 0. There are always at least as many as
-	// twice the entries, and a power of two.
+	// slots are open addressed: the number of an entry plus one, or 0. There are always at least as
+	// many as twice the entries, and a power of two.
 	slots   []uint32
 	entries []bufferEntry
 	data    []byte
 	// writes counts all of them, those that were replaced too.
 	writes int
 	memory reservation
-	// positions are those after the last round. used is set once there is one, even one without writes.
+	// positions are those after the last round. used is set once there is one, even one without
+	// writes.
 	positions state.Positions
 	used      bool
 }
@@ -329,8 +337,8 @@ func (b *buffer) put(hash uint64, key, value []byte, deleted bool) {
 	e := &b.entries[i]
 	e.deleted, e.valueLen = deleted, uint32(len(value))
 	if e.valueLen > e.valueCap {
-		// Rounded up, for values that grow a little, as counters do. The old place is lost until the buffer is
-		// drained, which it counts towards.
+		// Rounded up, for values that grow a little, as counters do. The old place is lost until
+		// the buffer is drained, which it counts towards.
 		e.valueAt, e.valueCap = uint32(len(b.data)), (e.valueLen+7)&^7
 		b.data = append(b.data, value...)
 		b.data = append(b.data, make([]byte, e.valueCap-e.valueLen)...)

@@ -93,7 +93,8 @@ func TestRoundsWaitInTheBuffer(t *testing.T) {
 	}
 }
 
-// TestHotKeysStayInTheBuffer: rounds over the same keys take no more memory and cause no flush before its time.
+// TestHotKeysStayInTheBuffer: rounds over the same keys take no more memory and cause no flush
+// before its time.
 func TestHotKeysStayInTheBuffer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := vfs.NewCrashableMem()
@@ -151,8 +152,8 @@ func TestRoundsPastTheBuffer(t *testing.T) {
 	}
 }
 
-// TestHeavyRoundsOfNewKeysPassTheBuffer once a buffer was full of keys that were written once, until it is time
-// to look again. Light rounds do not.
+// TestHeavyRoundsOfNewKeysPassTheBuffer once a buffer was full of keys that were written once,
+// until it is time to look again. Light rounds do not.
 func TestHeavyRoundsOfNewKeysPassTheBuffer(t *testing.T) {
 	db := openForTest(t, Options{FS: vfs.NewMem(), FlushBytes: 32_000, FlushInterval: time.Hour})
 	n := int64(0)
@@ -227,7 +228,8 @@ func TestBufferAgainstAMap(t *testing.T) {
 	}
 }
 
-// TestAGetSeesWholeRounds: a reader that saw a round at one key sees it, or a later one, at every key of it.
+// TestAGetSeesWholeRounds: a reader that saw a round at one key sees it, or a later one, at every
+// key of it.
 func TestAGetSeesWholeRounds(t *testing.T) {
 	db := openForTest(t, Options{FS: vfs.NewMem(), FlushBytes: 20_000})
 	const rounds = 400
@@ -281,7 +283,8 @@ func TestAGetSeesWholeRounds(t *testing.T) {
 	}
 }
 
-// TestABatchOfAnotherKindIsNoRound: the buffer knows sets and deletes, and stops at everything else.
+// TestABatchOfAnotherKindIsNoRound: the buffer knows sets and deletes, and stops at everything
+// else.
 func TestABatchOfAnotherKindIsNoRound(t *testing.T) {
 	db := openForTest(t, Options{FS: vfs.NewMem()})
 	b := db.db.NewBatch()
@@ -298,9 +301,10 @@ func TestABatchOfAnotherKindIsNoRound(t *testing.T) {
 	}
 }
 
-// TestARoundThatPebbleRefuses: a round that was applied waits above Pebble. If Pebble does not take it, for whatever
-// reason, the database has to stop, even where nothing is wrong with the disk: the next round would take the place of
-// the one that waits. A database that was opened to read refuses like that.
+// TestARoundThatPebbleRefuses: a round that was applied waits above Pebble. If Pebble does not take
+// it, for whatever reason, the database has to stop, even where nothing is wrong with the disk: the
+// next round would take the place of the one that waits. A database that was opened to read refuses
+// like that.
 func TestARoundThatPebbleRefuses(t *testing.T) {
 	fs := vfs.NewMem()
 	db := openForTest(t, Options{FS: fs})

@@ -16,10 +16,10 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// Checkpoint implements state.Database. What it contains is what a crash at the moment of Pebble's checkpoint
-// would leave: whole batches from the first one on. It is written to a directory beside, which a kill leaves
-// there under the name of dir with ".partial-" and a number behind it, and which nobody uses. Close does not wait for
-// tables that have to be copied: the checkpoint fails.
+// Checkpoint implements state.Database. What it contains is what a crash at the moment of Pebble's
+// checkpoint would leave: whole batches from the first one on. It is written to a directory beside,
+// which a kill leaves there under the name of dir with ".partial-" and a number behind it, and
+// which nobody uses. Close does not wait for tables that have to be copied: the checkpoint fails.
 func (d *database) Checkpoint(dir string) error {
 	if err := d.checkpoint(dir); err != nil {
 		if state.IsFull(err) && !errors.Is(err, state.ErrFull) {
@@ -80,8 +80,9 @@ func (d *database) checkpoint(dir string) (err error) {
 	return nil
 }
 
-// touch writes the positions again, so that there is something to flush. Pebble copies as much of the MANIFEST as it has written since it
-// was opened, which is nothing until the first flush: the copy could not be opened.
+// touch writes the positions again, so that there is something to flush. Pebble copies as much of
+// the MANIFEST as it has written since it was opened, which is nothing until the first flush: the
+// copy could not be opened.
 func (d *database) touch() error {
 	d.applying.Lock()
 	defer d.applying.Unlock()
@@ -93,8 +94,8 @@ func (d *database) touch() error {
 	return d.commitDirect("checkpoint", b, d.positions.Load())
 }
 
-// copyFault is what a checkpoint's directory failed to sync. Pebble panics for it as it does for its own (faultFS),
-// though all that is lost is the checkpoint.
+// copyFault is what a checkpoint's directory failed to sync. Pebble panics for it as it does for
+// its own (faultFS), though all that is lost is the checkpoint.
 type copyFault struct{ err atomic.Pointer[error] }
 
 func (c *copyFault) first() error {
@@ -130,7 +131,8 @@ func mustNotExist(disk vfs.FS, dir string) error {
 	return err
 }
 
-// publish gives a finished directory its name, durably. Nothing but the last sync can fail once it has the name.
+// publish gives a finished directory its name, durably. Nothing but the last sync can fail once it
+// has the name.
 func publish(disk vfs.FS, partial, dir string) error {
 	above, err := disk.OpenDir(disk.PathDir(dir))
 	if err != nil {
@@ -143,8 +145,8 @@ func publish(disk vfs.FS, partial, dir string) error {
 	return errors.Join(err, above.Close())
 }
 
-// owns reports whether a path is the database's directory or inside of it. It compares paths as Pebble makes them, from the path that the
-// database was opened with.
+// owns reports whether a path is the database's directory or inside of it. It compares paths as
+// Pebble makes them, from the path that the database was opened with.
 func (f *fault) owns(path string) bool { return owns(f.path, path) }
 
 func owns(own, path string) bool {
@@ -152,8 +154,9 @@ func owns(own, path string) bool {
 	return path == own || strings.HasPrefix(path, own+string(filepath.Separator))
 }
 
-// resolved returns where a path leads, absolute and without links, as far as there is something: what somebody has typed can name the same
-// place in another way. In a file system that is not the machine's it is some path, which is in nobody's way.
+// resolved returns where a path leads, absolute and without links, as far as there is something:
+// what somebody has typed can name the same place in another way. In a file system that is not the
+// machine's it is some path, which is in nobody's way.
 func resolved(path string) string {
 	path, err := filepath.Abs(path)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// copyingDisk has no hard links, as between two file systems. The first write of the first table that is copied tells
-// begun and waits for goOn.
+// copyingDisk has no hard links, as between two file systems. The first write of the first table
+// that is copied tells begun and waits for goOn.
 type copyingDisk struct {
 	vfs.FS
 	once  sync.Once
@@ -43,8 +43,8 @@ func (f copiedFile) Write(p []byte) (int, error) {
 	return f.File.Write(p)
 }
 
-// TestCloseEndsACheckpoint: a checkpoint that copies its tables does not hold up whoever closes the database, a task
-// that is taken away for instance. It fails, and leaves nothing.
+// TestCloseEndsACheckpoint: a checkpoint that copies its tables does not hold up whoever closes the
+// database, a task that is taken away for instance. It fails, and leaves nothing.
 func TestCloseEndsACheckpoint(t *testing.T) {
 	disk := &copyingDisk{FS: vfs.NewMem(), begun: make(chan struct{})}
 	db := openForTest(t, Options{FS: disk})

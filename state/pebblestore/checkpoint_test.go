@@ -45,7 +45,8 @@ func (w *workload) openAt(fs vfs.FS, rounds int) (state.Database, error) {
 	return db, errors.Join(db.Declare(w.history.Stores()...), w.history.Apply(db, 0, rounds))
 }
 
-// TestCheckpoint: a checkpoint is a database at a moment of the other, and each goes its own way afterwards.
+// TestCheckpoint: a checkpoint is a database at a moment of the other, and each goes its own way
+// afterwards.
 func TestCheckpoint(t *testing.T) {
 	w := newWorkload(11)
 	disk := vfs.NewMem()
@@ -103,7 +104,8 @@ func TestCheckpoint(t *testing.T) {
 	}
 }
 
-// TestCheckpointWhileWriting: checkpoints of a database that goes on are whole rounds, none of them before the call.
+// TestCheckpointWhileWriting: checkpoints of a database that goes on are whole rounds, none of them
+// before the call.
 func TestCheckpointWhileWriting(t *testing.T) {
 	w := newWorkload(12)
 	disk := vfs.NewMem()
@@ -140,9 +142,9 @@ func TestCheckpointWhileWriting(t *testing.T) {
 	}
 }
 
-// TestCheckpointOnBadDisk injects an error at every operation of a checkpoint, and crashes before each of them. The
-// checkpoint is there as a whole or not at all, the database stays what it was, and where nothing of the database
-// itself failed it goes on.
+// TestCheckpointOnBadDisk injects an error at every operation of a checkpoint, and crashes before
+// each of them. The checkpoint is there as a whole or not at all, the database stays what it was,
+// and where nothing of the database itself failed it goes on.
 func TestCheckpointOnBadDisk(t *testing.T) {
 	const rounds = 10
 	failed, crashed, stopped := 0, 0, 0

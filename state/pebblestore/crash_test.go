@@ -29,8 +29,8 @@ type crashRun struct {
 	crashes, lost int
 }
 
-// open makes tables small, so that a short history has flushes, compactions, large batches and several levels.
-// The larger ones let rounds stay in the buffer.
+// open makes tables small, so that a short history has flushes, compactions, large batches and
+// several levels. The larger ones let rounds stay in the buffer.
 func (r *crashRun) open(fs vfs.FS, rng *rand.Rand) (state.Database, error) {
 	options := pebblestore.Options{FS: fs, FlushBytes: 1 << (12 + rng.IntN(7))}
 	if rng.IntN(2) == 0 {
@@ -43,10 +43,10 @@ func (r *crashRun) open(fs vfs.FS, rng *rand.Rand) (state.Database, error) {
 	return r.wrap(db), nil
 }
 
-// run applies the history round by round and crashes now and then: it clones the file system as a crash at
-// this moment would leave it, with 0 to 100 % of what was not synced, and expects of the clone that it opens
-// at one of the rounds and can be brought to the end. The life of the original goes on meanwhile, so that
-// flushes and compactions are under way at the moment of most crashes.
+// run applies the history round by round and crashes now and then: it clones the file system as a
+// crash at this moment would leave it, with 0 to 100 % of what was not synced, and expects of the
+// clone that it opens at one of the rounds and can be brought to the end. The life of the original
+// goes on meanwhile, so that flushes and compactions are under way at the moment of most crashes.
 func (r *crashRun) run() error {
 	rng := rand.New(rand.NewPCG(r.seed, 1))
 	r.history = statetest.NewHistory(rng, r.rounds, 60*max(r.heavy, 1), 1+rng.IntN(400))
@@ -89,8 +89,8 @@ func (r *crashRun) run() error {
 	return errors.Join(err, db.Close())
 }
 
-// recover opens what a crash left, which must have between durable and applied rounds, and brings it to the
-// end. On the way it crashes again.
+// recover opens what a crash left, which must have between durable and applied rounds, and brings
+// it to the end. On the way it crashes again.
 func (r *crashRun) recover(fs *vfs.MemFS, rng *rand.Rand, durable, applied, crashes int) (err error) {
 	r.crashes++
 	db, err := r.open(fs, rng)
@@ -131,8 +131,9 @@ func (r *crashRun) recover(fs *vfs.MemFS, rng *rand.Rand, durable, applied, cras
 	return nil
 }
 
-// crashOperations is how many writes the crash test makes: as many as the environment says (make soak-state), 100,000 otherwise, fewer
-// with -short and where each is slow. The seeds begin with the one that the environment names.
+// crashOperations is how many writes the crash test makes: as many as the environment says (make
+// soak-state), 100,000 otherwise, fewer with -short and where each is slow. The seeds begin with
+// the one that the environment names.
 func crashOperations(t *testing.T) (operations int, seed uint64) {
 	t.Helper()
 	operations = 100_000

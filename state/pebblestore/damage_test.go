@@ -42,11 +42,11 @@ var damages = []damage{
 	{"remove", func(_ *rand.Rand, data []byte) ([]byte, bool) { return nil, true }},
 }
 
-// TestDamageIsNeverServed damages every file of a database in many ways. The damage may go unnoticed where
-// nobody reads it, but what is read is right: the database is exactly at a round, or there is an error. A
-// MANIFEST that is damaged ends early for Pebble, and names tables that are gone: where they are not, the round is
-// an earlier one.
-// Row of the failure matrix: corrupt state directory.
+// TestDamageIsNeverServed damages every file of a database in many ways. The damage may go
+// unnoticed where nobody reads it, but what is read is right: the database is exactly at a round,
+// or there is an error. A MANIFEST that is damaged ends early for Pebble, and names tables that are
+// gone: where they are not, the round is an earlier one. Row of the failure matrix: corrupt state
+// directory.
 func TestDamageIsNeverServed(t *testing.T) {
 	each := 40
 	switch {
@@ -97,7 +97,8 @@ func TestDamageIsNeverServed(t *testing.T) {
 			if n[0] == 0 {
 				t.Errorf("there was no %s", kind)
 			}
-			// Nobody reads the log, what OPTIONS loses has a default, and an empty file cannot be changed.
+			// Nobody reads the log, what OPTIONS loses has a default, and an empty file cannot be
+			// changed.
 			if n[1] == 0 && (kind == "table" || kind == "MANIFEST" || kind == "marker" && d.name == "remove") {
 				t.Errorf("%s of a %s never made a difference", d.name, kind)
 			}
@@ -120,8 +121,8 @@ func kindOf(file string) string {
 	return kind
 }
 
-// rightOrClear is the judgement of all damage: what was read is right, or the error names what is wrong. Everything
-// else, a wrong read above all, is a failure.
+// rightOrClear is the judgement of all damage: what was read is right, or the error names what is
+// wrong. Everything else, a wrong read above all, is a failure.
 func rightOrClear(err error) bool {
 	return err == nil || errors.Is(err, state.ErrCorrupt) || errors.Is(err, state.ErrFormat)
 }
@@ -154,7 +155,8 @@ func (d lying) Scan(store state.StoreID, r state.Range) iter.Seq2[state.Entry, e
 	}
 }
 
-// TestDamageTestFindsWrongReads is the control: whatever value has one wrong bit, the judgement is a failure.
+// TestDamageTestFindsWrongReads is the control: whatever value has one wrong bit, the judgement is
+// a failure.
 func TestDamageTestFindsWrongReads(t *testing.T) {
 	w := newWorkload(7)
 	fs := vfs.NewMem()
@@ -185,7 +187,8 @@ func TestDamageTestFindsWrongReads(t *testing.T) {
 	}
 }
 
-// spread rewrites the tables of the database into small ones: with this package's options, so little data is one table.
+// spread rewrites the tables of the database into small ones: with this package's options, so
+// little data is one table.
 func spread(t *testing.T, fs vfs.FS) {
 	t.Helper()
 	o := &pebble.Options{FS: fs, FormatMajorVersion: pebble.FormatValueSeparation, DisableWAL: true, Logger: quiet{}}

@@ -16,10 +16,11 @@ import (
 
 // database implements state.Database.
 //
-// Locks, in the order in which they are taken: applying, committed.down, life, view.mu, committed.mu, then rows.mu,
-// names, open, seekers.mu, habits.mu, fillers.mu and that of each keyFilter, which are leaves. Closing an iterator takes a lock of Pebble's: nothing that Pebble calls
-// may release the seekers. No lock is held while code of a caller runs, except applying, during which Apply and
-// Load take the writes.
+// Locks, in the order in which they are taken: applying, committed.down, life, view.mu,
+// committed.mu, then rows.mu, names, open, seekers.mu, habits.mu, fillers.mu and that of each
+// keyFilter, which are leaves. Closing an iterator takes a lock of Pebble's: nothing that Pebble
+// calls may release the seekers. No lock is held while code of a caller runs, except applying,
+// during which Apply and Load take the writes.
 type database struct {
 	path  string
 	fs    vfs.FS
@@ -35,8 +36,8 @@ type database struct {
 	batchBytes int
 	// loads counts calls of Load. It belongs to the holder of applying.
 	loads int
-	// direct is the number of rounds that still go straight into Pebble, directApplies where it begins after a
-	// scan. They belong to the holder of applying.
+	// direct is the number of rounds that still go straight into Pebble, directApplies where it
+	// begins after a scan. They belong to the holder of applying.
 	direct, directApplies int
 	// positions is what the last round left behind. Only the holder of applying sets it.
 	positions atomic.Pointer[state.Positions]
@@ -47,8 +48,8 @@ type database struct {
 		byID map[state.StoreID]state.Declaration
 	}
 
-	// life is held shared for each single call into Pebble, and exclusively by Close: Pebble panics when it
-	// is used after its end.
+	// life is held shared for each single call into Pebble, and exclusively by Close: Pebble panics
+	// when it is used after its end.
 	life struct {
 		sync.RWMutex
 		closed bool
@@ -127,8 +128,9 @@ func (d *database) Get(store state.StoreID, key []byte) ([]byte, bool, error) {
 	return value, found, nil
 }
 
-// inMemory looks a database key up in what is above Pebble; known is false when only Pebble can tell. at is for rows.keep: it has to be from
-// before the look into the buffer. What is applied in between is not in Pebble, and what Pebble says then must not be kept.
+// inMemory looks a database key up in what is above Pebble; known is false when only Pebble can
+// tell. at is for rows.keep: it has to be from before the look into the buffer. What is applied in
+// between is not in Pebble, and what Pebble says then must not be kept.
 func (d *database) inMemory(hash uint64, key []byte) (value []byte, found, known bool, at uint64) {
 	if value, found, known, at = d.rows.get(hash, key); known {
 		return value, found, known, at
@@ -137,7 +139,8 @@ func (d *database) inMemory(hash uint64, key []byte) (value []byte, found, known
 	return value, found, known, at
 }
 
-// lookUp looks a database key up in Pebble, in the way that suits what lookups of the store mostly find. The caller holds life.
+// lookUp looks a database key up in Pebble, in the way that suits what lookups of the store mostly
+// find. The caller holds life.
 func (d *database) lookUp(store state.StoreID, h *habit, key []byte) (value []byte, found bool, err error) {
 	if h.expectsAbsent() {
 		value, found, err = d.seek(key)
@@ -173,7 +176,8 @@ func (d *database) Apply(base, next state.Positions, writes iter.Seq[state.Write
 	if err := d.admit("apply", base, next); err != nil {
 		return err
 	}
-	// Rounds resemble their predecessors: with room for the last one, the batch is rarely moved while it grows.
+	// Rounds resemble their predecessors: with room for the last one, the batch is rarely moved
+	// while it grows.
 	b := d.db.NewBatch(pebble.WithInitialSizeBytes(d.batchBytes + d.batchBytes/8))
 	defer releaseBatch(b)
 	filters := filterWriter{habits: &d.habits}
@@ -193,9 +197,9 @@ func (d *database) Apply(base, next state.Positions, writes iter.Seq[state.Write
 	return d.put("apply", b, &next)
 }
 
-// goesDirect reports whether a round goes past the buffer: because what is in it is scanned all the time,
-// because the round is a flush by itself, or because it is heavy and the last rounds had few keys in common.
-// The caller holds applying.
+// goesDirect reports whether a round goes past the buffer: because what is in it is scanned all the
+// time, because the round is a flush by itself, or because it is heavy and the last rounds had few
+// keys in common. The caller holds applying.
 func (d *database) goesDirect(b *pebble.Batch) bool {
 	if d.committed.scans.Swap(0) > 0 {
 		d.direct = d.directApplies
@@ -239,8 +243,8 @@ func (d *database) commitDirect(op string, b *pebble.Batch, next *state.Position
 	return nil
 }
 
-// admit returns nil when the step from base to next may be made now, and waits for room. The caller holds
-// applying.
+// admit returns nil when the step from base to next may be made now, and waits for room. The caller
+// holds applying.
 func (d *database) admit(op string, base, next state.Positions) error {
 	if err := next.Validate(); err != nil {
 		return fmt.Errorf("pebblestore: %s in %s: next positions: %w", op, d.path, err)
@@ -257,7 +261,8 @@ func (d *database) admit(op string, base, next state.Positions) error {
 // releaseBatch gives the memory of a batch back. There is nothing in it that can fail.
 func releaseBatch(b *pebble.Batch) { _ = b.Close() }
 
-// addWrite encodes one write straight into the memory of the batch. It returns the database key, which lies there until the next write.
+// addWrite encodes one write straight into the memory of the batch. It returns the database key,
+// which lies there until the next write.
 func addWrite(b *pebble.Batch, w state.Write) (key []byte, err error) {
 	size := dataPrefixSize + len(w.Key)
 	var op *pebble.DeferredBatchOp
@@ -272,7 +277,8 @@ func addWrite(b *pebble.Batch, w state.Write) (key []byte, err error) {
 	return op.Key, op.Finish()
 }
 
-// commit adds the positions to the batch and makes it visible in Pebble. The caller holds down, or is Open.
+// commit adds the positions to the batch and makes it visible in Pebble. The caller holds down, or
+// is Open.
 func (d *database) commit(op string, b *pebble.Batch, at state.Positions) error {
 	set := func(key, value []byte) error { return b.Set(key, value, nil) }
 	if err := errors.Join(set(positionsKey, at.Append(nil)), setNext(set)); err != nil {
@@ -328,8 +334,8 @@ func (d *database) close() error {
 	flushErr := d.flush("close")
 	closeErr := d.abandon()
 	if flushErr == nil && closeErr == nil {
-		// A compaction that was still running may have found a reason to stop. Nothing is lost, but nobody
-		// else says so.
+		// A compaction that was still running may have found a reason to stop. Nothing is lost, but
+		// nobody else says so.
 		return d.fault.check("close")
 	}
 	return errors.Join(flushErr, closeErr)
@@ -337,7 +343,8 @@ func (d *database) close() error {
 
 // abandon closes Pebble without a flush, and everything that is open on it.
 func (d *database) abandon() error {
-	// First: a checkpoint holds life, and after a fault it may wait for a lock of Pebble's whose holder waits for this.
+	// First: a checkpoint holds life, and after a fault it may wait for a lock of Pebble's whose
+	// holder waits for this.
 	d.fault.close()
 	d.fillers.end()
 	d.life.Lock()

@@ -19,17 +19,19 @@ import (
 	"github.com/onceward/onceward/state/statetest"
 )
 
-// workload is a short life of a database: two sessions with flushes, compactions, reads and a close in
-// between.
+// workload is a short life of a database: two sessions with flushes, compactions, reads and a close
+// in between.
 type workload struct {
 	history *statetest.History
 	rng     *rand.Rand
-	// applied is the number of rounds that Apply took, durable that of those before the last Flush or Close
-	// that returned no error. They are read in the middle of an operation, on a goroutine of Pebble's.
+	// applied is the number of rounds that Apply took, durable that of those before the last Flush
+	// or Close that returned no error. They are read in the middle of an operation, on a goroutine
+	// of Pebble's.
 	applied, durable atomic.Int64
 	// compactions counts those of both sessions.
 	compactions int64
-	// wrong is the first read that was not an error and not right either. It belongs to the goroutine of run.
+	// wrong is the first read that was not an error and not right either. It belongs to the
+	// goroutine of run.
 	wrong error
 }
 
@@ -49,8 +51,8 @@ func (w *workload) run(fs vfs.FS) error {
 	return nil
 }
 
-// session goes on to the given round. It stops at the first error, as a task does, except that a failed read
-// is tried again later.
+// session goes on to the given round. It stops at the first error, as a task does, except that a
+// failed read is tried again later.
 func (w *workload) session(fs vfs.FS, to int) (err error) {
 	db, err := pebblestore.Open("task", pebblestore.CompactEarly(pebblestore.Options{FS: fs, FlushBytes: 16 << 10}))
 	if err != nil {
@@ -103,8 +105,8 @@ func (w *workload) read(err error) {
 	}
 }
 
-// verify opens what the workload left and expects one of its rounds, not less than was durable and not more
-// than was applied.
+// verify opens what the workload left and expects one of its rounds, not less than was durable and
+// not more than was applied.
 func (w *workload) verify(fs vfs.FS, durable, applied int64) error {
 	db, err := pebblestore.Open("task", pebblestore.Options{FS: fs})
 	if err != nil {
@@ -118,7 +120,8 @@ func (w *workload) verify(fs vfs.FS, durable, applied int64) error {
 	return errors.Join(err, db.Close())
 }
 
-// errInjected looks like a full disk, the error that operators meet, errBadDisk like a disk that fails.
+// errInjected looks like a full disk, the error that operators meet, errBadDisk like a disk that
+// fails.
 var (
 	errInjected = fmt.Errorf("injected: %w", syscall.ENOSPC)
 	errBadDisk  = fmt.Errorf("injected: %w", syscall.EIO)
@@ -128,7 +131,8 @@ var (
 type injector struct {
 	index   int64
 	forever bool
-	// late lets the operation happen before it fails: what an fsync did when it returned an error is unknown.
+	// late lets the operation happen before it fails: what an fsync did when it returned an error
+	// is unknown.
 	late bool
 	// err is errInjected unless it is set.
 	err error
@@ -160,8 +164,8 @@ func (i *injector) String() string { return "injector" }
 func (i *injector) MaybeError(op errorfs.Op) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	// An error of the MANIFEST is the end of the process for Pebble. With the race detector it checks afterwards
-	// what it has in memory, and panics over what it has not put back.
+	// An error of the MANIFEST is the end of the process for Pebble. With the race detector it
+	// checks afterwards what it has in memory, and panics over what it has not put back.
 	if pebblestore.RaceDetector && strings.Contains(op.Path, "MANIFEST") {
 		return nil
 	}
@@ -177,8 +181,8 @@ func (i *injector) MaybeError(op errorfs.Op) error {
 	return cmp.Or(i.err, errInjected)
 }
 
-// mustSurface says that the loss of such an operation must not go unnoticed. Others may: what fails to be
-// removed is removed at the next open, and hints to the operating system are hints.
+// mustSurface says that the loss of such an operation must not go unnoticed. Others may: what fails
+// to be removed is removed at the next open, and hints to the operating system are hints.
 func mustSurface(kind errorfs.OpKind) bool {
 	switch kind {
 	case errorfs.OpCreate, errorfs.OpFileWrite, errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpRename,
@@ -235,8 +239,8 @@ func TestErrorAtEveryOperation(t *testing.T) {
 	}
 }
 
-// runWithErrors runs the workload and checks what it leaves: as it is, and as a power loss at the end leaves
-// it.
+// runWithErrors runs the workload and checks what it leaves: as it is, and as a power loss at the
+// end leaves it.
 func runWithErrors(t *testing.T, i *injector) (err error, op *errorfs.Op) {
 	t.Helper()
 	fs := vfs.NewCrashableMem()
@@ -279,8 +283,8 @@ type crashes struct {
 	linking sync.RWMutex
 }
 
-// apart keeps links and clones apart. The Link of Pebble's file system in memory takes one lock for reading twice, and hangs for ever
-// when a clone asks for the lock in between.
+// apart keeps links and clones apart. The Link of Pebble's file system in memory takes one lock for
+// reading twice, and hangs for ever when a clone asks for the lock in between.
 type apart struct {
 	vfs.FS
 	linking *sync.RWMutex

@@ -9,14 +9,14 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// Estimate is about how much a store holds, by the tables on the disk: what is in memory only is not in it, and keys that were written
-// again count more than once until they are compacted.
+// Estimate is about how much a store holds, by the tables on the disk: what is in memory only is
+// not in it, and keys that were written again count more than once until they are compacted.
 type Estimate struct {
 	Keys, DiskBytes int64
 }
 
-// EstimateOf estimates one store of a database or read-only database of this package; ok is false for another one. It reads properties of
-// tables, and no data.
+// EstimateOf estimates one store of a database or read-only database of this package; ok is false
+// for another one. It reads properties of tables, and no data.
 func EstimateOf(r state.Reader, store state.StoreID) (e Estimate, ok bool, err error) {
 	var d *database
 	switch r := r.(type) {

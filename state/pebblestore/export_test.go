@@ -2,8 +2,8 @@ package pebblestore
 
 import "github.com/onceward/onceward/state"
 
-// AlwaysBuffer lets scans and views have no influence on where rounds go, so that tests that look at everything
-// after each round meet the buffer too.
+// AlwaysBuffer lets scans and views have no influence on where rounds go, so that tests that look
+// at everything after each round meet the buffer too.
 func AlwaysBuffer(db state.Database) state.Database {
 	db.(*database).directApplies = 0
 	return db

@@ -17,24 +17,26 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// fault is the first error that a database must not survive. It is Pebble's logger and event listener,
-// through which Pebble tells about such errors, and it stands between Pebble and the file system.
+// fault is the first error that a database must not survive. It is Pebble's logger and event
+// listener, through which Pebble tells about such errors, and it stands between Pebble and the file
+// system.
 //
-// Pebble ends the process when it does not know whether a change of its MANIFEST reached the disk, because
-// every further step could be wrong: it would, for instance, remove the table that the change names. And it
-// retries a failed flush at once and without end. Instead of ending the process, fault freezes the directory
-// as a kill at this moment would: from the first error on
+// Pebble ends the process when it does not know whether a change of its MANIFEST reached the disk,
+// because every further step could be wrong: it would, for instance, remove the table that the
+// change names. And it retries a failed flush at once and without end. Instead of ending the
+// process, fault freezes the directory as a kill at this moment would: from the first error on
 //
-//   - every operation that changes a file or the directory is refused, so that a reopening finds what a crash
-//     leaves;
-//   - the creation of a table, with which each retry of a flush or compaction begins, waits until Close, so that
-//     retries do not spin (during Open it does not, for there is nobody yet who could close, nor does a checkpoint,
-//     which nobody retries). That of a MANIFEST does not wait: Pebble holds a lock then that its metrics need;
-//   - reads go on below, but the database looks at the fault after each of them and returns it instead: what
-//     Pebble read after a call of Fatalf returned may be wrong.
+//   - every operation that changes a file or the directory is refused, so that a reopening finds
+//     what a crash leaves;
+//   - the creation of a table, with which each retry of a flush or compaction begins, waits until
+//     Close, so that retries do not spin (during Open it does not, for there is nobody yet who
+//     could close, nor does a checkpoint, which nobody retries). That of a MANIFEST does not wait:
+//     Pebble holds a lock then that its metrics need;
+//   - reads go on below, but the database looks at the fault after each of them and returns it
+//     instead: what Pebble read after a call of Fatalf returned may be wrong.
 //
-// Pebble's own hook for refused operations, package errorfs, is made for tests; it is a thin wrapper that
-// suits this as well, and keeps the wrapping of twenty methods out of here.
+// Pebble's own hook for refused operations, package errorfs, is made for tests; it is a thin
+// wrapper that suits this as well, and keeps the wrapping of twenty methods out of here.
 type fault struct {
 	path string
 	log  *slog.Logger
@@ -45,14 +47,16 @@ type fault struct {
 	err   atomic.Pointer[storeError]
 	// failed is closed with the first error.
 	failed chan struct{}
-	// opened is set when Open is done. closing is closed by Close: creations that wait go on to fail.
+	// opened is set when Open is done. closing is closed by Close: creations that wait go on to
+	// fail.
 	opened    atomic.Bool
 	closing   chan struct{}
 	closeOnce sync.Once
 	// copying has a *copyFault for the directory of each checkpoint that is being written.
 	copying sync.Map
-	// compacted gets a token when a compaction ends, for the flusher that waits for one. replaced gets one when a flush or a compaction
-	// ends: what it replaced is kept by the iterators that were made before.
+	// compacted gets a token when a compaction ends, for the flusher that waits for one. replaced
+	// gets one when a flush or a compaction ends: what it replaced is kept by the iterators that
+	// were made before.
 	compacted, replaced chan struct{}
 }
 
@@ -66,8 +70,8 @@ func newFault(path string, log *slog.Logger, fs vfs.FS) *fault {
 // close lets creations go on that wait.
 func (f *fault) close() { f.closeOnce.Do(func() { close(f.closing) }) }
 
-// stop records the first error and freezes the directory. Pebble calls it while it holds locks: it must not
-// call back.
+// stop records the first error and freezes the directory. Pebble calls it while it holds locks: it
+// must not call back.
 func (f *fault) stop(err error) { f.stopFor(f.newError("stopped", err)) }
 
 func (f *fault) stopFor(e *storeError) {
@@ -89,8 +93,8 @@ func (f *fault) check(op string) error {
 	return nil
 }
 
-// read returns the error of a read that ended with err, and stops the database if it shows damage, or a full disk: what such an error
-// says holds for the whole database.
+// read returns the error of a read that ended with err, and stops the database if it shows damage,
+// or a full disk: what such an error says holds for the whole database.
 func (f *fault) read(op string, err error) error {
 	if err != nil && (pebble.IsCorruptionError(err) || state.IsFull(err)) {
 		f.stop(err)
@@ -104,18 +108,18 @@ func (f *fault) read(op string, err error) error {
 // disk returns the file system behind the fault.
 func (f *fault) disk() vfs.FS { return faultFS{errorfs.Wrap(f.files, f), f} }
 
-// faultFS catches the one error that Pebble answers with a panic, in a goroutine of its own at that: the
-// failed sync of a directory. The fault learns of it and Pebble does not; what Pebble goes on to do in the
-// belief that it is safe is refused.
+// faultFS catches the one error that Pebble answers with a panic, in a goroutine of its own at
+// that: the failed sync of a directory. The fault learns of it and Pebble does not; what Pebble
+// goes on to do in the belief that it is safe is refused.
 type faultFS struct {
 	vfs.FS
 	fault *fault
 }
 
-// Create implements vfs.FS. It makes the entries of a directory durable before a marker joins them. Pebble
-// creates a new MANIFEST, then the marker that names it, and syncs the directory once: a file system that
-// keeps the second entry without the first leaves a database that cannot be opened. Journals keep the order,
-// POSIX does not ask for it.
+// Create implements vfs.FS. It makes the entries of a directory durable before a marker joins them.
+// Pebble creates a new MANIFEST, then the marker that names it, and syncs the directory once: a
+// file system that keeps the second entry without the first leaves a database that cannot be
+// opened. Journals keep the order, POSIX does not ask for it.
 func (fs faultFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	if strings.HasPrefix(fs.PathBase(name), "marker.") {
 		dir, err := fs.OpenDir(fs.PathDir(name))
@@ -160,8 +164,8 @@ func (d faultDir) Sync() error {
 	return nil
 }
 
-// MaybeError implements errorfs.Injector: it refuses changes once the database has stopped, and those of a checkpoint
-// that the close waits for.
+// MaybeError implements errorfs.Injector: it refuses changes once the database has stopped, and
+// those of a checkpoint that the close waits for.
 func (f *fault) MaybeError(op errorfs.Op) error {
 	if op.Kind.ReadOrWrite() == errorfs.OpIsRead {
 		return nil
@@ -175,8 +179,8 @@ func (f *fault) MaybeError(op errorfs.Op) error {
 	return fmt.Errorf("refused: %w", state.ErrFailed)
 }
 
-// interrupted refuses to go on with a file of a checkpoint once Close was called: where tables cannot be linked, a
-// checkpoint copies as much as there is.
+// interrupted refuses to go on with a file of a checkpoint once Close was called: where tables
+// cannot be linked, a checkpoint copies as much as there is.
 func (f *fault) interrupted(path string) error {
 	select {
 	case <-f.closing:
@@ -216,10 +220,12 @@ func (f *fault) Fatalf(format string, args ...any) {
 	f.stopFor(e)
 }
 
-// errFatal is the cause of a call of Fatalf that names no error: Pebble found its own state inconsistent.
+// errFatal is the cause of a call of Fatalf that names no error: Pebble found its own state
+// inconsistent.
 var errFatal = errors.New("pebble found an inconsistency")
 
-// listener returns the events that matter. All others have Pebble's default, which is to do nothing.
+// listener returns the events that matter. All others have Pebble's default, which is to do
+// nothing.
 func (f *fault) listener() *pebble.EventListener {
 	return &pebble.EventListener{
 		BackgroundError: f.stop,
@@ -232,7 +238,8 @@ func (f *fault) listener() *pebble.EventListener {
 	}
 }
 
-// lazySafe formats a message of Pebble without what Pebble marks as data, if a handler asks for it at all.
+// lazySafe formats a message of Pebble without what Pebble marks as data, if a handler asks for it
+// at all.
 type lazySafe struct {
 	format string
 	args   []any
@@ -242,7 +249,8 @@ func (m lazySafe) LogValue() slog.Value {
 	return slog.StringValue(safe(redact.Sprintf(m.format, m.args...)))
 }
 
-// safe returns a text of Pebble without what Pebble marks as data, in one line: it lists every file that is missing.
+// safe returns a text of Pebble without what Pebble marks as data, in one line: it lists every file
+// that is missing.
 func safe(s redact.RedactableString) string {
 	text := s.Redact().StripMarkers()
 	first, rest, more := strings.Cut(text, "\n")

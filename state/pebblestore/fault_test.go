@@ -118,7 +118,8 @@ func listing(t *testing.T, fs *vfs.MemFS) []string {
 	}
 	slices.Sort(names)
 	for i, name := range names {
-		// Locks hold no data, and the empty log gets a trailer from a handle that was opened before.
+		// Locks hold no data, and the empty log gets a trailer from a handle that was opened
+		// before.
 		if name == "LOCK" || strings.HasSuffix(name, ".log") {
 			continue
 		}
@@ -163,8 +164,8 @@ func TestARunningScanSeesTheFault(t *testing.T) {
 	}
 }
 
-// TestRetriesWaitForTheClose: Pebble retries a failed flush at once and for ever. Each retry begins with a
-// new file.
+// TestRetriesWaitForTheClose: Pebble retries a failed flush at once and for ever. Each retry begins
+// with a new file.
 func TestRetriesWaitForTheClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFault("task", slog.New(slog.DiscardHandler), nil)

@@ -7,8 +7,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// files is a file system that knows which files are open for writing, so that a database which stopped can close them all. Pebble syncs some
-// files before it closes them, and leaves one open whose sync fails; once the fault is there, all of them fail. Such a file would keep its
+// files is a file system that knows which files are open for writing, so that a database which
+// stopped can close them all. Pebble syncs some files before it closes them, and leaves one open
+// whose sync fails; once the fault is there, all of them fail. Such a file would keep its
 // descriptor, and the file system busy, until the garbage collector finds it.
 type files struct {
 	vfs.FS
@@ -47,7 +48,8 @@ func (fs *files) track(f vfs.File, err error) (vfs.File, error) {
 	return tracked, nil
 }
 
-// closeAll closes what is still open. Pebble is closed by then, or was never opened: nobody uses the files.
+// closeAll closes what is still open. Pebble is closed by then, or was never opened: nobody uses
+// the files.
 func (fs *files) closeAll() error {
 	fs.mu.Lock()
 	left := fs.open

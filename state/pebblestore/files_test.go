@@ -49,8 +49,9 @@ func (f *countedFile) Close() error {
 	return f.File.Close()
 }
 
-// TestAStoppedDatabaseKeepsNoFile: whichever write the disk refuses, in Open or later, no file stays open. Pebble leaves one open whose last
-// sync fails, so a task that a full disk stops again and again would hold a descriptor each time until the garbage collector finds it.
+// TestAStoppedDatabaseKeepsNoFile: whichever write the disk refuses, in Open or later, no file
+// stays open. Pebble leaves one open whose last sync fails, so a task that a full disk stops again
+// and again would hold a descriptor each time until the garbage collector finds it.
 func TestAStoppedDatabaseKeepsNoFile(t *testing.T) {
 	w := newWorkload(5)
 	refusedOpen, stopped := 0, 0

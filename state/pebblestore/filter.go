@@ -10,37 +10,46 @@ import (
 )
 
 const (
-	// filterBits is the size of a filter by key. With it about one lookup of five hundred goes on to Pebble for nothing, for each part.
+	// filterBits is the size of a filter by key. With it about one lookup of five hundred goes on
+	// to Pebble for nothing, for each part.
 	filterBits = 14
-	// filterKeys is how many keys the first part of a filter is made for. Each further one is made for partFactor times as many as there are,
-	// within half of the memory of all filters, and for as many as there are from there on (grow).
+	// filterKeys is how many keys the first part of a filter is made for. Each further one is made
+	// for partFactor times as many as there are, within half of the memory of all filters, and for
+	// as many as there are from there on (grow).
 	filterKeys = 1 << 16
 	partFactor = 3
-	// filterShare is the part of the budget that all filters of a process may take, filtersAlone is what one without a budget may take. With an
-	// eighth the filters of a ledger were given up before its state was four times the budget; those of Pebble, which are asked instead, take
-	// as much of the block cache.
+	// filterShare is the part of the budget that all filters of a process may take, filtersAlone is
+	// what one without a budget may take. With an eighth the filters of a ledger were given up
+	// before its state was four times the budget; those of Pebble, which are asked instead, take as
+	// much of the block cache.
 	filterShare  = 4
 	filtersAlone = 4 << 20
-	// filterStep is the number of keys that are added in one step. While a filter is made, a Close waits for one step at most.
+	// filterStep is the number of keys that are added in one step. While a filter is made, a Close
+	// waits for one step at most.
 	filterStep = 1 << 10
 )
 
-// keyFilter knows of every key of a store that it may be there, and of most others that they are not: a Bloom filter in blocks of one cache
-// line (Putze, Sanders, Singler: Cache-, Hash- and Space-Efficient Bloom Filters, 2007), in parts that grow with the store.
+// keyFilter knows of every key of a store that it may be there, and of most others that they are
+// not: a Bloom filter in blocks of one cache line (Putze, Sanders, Singler: Cache-, Hash- and
+// Space-Efficient Bloom Filters, 2007), in parts that grow with the store.
 //
-// It is for stores whose lookups mostly find nothing, such as those of ids that were seen. Pebble has such filters for each table, and needs
-// a search for the table, its filter and its place in the cache for each level: some microseconds altogether, where this takes a
-// read of memory for each part. It is made in memory when it is wanted, from what is in the store then, and thrown away with the database.
+// It is for stores whose lookups mostly find nothing, such as those of ids that were seen. Pebble
+// has such filters for each table, and needs a search for the table, its filter and its place in
+// the cache for each level: some microseconds altogether, where this takes a read of memory for
+// each part. It is made in memory when it is wanted, from what is in the store then, and thrown
+// away with the database.
 //
-// Keys are added before anybody can find them, and never taken out: what is removed costs lookups that are in vain, and when the filter has
-// outgrown its share of the memory it is made anew, or not at all. Any number of goroutines may ask and add.
+// Keys are added before anybody can find them, and never taken out: what is removed costs lookups
+// that are in vain, and when the filter has outgrown its share of the memory it is made anew, or
+// not at all. Any number of goroutines may ask and add.
 type keyFilter struct {
 	// ready is set when all keys are in that were in the store before.
 	ready atomic.Bool
 	parts atomic.Pointer[[]*filterPart]
 	// mu is held to add.
 	mu sync.Mutex
-	// room is how many more keys the last part takes, and crowd how many after that, if there is no memory for another part.
+	// room is how many more keys the last part takes, and crowd how many after that, if there is no
+	// memory for another part.
 	room, crowd int64
 	// keys is how many there are, less those that looked as if they were in the last part already.
 	keys int64
@@ -66,8 +75,9 @@ func (p *filterPart) block(hash uint64) *filterBlock {
 	return &p.blocks[(hash*spread>>32)*uint64(len(p.blocks))>>32]
 }
 
-// has looks at four words at a time, which are one access to memory. Where it stops, word by word, would be a branch that cannot be foreseen:
-// half of the bits of a full part are set. Of four at least one is missing fifteen times in sixteen.
+// has looks at four words at a time, which are one access to memory. Where it stops, word by word,
+// would be a branch that cannot be foreseen: half of the bits of a full part are set. Of four at
+// least one is missing fifteen times in sixteen.
 func (p *filterPart) has(hash uint64) bool {
 	b := p.block(hash)
 	missing := bitOf(hash, 0)&^b[0].Load() | bitOf(hash, 1)&^b[1].Load() | bitOf(hash, 2)&^b[2].Load() | bitOf(hash, 3)&^b[3].Load()
@@ -140,8 +150,9 @@ func (f *keyFilter) addLocked(hash uint64) bool {
 	return true
 }
 
-// last is the part that takes keys. The others are not asked before it does: that would be an access to memory for each, and what it would save
-// is the room of a key that is written again after the filter has grown, once for each part.
+// last is the part that takes keys. The others are not asked before it does: that would be an
+// access to memory for each, and what it would save is the room of a key that is written again
+// after the filter has grown, once for each part.
 func (f *keyFilter) last() *filterPart {
 	parts := f.parts.Load()
 	if parts == nil {
@@ -150,14 +161,16 @@ func (f *keyFilter) last() *filterPart {
 	return (*parts)[len(*parts)-1]
 }
 
-// grow adds a part, if there is memory for it: for three times as many keys as there are, so that parts are few, while filters have
-// half of their memory left, and for as many from there on. Without that step those that grow first leave the others without any, though
-// there is enough for all: stores of one topology grow alike. The caller holds mu.
+// grow adds a part, if there is memory for it: for three times as many keys as there are, so that
+// parts are few, while filters have half of their memory left, and for as many from there on.
+// Without that step those that grow first leave the others without any, though there is enough for
+// all: stores of one topology grow alike. The caller holds mu.
 func (f *keyFilter) grow() bool {
 	return f.growBy(max(partFactor*f.keys, filterKeys), 2) || f.growBy(max(f.keys, filterKeys), 1)
 }
 
-// growBy adds a part for so many keys, if all filters are within one of so many parts of their memory then.
+// growBy adds a part for so many keys, if all filters are within one of so many parts of their
+// memory then.
 func (f *keyFilter) growBy(keys, of int64) bool {
 	blocks := keys * filterBits / 512
 	bytes := f.bytes + blocks*64
@@ -175,14 +188,16 @@ func (f *keyFilter) growBy(keys, of int64) bool {
 	return true
 }
 
-// squeeze lets the last part take as many keys again as it was made for. With half of the bits for each, one lookup of twenty goes on to Pebble for
-// nothing, which is far better than all of them, as without a filter. The caller holds mu.
+// squeeze lets the last part take as many keys again as it was made for. With half of the bits for
+// each, one lookup of twenty goes on to Pebble for nothing, which is far better than all of them,
+// as without a filter. The caller holds mu.
 func (f *keyFilter) squeeze() bool {
 	f.room, f.crowd = f.crowd, 0
 	return f.room > 0
 }
 
-// end gives the memory back, and returns how many keys there were. Who still has the filter may ask it, and cannot add any more.
+// end gives the memory back, and returns how many keys there were. Who still has the filter may ask
+// it, and cannot add any more.
 func (f *keyFilter) end() (keys int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -220,7 +235,8 @@ func (f *fillers) end() {
 	f.running.Wait()
 }
 
-// fill makes the filter of a store. What goes wrong shows in every other use of the database: here it only means that there is no filter.
+// fill makes the filter of a store. What goes wrong shows in every other use of the database: here
+// it only means that there is no filter.
 func (d *database) fill(store state.StoreID, h *habit) {
 	f := &keyFilter{memory: reservation{shared: d.flusher.shared}}
 	if f.memory.shared != nil {
@@ -234,7 +250,8 @@ func (d *database) fill(store state.StoreID, h *habit) {
 	h.filling.Store(false)
 }
 
-// startFilling makes the filter of a store, unless another one is being made: then a later lookup asks again.
+// startFilling makes the filter of a store, unless another one is being made: then a later lookup
+// asks again.
 func (d *database) startFilling(store state.StoreID, h *habit) {
 	shared := d.flusher.shared
 	if shared != nil && !shared.filling.CompareAndSwap(false, true) {
@@ -270,8 +287,8 @@ func (d *database) fillFilter(store state.StoreID, h *habit, f *keyFilter) bool 
 	}
 }
 
-// beginFilter publishes the filter and opens an iterator. From the one moment in which it holds applying on, every round adds its keys, and
-// the iterator sees those of all rounds before.
+// beginFilter publishes the filter and opens an iterator. From the one moment in which it holds
+// applying on, every round adds its keys, and the iterator sees those of all rounds before.
 func (d *database) beginFilter(store state.StoreID, h *habit, f *keyFilter, s *scanner) bool {
 	d.applying.Lock()
 	defer d.applying.Unlock()
@@ -299,7 +316,8 @@ func (d *database) beginFilter(store state.StoreID, h *habit, f *keyFilter, s *s
 	return true
 }
 
-// fillStep adds the next keys. It returns whether there are more, and if there are none whether the filter has all.
+// fillStep adds the next keys. It returns whether there are more, and if there are none whether the
+// filter has all.
 func (d *database) fillStep(move func() bool, it *pebble.Iterator, f *keyFilter) (more, ok bool) {
 	d.life.RLock()
 	defer d.life.RUnlock()
@@ -323,7 +341,8 @@ type filterWriter struct {
 	habits *habits
 	store  state.StoreID
 	habit  *habit
-	// hashes are those of the keys of the store that are not added yet. Added together, their accesses to memory overlap.
+	// hashes are those of the keys of the store that are not added yet. Added together, their
+	// accesses to memory overlap.
 	hashes []uint64
 }
 

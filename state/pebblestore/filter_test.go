@@ -15,7 +15,8 @@ import (
 // numbered returns a key.
 func numbered(n int) []byte { return binary.BigEndian.AppendUint64(nil, uint64(n)) }
 
-// TestFilterKnowsItsKeysAndFewOthers: no key of a filter is ever said to be absent, and nearly every other key is, at filterBits for each.
+// TestFilterKnowsItsKeysAndFewOthers: no key of a filter is ever said to be absent, and nearly
+// every other key is, at filterBits for each.
 func TestFilterKnowsItsKeysAndFewOthers(t *testing.T) {
 	if RaceDetector {
 		t.Skip("adds 300,000 keys, in one goroutine")
@@ -48,8 +49,9 @@ func TestFilterKnowsItsKeysAndFewOthers(t *testing.T) {
 	}
 }
 
-// TestFiltersOfStoresThatGrowAlike: none takes what the others need, and where there is no memory for a part the last one is crowded before a
-// filter is given up. At the end of its room each still knows most keys that are not there.
+// TestFiltersOfStoresThatGrowAlike: none takes what the others need, and where there is no memory
+// for a part the last one is crowded before a filter is given up. At the end of its room each still
+// knows most keys that are not there.
 func TestFiltersOfStoresThatGrowAlike(t *testing.T) {
 	if RaceDetector {
 		t.Skip("adds millions of keys, in one goroutine")
@@ -111,7 +113,8 @@ func applyKeys(t *testing.T, d *database, store state.StoreID, round int64, from
 	}
 }
 
-// mustHave looks up the keys from one number on to another; a few of many under the race detector, where Pebble notes the stack of each lookup.
+// mustHave looks up the keys from one number on to another; a few of many under the race detector,
+// where Pebble notes the stack of each lookup.
 func mustHave(t *testing.T, d *database, store state.StoreID, from, to int) {
 	t.Helper()
 	step := 1
@@ -125,7 +128,8 @@ func mustHave(t *testing.T, d *database, store state.StoreID, from, to int) {
 	}
 }
 
-// TestFilterOfADatabaseThatIsOpenedAgain: what was in it before is in the filter, and so is what is applied while it is made.
+// TestFilterOfADatabaseThatIsOpenedAgain: what was in it before is in the filter, and so is what is
+// applied while it is made.
 func TestFilterOfADatabaseThatIsOpenedAgain(t *testing.T) {
 	fs, store := vfs.NewMem(), state.IDOf("ids")
 	d := openForTest(t, Options{FS: fs})
@@ -157,7 +161,8 @@ func TestFilterOfADatabaseThatIsOpenedAgain(t *testing.T) {
 	closeForTest(t, d)
 }
 
-// TestLookupsNeedTheFilterComplete is the control of the tests here: a filter that was made from an iterator older than its beginning loses a key.
+// TestLookupsNeedTheFilterComplete is the control of the tests here: a filter that was made from an
+// iterator older than its beginning loses a key.
 func TestLookupsNeedTheFilterComplete(t *testing.T) {
 	store := state.IDOf("ids")
 	d := openForTest(t, Options{FS: vfs.NewMem()})
@@ -183,7 +188,8 @@ func TestLookupsNeedTheFilterComplete(t *testing.T) {
 	closeForTest(t, d)
 }
 
-// TestFilterFollowsEveryWayIn: rounds, heavy ones, removals and loads, with lookups from other goroutines meanwhile.
+// TestFilterFollowsEveryWayIn: rounds, heavy ones, removals and loads, with lookups from other
+// goroutines meanwhile.
 func TestFilterFollowsEveryWayIn(t *testing.T) {
 	store := state.IDOf("ids")
 	d := openForTest(t, Options{FS: vfs.NewMem(), FlushBytes: 64 << 10})
@@ -234,8 +240,8 @@ func TestFilterFollowsEveryWayIn(t *testing.T) {
 	closeForTest(t, d)
 }
 
-// TestFilterGivesWay: a filter that has outgrown its share of the memory is given up with all of it, lookups are right without it, and the next
-// attempt comes when lookups have paid for it.
+// TestFilterGivesWay: a filter that has outgrown its share of the memory is given up with all of
+// it, lookups are right without it, and the next attempt comes when lookups have paid for it.
 func TestFilterGivesWay(t *testing.T) {
 	shared := NewShared(BudgetMin, 100)
 	defer shared.Close()
@@ -298,7 +304,8 @@ func closeForTest(t *testing.T, d *database) {
 	}
 }
 
-// TestOneFilterForEachStore: one that is ready stays, whoever asked for another one before it was, and all memory is given back.
+// TestOneFilterForEachStore: one that is ready stays, whoever asked for another one before it was,
+// and all memory is given back.
 func TestOneFilterForEachStore(t *testing.T) {
 	shared := NewShared(BudgetMin, 100)
 	defer shared.Close()
@@ -333,8 +340,8 @@ func TestFiltersAreMadeOneAtATime(t *testing.T) {
 	closeForTest(t, d)
 }
 
-// TestFilterThatNobodyAsksIsGivenUp: a store whose lookups come to find something does without its filter, and gives it up in the end; one whose
-// lookups find nothing once in a while keeps it.
+// TestFilterThatNobodyAsksIsGivenUp: a store whose lookups come to find something does without its
+// filter, and gives it up in the end; one whose lookups find nothing once in a while keeps it.
 func TestFilterThatNobodyAsksIsGivenUp(t *testing.T) {
 	var h habit
 	f := &keyFilter{}

@@ -8,15 +8,17 @@ import (
 // backlogFactor times FlushBytes may wait for the disk before Apply waits too.
 const backlogFactor = 3
 
-// sublevelsMax is the number of overlapping tables in L0 above which no more is taken in until a compaction
-// has caught up: each of them costs every read that comes to Pebble.
+// sublevelsMax is the number of overlapping tables in L0 above which no more is taken in until a
+// compaction has caught up: each of them costs every read that comes to Pebble.
 const sublevelsMax = 32
 
-// levelsPoll is how long a wait for a compaction lasts at most before it looks whether there is one.
+// levelsPoll is how long a wait for a compaction lasts at most before it looks whether there is
+// one.
 const levelsPoll = 50 * time.Millisecond
 
-// flusher bounds what is in memory only. It is one goroutine for each database, which starts a flush when
-// enough was applied or enough time has passed, and which lets Apply go on when the flush is done.
+// flusher bounds what is in memory only. It is one goroutine for each database, which starts a
+// flush when enough was applied or enough time has passed, and which lets Apply go on when the
+// flush is done.
 type flusher struct {
 	// bytes is how much is flushed together, backlogMax how much may wait for that.
 	bytes, backlogMax int64
@@ -29,12 +31,12 @@ type flusher struct {
 	// waits is about those who wait for room.
 	waits waits
 
-	// written and flushed count bytes of batches since Open; the difference is in memory only. Counting up
-	// instead of taking a backlog down lets two flushes overlap.
+	// written and flushed count bytes of batches since Open; the difference is in memory only.
+	// Counting up instead of taking a backlog down lets two flushes overlap.
 	written, flushed atomic.Int64
 
-	// work has a token when there is something to look at, room when a flush is done. Both hold at most one:
-	// the receiver looks at the counters, not at the number of tokens.
+	// work has a token when there is something to look at, room when a flush is done. Both hold at
+	// most one: the receiver looks at the counters, not at the number of tokens.
 	work, room chan struct{}
 	// stop ends the goroutine, stopped says that it has.
 	stop, stopped chan struct{}
@@ -54,8 +56,8 @@ func newFlusher(o Options) flusher {
 // backlog returns the bytes that are in memory only.
 func (f *flusher) backlog() int64 { return f.written.Load() - f.flushed.Load() }
 
-// wrote counts a batch. It wakes the goroutine for the first one after a flush, whose time counts, and for
-// each one above the limit.
+// wrote counts a batch. It wakes the goroutine for the first one after a flush, whose time counts,
+// and for each one above the limit.
 func (f *flusher) wrote(bytes int64) {
 	before := f.written.Add(bytes) - bytes
 	f.shared.add(bytes)
@@ -64,8 +66,8 @@ func (f *flusher) wrote(bytes int64) {
 	}
 }
 
-// due reports whether that much has to be flushed without waiting for the interval: it is enough by itself,
-// or the process needs the memory.
+// due reports whether that much has to be flushed without waiting for the interval: it is enough by
+// itself, or the process needs the memory.
 func (f *flusher) due(backlog int64) bool {
 	return backlog >= f.bytes || f.shared.pressed() && backlog >= f.shared.share()/2
 }
@@ -141,8 +143,8 @@ func (d *database) runFlusher() {
 	}
 }
 
-// flushInBackground flushes once, and waits until L0 has room for more. It returns false when the goroutine
-// should end.
+// flushInBackground flushes once, and waits until L0 has room for more. It returns false when the
+// goroutine should end.
 func (d *database) flushInBackground() bool {
 	target, ok := d.flushInTurn()
 	if !ok {
@@ -154,7 +156,8 @@ func (d *database) flushInBackground() bool {
 	return d.waitForLevels()
 }
 
-// flushInTurn flushes when it is the database's turn, and returns how far. It returns false when the goroutine should end.
+// flushInTurn flushes when it is the database's turn, and returns how far. It returns false when
+// the goroutine should end.
 func (d *database) flushInTurn() (target int64, ok bool) {
 	giveBack, ok := d.takeTurn()
 	if !ok {
@@ -179,8 +182,8 @@ func (d *database) flushInTurn() (target int64, ok bool) {
 	}
 }
 
-// waitForLevels waits until L0 has room for more, and says so. It returns false when the goroutine should
-// end.
+// waitForLevels waits until L0 has room for more, and says so. It returns false when the goroutine
+// should end.
 func (d *database) waitForLevels() bool {
 	again := time.NewTimer(levelsPoll)
 	defer again.Stop()
@@ -200,9 +203,10 @@ func (d *database) waitForLevels() bool {
 	return true
 }
 
-// deep reports whether L0 has too many overlapping tables and a compaction is on its way to have fewer. Pebble counts those that overlap at one
-// key, and the tables of loads can form a long chain of which only neighbours overlap: no compaction comes for that, and waiting for it
-// would never end.
+// deep reports whether L0 has too many overlapping tables and a compaction is on its way to have
+// fewer. Pebble counts those that overlap at one key, and the tables of loads can form a long chain
+// of which only neighbours overlap: no compaction comes for that, and waiting for it would never
+// end.
 func (d *database) deep() bool {
 	d.life.RLock()
 	defer d.life.RUnlock()
@@ -213,8 +217,8 @@ func (d *database) deep() bool {
 	return m.Levels[0].Sublevels > sublevelsMax && m.Compact.NumInProgress > 0
 }
 
-// waitForRoom waits while too much is in memory only, or L0 is too deep. The caller holds applying, so that
-// there is one waiter.
+// waitForRoom waits while too much is in memory only, or L0 is too deep. The caller holds applying,
+// so that there is one waiter.
 func (d *database) waitForRoom(op string) error {
 	f := &d.flusher
 	if f.roomFor(f.backlog()) {
@@ -239,7 +243,8 @@ func (d *database) waitForRoom(op string) error {
 	return nil
 }
 
-// startFlush hands what was written to Pebble's flush. The channel is closed when it is on the disk.
+// startFlush hands what was written to Pebble's flush. The channel is closed when it is on the
+// disk.
 func (d *database) startFlush(op string) (<-chan struct{}, error) {
 	if err := d.drain(op); err != nil {
 		return nil, err

@@ -155,8 +155,8 @@ func TestFlushAfterTheBytes(t *testing.T) {
 	})
 }
 
-// TestApplyWaitsForASlowDisk: what is in memory only stays bounded, and the wait ends with the disk, a fault
-// or Close.
+// TestApplyWaitsForASlowDisk: what is in memory only stays bounded, and the wait ends with the
+// disk, a fault or Close.
 func TestApplyWaitsForASlowDisk(t *testing.T) {
 	ends := map[string]struct {
 		end  func(db *database, disk *slowDisk)
@@ -214,8 +214,8 @@ func TestApplyWaitsForASlowDisk(t *testing.T) {
 	}
 }
 
-// TestApplyWaitsForCompactions: tables that overlap in L0 make every read slower, so their number is bounded
-// too.
+// TestApplyWaitsForCompactions: tables that overlap in L0 make every read slower, so their number
+// is bounded too.
 func TestApplyWaitsForCompactions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := &slowDisk{FS: vfs.NewMem(), only: "pebble-compaction"}

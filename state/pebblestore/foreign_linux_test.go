@@ -14,8 +14,9 @@ import (
 // nobody is a user without rights.
 const nobody = 65534
 
-// TestDirectoryWithoutWriteRights is TestReadOnlyDirectory with real rights: a directory of mode 0500 that belongs to
-// nobody, for a process that is not root. Root becomes nobody, in this thread and for files only.
+// TestDirectoryWithoutWriteRights is TestReadOnlyDirectory with real rights: a directory of mode
+// 0500 that belongs to nobody, for a process that is not root. Root becomes nobody, in this thread
+// and for files only.
 func TestDirectoryWithoutWriteRights(t *testing.T) {
 	w := newWorkload(7)
 	path := filepath.Join(t.TempDir(), "task")

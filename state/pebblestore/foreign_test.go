@@ -65,8 +65,8 @@ func with(t *testing.T, files map[string][]byte) *vfs.MemFS {
 	return fs
 }
 
-// expectRightOrCorrupt opens what there is: it is a database at one of its rounds, or an error says that it is
-// damaged. It reports which.
+// expectRightOrCorrupt opens what there is: it is a database at one of its rounds, or an error says
+// that it is damaged. It reports which.
 func expectRightOrCorrupt(t *testing.T, w *workload, fs vfs.FS, what string) (right bool) {
 	t.Helper()
 	n, err := tryRead(w, fs)
@@ -76,9 +76,9 @@ func expectRightOrCorrupt(t *testing.T, w *workload, fs vfs.FS, what string) (ri
 	return err == nil
 }
 
-// TestFilesOfAnotherDatabase mixes the files of two databases, as an operator who restores a backup over a
-// directory does. Pebble knows a table by its number and its size: one that has both is not found out, so such
-// tables are left out here.
+// TestFilesOfAnotherDatabase mixes the files of two databases, as an operator who restores a backup
+// over a directory does. Pebble knows a table by its number and its size: one that has both is not
+// found out, so such tables are left out here.
 func TestFilesOfAnotherDatabase(t *testing.T) {
 	ours, theirs := newWorkload(7), newWorkload(8)
 	files := map[*workload]map[string][]byte{}
@@ -122,8 +122,8 @@ func TestFilesOfAnotherDatabase(t *testing.T) {
 	}
 }
 
-// TestHalfCopiedDirectory copies a database in part: some files are missing, the last one is cut. A copy of a moment
-// later has newer files beside older ones.
+// TestHalfCopiedDirectory copies a database in part: some files are missing, the last one is cut. A
+// copy of a moment later has newer files beside older ones.
 func TestHalfCopiedDirectory(t *testing.T) {
 	each := 300
 	if pebblestore.RaceDetector {
@@ -182,7 +182,8 @@ func TestHalfCopiedDirectory(t *testing.T) {
 	}
 }
 
-// TestTablesWithoutAManifest: what is left without its root is not taken for a new database, and stays as it is.
+// TestTablesWithoutAManifest: what is left without its root is not taken for a new database, and
+// stays as it is.
 func TestTablesWithoutAManifest(t *testing.T) {
 	w := newWorkload(7)
 	fs := vfs.NewMem()
@@ -229,8 +230,8 @@ func (r refuseWrites) MaybeError(op errorfs.Op) error {
 	return &os.PathError{Op: "write", Path: op.Path, Err: r.errno}
 }
 
-// TestReadOnlyDirectory: a directory that cannot be written is refused with the error of the operating system. It is
-// not damaged, not full and not in use, and stays as it is.
+// TestReadOnlyDirectory: a directory that cannot be written is refused with the error of the
+// operating system. It is not damaged, not full and not in use, and stays as it is.
 func TestReadOnlyDirectory(t *testing.T) {
 	w := newWorkload(7)
 	fs := vfs.NewMem()

@@ -8,13 +8,14 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// habit is what lookups of a store find: of the last few dozens of them, the share that found nothing, from 0 to habitMax.
-// Two lookups at once may lose one of their votes.
+// habit is what lookups of a store find: of the last few dozens of them, the share that found
+// nothing, from 0 to habitMax. Two lookups at once may lose one of their votes.
 type habit struct {
 	absent atomic.Int32
 	// filter knows the keys of the store, or is nil.
 	filter atomic.Pointer[keyFilter]
-	// unasked is how many lookups in a row did not ask the filter, because those before had mostly found something.
+	// unasked is how many lookups in a row did not ask the filter, because those before had mostly
+	// found something.
 	unasked atomic.Int64
 	// rest is how many lookups pass before another filter is made, filling is set while one is.
 	rest    atomic.Int64
@@ -49,9 +50,10 @@ func (h *habit) wantsFilter() bool {
 	return h.rest.Add(-1) < 0 && h.filling.CompareAndSwap(false, true)
 }
 
-// asks reports whether a lookup is worth asking the filter, which it is while lookups mostly find nothing. A filter that was not asked for as
-// many lookups as it has room for keys, which is what the next one would cost to make, is given up: its memory is of more use elsewhere, and
-// keys need not be added to it.
+// asks reports whether a lookup is worth asking the filter, which it is while lookups mostly find
+// nothing. A filter that was not asked for as many lookups as it has room for keys, which is what
+// the next one would cost to make, is given up: its memory is of more use elsewhere, and keys need
+// not be added to it.
 func (h *habit) asks(f *keyFilter) bool {
 	if h.expectsAbsent() {
 		if h.unasked.Load() != 0 {
@@ -66,13 +68,15 @@ func (h *habit) asks(f *keyFilter) bool {
 	return false
 }
 
-// drop gives a filter up. Making the next one costs a look at each key: that is for after as many lookups.
+// drop gives a filter up. Making the next one costs a look at each key: that is for after as many
+// lookups.
 func (h *habit) drop(f *keyFilter) {
 	h.filter.CompareAndSwap(f, nil)
 	h.rest.Store(f.end() + filterKeys)
 }
 
-// habits has one for each store that is asked. Stores are few and are never forgotten: a reader takes the map as it is.
+// habits has one for each store that is asked. Stores are few and are never forgotten: a reader
+// takes the map as it is.
 type habits struct {
 	mu      sync.Mutex
 	byStore atomic.Pointer[map[state.StoreID]*habit]

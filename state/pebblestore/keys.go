@@ -23,8 +23,8 @@ var (
 	positionsKey = []byte("m/positions")
 )
 
-// formatMajor is the first byte of the value of formatKey. A database with another one is refused. What follows is a newer minor
-// version's, and is not judged.
+// formatMajor is the first byte of the value of formatKey. A database with another one is refused.
+// What follows is a newer minor version's, and is not judged.
 const formatMajor = 1
 
 // putDataPrefix writes the prefix of a store's keys to the front of dst.
@@ -48,7 +48,8 @@ func storeOf(key []byte) (state.StoreID, bool) {
 	return state.StoreID(binary.BigEndian.Uint32(key[1:])), true
 }
 
-// bounds returns the range of the database's keys for a range of a store's keys. Upper is exclusive.
+// bounds returns the range of the database's keys for a range of a store's keys. Upper is
+// exclusive.
 func bounds(store state.StoreID, r state.Range) (lower, upper []byte) {
 	lower = appendDataKey(nil, store, r.From)
 	switch {

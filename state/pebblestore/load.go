@@ -15,15 +15,18 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// loadDirectory has the table that a Load is writing. It is inside the database's directory, so that linking
-// the table into the database is no copy, and it is removed at open: what is in it belongs to no database.
+// loadDirectory has the table that a Load is writing. It is inside the database's directory, so
+// that linking the table into the database is no copy, and it is removed at open: what is in it
+// belongs to no database.
 const loadDirectory = "load"
 
-// loadCheckEvery is the number of writes between two looks at whether the work of a Load is still of use.
+// loadCheckEvery is the number of writes between two looks at whether the work of a Load is still
+// of use.
 const loadCheckEvery = 1024
 
 const (
-	// loadBytesMin is about what a table costs in memory while it is built: some blocks on their way to the disk.
+	// loadBytesMin is about what a table costs in memory while it is built: some blocks on their
+	// way to the disk.
 	loadBytesMin = 512 << 10
 	// loadBytesEach is for its index and filter, which are kept to the end.
 	loadBytesEach = 8
@@ -34,18 +37,19 @@ func removeLoadDirectory(path string, o Options) error {
 	return o.FS.RemoveAll(o.FS.PathJoin(path, loadDirectory))
 }
 
-// Load implements state.Database. It writes a sorted table beside the database, and a small one with the
-// positions, and hands both to Pebble, which takes them in as they are, in one step: no memtable, no second
-// copy, no rewrite by a flush.
+// Load implements state.Database. It writes a sorted table beside the database, and a small one
+// with the positions, and hands both to Pebble, which takes them in as they are, in one step: no
+// memtable, no second copy, no rewrite by a flush.
 //
-// The order of what is durable. One of the tables contains the key of the positions, and so does every batch:
-// where something applied is still in memory only, Pebble sees the overlap, and puts both behind it into the
-// queue of what is to be flushed. A crash then leaves neither, the first, or both; never a load alone. Where
-// everything applied is in tables, the load is in the database, durably, when Load returns.
+// The order of what is durable. One of the tables contains the key of the positions, and so does
+// every batch: where something applied is still in memory only, Pebble sees the overlap, and puts
+// both behind it into the queue of what is to be flushed. A crash then leaves neither, the first,
+// or both; never a load alone. Where everything applied is in tables, the load is in the database,
+// durably, when Load returns.
 //
-// The positions have a table of their own because every load has that key: in the table of the writes it would
-// make each overlap with all before it, so that none could go where it belongs at once. Restores of disjoint
-// stores spent a third of their processor time on compactions for it.
+// The positions have a table of their own because every load has that key: in the table of the
+// writes it would make each overlap with all before it, so that none could go where it belongs at
+// once. Restores of disjoint stores spent a third of their processor time on compactions for it.
 func (d *database) Load(base, next state.Positions, store state.StoreID, sorted iter.Seq[state.Write]) error {
 	d.applying.Lock()
 	defer d.applying.Unlock()
@@ -87,19 +91,19 @@ func (d *database) Load(base, next state.Positions, store state.StoreID, sorted 
 	}
 	next = next.Clone()
 	d.positions.Store(&next)
-	// It is in no memory, but its place behind what was applied before may be: so there is something to flush.
-	// And the next one waits until the flusher has looked at L0.
+	// It is in no memory, but its place behind what was applied before may be: so there is
+	// something to flush. And the next one waits until the flusher has looked at L0.
 	d.flusher.crowded.Store(true)
 	d.flusher.wrote(1)
 	token(d.flusher.work)
 	return nil
 }
 
-// writeTable writes a new table and makes it durable. After an error there is no table, and the database has
-// seen nothing.
+// writeTable writes a new table and makes it durable. After an error there is no table, and the
+// database has seen nothing.
 //
-// It writes past the fault: a table that is not part of the database may fail without harm to it, and may not
-// wait for the close as Pebble's own files do.
+// It writes past the fault: a table that is not part of the database may fail without harm to it,
+// and may not wait for the close as Pebble's own files do.
 func (d *database) writeTable(path string, fill func(*sstable.Writer) error) error {
 	file, err := d.fs.Create(path, "onceward-load")
 	if err != nil {
@@ -107,7 +111,8 @@ func (d *database) writeTable(path string, fill func(*sstable.Writer) error) err
 	}
 	w := sstable.NewWriter(objstorageprovider.NewFileWritable(file), d.tables)
 	err = fill(w)
-	// Close makes the table durable. The writer has goroutines and the file: it is closed in any case.
+	// Close makes the table durable. The writer has goroutines and the file: it is closed in any
+	// case.
 	if closeErr := w.Close(); err == nil && closeErr != nil {
 		err = d.fault.newError("load", closeErr)
 	}
@@ -170,11 +175,13 @@ func (d *database) goOn(op string) error {
 	}
 }
 
-// ingest hands tables to Pebble. After an error that leaves the database usable none of them is in it.
+// ingest hands tables to Pebble. After an error that leaves the database usable none of them is in
+// it.
 //
-// It runs on a goroutine of its own. A flush or compaction that failed may hold what Pebble's Ingest needs,
-// and not give it back before Close lets it go (type fault): whoever waits for the ingest has to hear of the
-// fault instead. The goroutine holds life, so that Close, which ends it, also waits for it.
+// It runs on a goroutine of its own. A flush or compaction that failed may hold what Pebble's
+// Ingest needs, and not give it back before Close lets it go (type fault): whoever waits for the
+// ingest has to hear of the fault instead. The goroutine holds life, so that Close, which ends it,
+// also waits for it.
 func (d *database) ingest(op string, tables ...string) error {
 	d.life.RLock()
 	if err := d.usableLocked(op); err != nil {
@@ -197,8 +204,8 @@ func (d *database) ingest(op string, tables ...string) error {
 	}
 }
 
-// removeTable removes a table that did not become part of the database. That it was never made, or that
-// Pebble removed it, is as good.
+// removeTable removes a table that did not become part of the database. That it was never made, or
+// that Pebble removed it, is as good.
 func (d *database) removeTable(path string) error {
 	if err := d.fs.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return d.fault.newError("load", err)

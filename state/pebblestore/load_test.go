@@ -44,8 +44,8 @@ func filesIn(t *testing.T, fs vfs.FS, dir string) []string {
 	return names
 }
 
-// TestALoadIsDurableAfterWhatCameBefore: a loaded table is on the disk at once, but a power loss keeps it
-// only with everything that was applied before it.
+// TestALoadIsDurableAfterWhatCameBefore: a loaded table is on the disk at once, but a power loss
+// keeps it only with everything that was applied before it.
 func TestALoadIsDurableAfterWhatCameBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := &slowDisk{FS: vfs.NewCrashableMem(), only: "pebble-memtable-flush"}
@@ -84,8 +84,8 @@ func TestALoadIsDurableAfterWhatCameBefore(t *testing.T) {
 	})
 }
 
-// TestWithoutPositionsInTheTableALoadOvertakes is the control: it is the key of the positions that makes Pebble
-// see the overlap.
+// TestWithoutPositionsInTheTableALoadOvertakes is the control: it is the key of the positions that
+// makes Pebble see the overlap.
 func TestWithoutPositionsInTheTableALoadOvertakes(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	db := openForTest(t, Options{FS: fs, FlushInterval: time.Hour})
@@ -116,8 +116,8 @@ func TestWithoutPositionsInTheTableALoadOvertakes(t *testing.T) {
 	}
 }
 
-// TestALoadEndsWithAFault: Pebble's Ingest can wait for ever behind a flush that failed. Load may not, and
-// Close has to get through.
+// TestALoadEndsWithAFault: Pebble's Ingest can wait for ever behind a flush that failed. Load may
+// not, and Close has to get through.
 func TestALoadEndsWithAFault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := &slowLink{FS: vfs.NewMem(), linked: make(chan struct{})}
@@ -214,8 +214,8 @@ func TestALoadIsInterrupted(t *testing.T) {
 	}
 }
 
-// TestLoadLeavesNoFiles: neither a load that was taken nor one that failed, and what a crash left is gone
-// after the next open.
+// TestLoadLeavesNoFiles: neither a load that was taken nor one that failed, and what a crash left
+// is gone after the next open.
 func TestLoadLeavesNoFiles(t *testing.T) {
 	fs := vfs.NewMem()
 	// Of the load alone: a compaction that fails stops the database.
@@ -295,7 +295,8 @@ func TestLoadsWaitForCompactions(t *testing.T) {
 	})
 }
 
-// TestLoadsOfDifferentStoresDoNotOverlap: each goes to the last level at once, although all of them have positions.
+// TestLoadsOfDifferentStoresDoNotOverlap: each goes to the last level at once, although all of them
+// have positions.
 func TestLoadsOfDifferentStoresDoNotOverlap(t *testing.T) {
 	db := openForTest(t, Options{FS: vfs.NewMem()})
 	if err := db.Flush(); err != nil { // the format of a new database
@@ -323,8 +324,8 @@ func TestLoadsOfDifferentStoresDoNotOverlap(t *testing.T) {
 	}
 }
 
-// TestLoadsThatOverlapTheirNeighbours: tables of which each overlaps only the one before it are so many levels of L0, and no compaction comes for
-// them. Nobody waits for one.
+// TestLoadsThatOverlapTheirNeighbours: tables of which each overlaps only the one before it are so
+// many levels of L0, and no compaction comes for them. Nobody waits for one.
 func TestLoadsThatOverlapTheirNeighbours(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := openForTest(t, Options{FS: vfs.NewMem()})

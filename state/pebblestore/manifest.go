@@ -6,13 +6,15 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// manifestFS keeps errors of the MANIFEST from Pebble, as faultFS does with those of a directory: the fault
-// learns of them, which ends everything, and Pebble goes on in the belief that its change is written.
+// manifestFS keeps errors of the MANIFEST from Pebble, as faultFS does with those of a directory:
+// the fault learns of them, which ends everything, and Pebble goes on in the belief that its change
+// is written.
 //
-// Pebble takes such an error for the end of the process. Where it has to live on with it, it does not put back
-// what it changed in memory for the version that is not there now, the places of tables in L0, and the next
-// compaction that fails indexes with them. With the belief its memory stays consistent, the directory is
-// frozen, and the reopening finds the MANIFEST as the last write left it.
+// Pebble takes such an error for the end of the process. Where it has to live on with it, it does
+// not put back what it changed in memory for the version that is not there now, the places of
+// tables in L0, and the next compaction that fails indexes with them. With the belief its memory
+// stays consistent, the directory is frozen, and the reopening finds the MANIFEST as the last write
+// left it.
 type manifestFS struct {
 	vfs.FS
 	fault *fault
@@ -21,7 +23,8 @@ type manifestFS struct {
 // Create implements vfs.FS.
 func (fs manifestFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	f, err := fs.FS.Create(name, category)
-	// That of a checkpoint's copy is no concern of the database: what fails there is the checkpoint.
+	// That of a checkpoint's copy is no concern of the database: what fails there is the
+	// checkpoint.
 	if err != nil || !strings.HasPrefix(fs.PathBase(name), "MANIFEST-") || !fs.fault.owns(name) {
 		return f, err
 	}
@@ -61,8 +64,8 @@ func (f manifestFile) SyncData() error {
 	return nil
 }
 
-// hides reports whether err is kept from Pebble. While a database is being opened Pebble returns it, which is
-// better.
+// hides reports whether err is kept from Pebble. While a database is being opened Pebble returns
+// it, which is better.
 func (f manifestFile) hides(err error) bool {
 	if err == nil || !f.fault.opened.Load() {
 		return false

@@ -14,8 +14,8 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// TestPebbleDoesNotLearnOfAFailedManifest: the database stops, with the reason, and Pebble's own account of
-// its tables stays whole: what it believes to have flushed is there.
+// TestPebbleDoesNotLearnOfAFailedManifest: the database stops, with the reason, and Pebble's own
+// account of its tables stays whole: what it believes to have flushed is there.
 func TestPebbleDoesNotLearnOfAFailedManifest(t *testing.T) {
 	for name, kind := range map[string]errorfs.OpKind{"write": errorfs.OpFileWrite, "sync": errorfs.OpFileSync} {
 		t.Run(name, func(t *testing.T) {

@@ -9,12 +9,15 @@ import (
 	"sync"
 )
 
-// boundMemory keeps the memory of the process near its budget. Without cgo Pebble takes blocks and memtables from Go's heap, which may grow to
-// twice of what is live before it is collected: a cache of 256 MiB costs 512. What is in the budget is no reason to wait with a collection, and
-// it is cheap to look at, since it is bytes without pointers. So the collector is told after each collection to let the heap grow by what is
-// live beside the budget, as it would if the cache were C's.
+// boundMemory keeps the memory of the process near its budget. Without cgo Pebble takes blocks and
+// memtables from Go's heap, which may grow to twice of what is live before it is collected: a cache
+// of 256 MiB costs 512. What is in the budget is no reason to wait with a collection, and it is
+// cheap to look at, since it is bytes without pointers. So the collector is told after each
+// collection to let the heap grow by what is live beside the budget, as it would if the cache were
+// C's.
 //
-// GOGC of the process is what it grows by, also if somebody changes it meanwhile; where that is off it stays off.
+// GOGC of the process is what it grows by, also if somebody changes it meanwhile; where that is off
+// it stays off.
 func boundMemory(held func() int64) (end func()) {
 	pacing.Lock()
 	defer pacing.Unlock()
@@ -51,7 +54,8 @@ type pacer struct {
 	armed bool
 	// base is GOGC of the process, set what it was made.
 	base, set int
-	// foreign is set once somebody else has changed GOGC, from paced, while the base was before. Who gives back what he found means the base.
+	// foreign is set once somebody else has changed GOGC, from paced, while the base was before.
+	// Who gives back what he found means the base.
 	foreign       bool
 	paced, before int
 }
@@ -59,8 +63,9 @@ type pacer struct {
 // collected is garbage as soon as it is made.
 type collected struct{ _ [4]uintptr }
 
-// arm looks at the heap after the next collection, and after each that follows, until the last budget has ended. The runtime's own goroutine
-// for finalizers does it, so that there is none to end.
+// arm looks at the heap after the next collection, and after each that follows, until the last
+// budget has ended. The runtime's own goroutine for finalizers does it, so that there is none to
+// end.
 func (p *pacer) arm() {
 	if p.armed {
 		return
@@ -99,7 +104,8 @@ func (p *pacer) adjust(percent int) {
 	p.set = percent
 }
 
-// gcPercent returns the percentage of a live heap by which it may grow, when so much of it is held by budgets.
+// gcPercent returns the percentage of a live heap by which it may grow, when so much of it is held
+// by budgets.
 func gcPercent(live, held int64, base int) int {
 	if base < 0 || live <= 0 {
 		return base

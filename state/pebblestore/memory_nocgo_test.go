@@ -12,8 +12,8 @@ import (
 const (
 	// measuredMemory is the peak: blocks of the cache are in Go's heap, which gives them back.
 	measuredMemory = "VmHWM:"
-	// allocatorBeside is what this allocator takes beside a full budget, with the test's own memory:
-	// a collection is put off for that long.
+	// allocatorBeside is what this allocator takes beside a full budget, with the test's own
+	// memory: a collection is put off for that long.
 	allocatorBeside = 160 << 20
 )
 
@@ -37,7 +37,8 @@ func TestGCPercent(t *testing.T) {
 	}
 }
 
-// TestGCPercentIsGivenBack: GOGC is what it was once there is no budget, also if somebody has changed it.
+// TestGCPercentIsGivenBack: GOGC is what it was once there is no budget, also if somebody has
+// changed it.
 func TestGCPercentIsGivenBack(t *testing.T) {
 	was := debug.SetGCPercent(100)
 	defer debug.SetGCPercent(was)

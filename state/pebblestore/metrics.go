@@ -10,13 +10,14 @@ import (
 type Metrics struct {
 	// DiskBytes is the space of the directory's files, obsolete ones included.
 	DiskBytes uint64
-	// BufferBytes and MemTableBytes are the memory for what is not in a table yet: above Pebble, where each key is kept once, and in it,
-	// where it is memtables of a fixed size and one that is kept for later.
-	// UnflushedBytes is how much of what was applied is not on the disk.
+	// BufferBytes and MemTableBytes are the memory for what is not in a table yet: above Pebble,
+	// where each key is kept once, and in it, where it is memtables of a fixed size and one that is
+	// kept for later. UnflushedBytes is how much of what was applied is not on the disk.
 	BufferBytes    int64
 	MemTableBytes  uint64
 	UnflushedBytes int64
-	// L0Sublevels is how many tables a read may have to look at before the sorted levels; Apply is slowed down when it grows.
+	// L0Sublevels is how many tables a read may have to look at before the sorted levels; Apply is
+	// slowed down when it grows.
 	L0Sublevels int32
 	// ReadAmplification is the same for the whole database.
 	ReadAmplification int
@@ -24,14 +25,15 @@ type Metrics struct {
 	CompactionDebtBytes uint64
 	// Compactions and Flushes count since the database was opened.
 	Compactions, Flushes int64
-	// Waits counts how often a round or a load waited for the disk or for memory since the database was opened, WaitTime is how long. One that
-	// waits now is in both.
+	// Waits counts how often a round or a load waited for the disk or for memory since the database
+	// was opened, WaitTime is how long. One that waits now is in both.
 	Waits    int64
 	WaitTime time.Duration
 }
 
-// MetricsOf returns the metrics of a database that was opened by this package; ok is false for another one, and for a closed one. It
-// may be called from any goroutine and takes some microseconds.
+// MetricsOf returns the metrics of a database that was opened by this package; ok is false for
+// another one, and for a closed one. It may be called from any goroutine and takes some
+// microseconds.
 func MetricsOf(db state.Database) (m Metrics, ok bool) {
 	d, ok := db.(*database)
 	if !ok {

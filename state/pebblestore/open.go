@@ -17,13 +17,14 @@ import (
 )
 
 // Open opens the database in the directory path, which it creates (0700) if there is none; that the
-// directories above it are durable is the caller's business (state.Directory sees to it). The directory
-// belongs to one process at a time; the caller's lock on the state directory sees to that, and a lock in here
-// is the second line.
+// directories above it are durable is the caller's business (state.Directory sees to it). The
+// directory belongs to one process at a time; the caller's lock on the state directory sees to
+// that, and a lock in here is the second line.
 //
-// Errors wrap state.ErrCorrupt if the directory is damaged: it has to be removed and restored then. They wrap
-// state.ErrFormat if a newer build wrote it, and state.ErrLocked if it is open already. Other errors are
-// those of the environment (permissions, a full disk, which is state.ErrFull) and change nothing.
+// Errors wrap state.ErrCorrupt if the directory is damaged: it has to be removed and restored then.
+// They wrap state.ErrFormat if a newer build wrote it, and state.ErrLocked if it is open already.
+// Other errors are those of the environment (permissions, a full disk, which is state.ErrFull) and
+// change nothing.
 func Open(path string, o Options) (state.Database, error) {
 	o.setDefaults()
 	if err := o.FS.MkdirAll(path, 0o700); err != nil {
@@ -86,15 +87,15 @@ func openPebble(path string, o Options, f *fault) (_ *pebble.DB, _ *pebble.Lock,
 	return db, lock, nil
 }
 
-// heldByAnother reports whether err is the refusal of a lock: by Pebble's list of this process, by fcntl, or
-// by the exclusive open of Windows (error 32, a sharing violation).
+// heldByAnother reports whether err is the refusal of a lock: by Pebble's list of this process, by
+// fcntl, or by the exclusive open of Windows (error 32, a sharing violation).
 func heldByAnother(err error) bool {
 	return !environmental(err) && !errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.EAGAIN) ||
 		runtime.GOOS == "windows" && errors.Is(err, syscall.Errno(32))
 }
 
-// checkFormat looks at the version of Pebble's format, before anything is changed. Pebble knows no type for
-// this error.
+// checkFormat looks at the version of Pebble's format, before anything is changed. Pebble knows no
+// type for this error.
 func checkFormat(path string, o Options, f *fault) error {
 	found, err := pebble.Peek(path, o.FS)
 	if err == nil && !found.Exists {
@@ -110,9 +111,9 @@ func checkFormat(path string, o Options, f *fault) error {
 	return e
 }
 
-// checkNew refuses tables that no MANIFEST names: Pebble would take the directory for a new database and remove them.
-// The marker that names the MANIFEST is durable before the first table is written, so this is a copy that was not
-// finished, or one of the files is lost.
+// checkNew refuses tables that no MANIFEST names: Pebble would take the directory for a new
+// database and remove them. The marker that names the MANIFEST is durable before the first table is
+// written, so this is a copy that was not finished, or one of the files is lost.
 func checkNew(path string, o Options, f *fault) error {
 	names, err := o.FS.List(path)
 	if err != nil {
@@ -127,20 +128,21 @@ func checkNew(path string, o Options, f *fault) error {
 	return nil
 }
 
-// environmental reports whether the operating system is the origin of err. Everything else that Pebble finds
-// at open is damage, and so is a missing file: the directory is there, and one of its files names another
-// that is not.
+// environmental reports whether the operating system is the origin of err. Everything else that
+// Pebble finds at open is damage, and so is a missing file: the directory is there, and one of its
+// files names another that is not.
 func environmental(err error) bool {
 	var errno syscall.Errno
 	return errors.As(err, &errno) && !errors.Is(err, fs.ErrNotExist)
 }
 
-// emptyLogSizeMax is below the smallest log with a batch in it: 11 bytes of framing, 12 of header, 3 of the
-// shortest write. A log that was closed without a batch has a trailer of 11 or 19 bytes.
+// emptyLogSizeMax is below the smallest log with a batch in it: 11 bytes of framing, 12 of header,
+// 3 of the shortest write. A log that was closed without a batch has a trailer of 11 or 19 bytes.
 const emptyLogSizeMax = 25
 
-// removeEmptyLogs removes the log files that Pebble creates even when it does not log. Finding one, it would
-// flush at open, and if the disk refuses that it tries again without end and Open never returns.
+// removeEmptyLogs removes the log files that Pebble creates even when it does not log. Finding one,
+// it would flush at open, and if the disk refuses that it tries again without end and Open never
+// returns.
 func removeEmptyLogs(path string, o Options) error {
 	names, err := o.FS.List(path)
 	if err != nil {
@@ -194,8 +196,8 @@ func (d *database) load() error {
 	return d.loadNames()
 }
 
-// initialise writes the format to an empty database. A database with data but without a format is none of
-// ours.
+// initialise writes the format to an empty database. A database with data but without a format is
+// none of ours.
 func (d *database) initialise() error {
 	it, err := d.db.NewIter(nil)
 	if err = d.fault.read("open", err); err != nil {

@@ -12,11 +12,11 @@ import (
 
 // Defaults of Options, and lower limits.
 const (
-	// DefaultFlushBytes keeps the memory of a task at a few times 8 MiB and a replay after kill -9 below a
-	// second.
+	// DefaultFlushBytes keeps the memory of a task at a few times 8 MiB and a replay after kill -9
+	// below a second.
 	DefaultFlushBytes = 8 << 20
-	// DefaultFlushInterval bounds the age of what only the changelog has. It matters for tasks that write
-	// little: the others reach FlushBytes first.
+	// DefaultFlushInterval bounds the age of what only the changelog has. It matters for tasks that
+	// write little: the others reach FlushBytes first.
 	DefaultFlushInterval = time.Minute
 
 	// BudgetMin is the least memory that the databases of a process work with, see NewShared.
@@ -24,13 +24,15 @@ const (
 
 	openFilesMin = 64
 
-	// compactionTables is how many overlapping tables L0 has before they are compacted. Where memory makes tables smaller than they are to be,
-	// it is as many as make compactionBytes, but not more than compactionTablesMax: a compaction rewrites the level below, however little comes.
-	// That has to stay below sublevelsMax, where Apply waits for a compaction.
+	// compactionTables is how many overlapping tables L0 has before they are compacted. Where
+	// memory makes tables smaller than they are to be, it is as many as make compactionBytes, but
+	// not more than compactionTablesMax: a compaction rewrites the level below, however little
+	// comes. That has to stay below sublevelsMax, where Apply waits for a compaction.
 	compactionTables    = 16
 	compactionBytes     = 16 << 20
 	compactionTablesMax = 24
-	// memTableFactor times what is flushed together is the size of a memtable. A row takes more in it than in a batch.
+	// memTableFactor times what is flushed together is the size of a memtable. A row takes more in
+	// it than in a batch.
 	memTableFactor = 2
 	// memTableBytesMin is what Pebble can work with; tests use a smaller FlushBytes.
 	memTableBytesMin = 64 << 10
@@ -38,26 +40,30 @@ const (
 
 // Options are the options of Open. The zero value works.
 type Options struct {
-	// Shared has the memory budget and the caches of the process. Nil gives the database small caches of its
-	// own and no budget, which is meant for tests and tools.
+	// Shared has the memory budget and the caches of the process. Nil gives the database small
+	// caches of its own and no budget, which is meant for tests and tools.
 	Shared *Shared
 	// FS is the file system, the operating system's by default.
 	FS vfs.FS
-	// Logger gets what Pebble has to say: its chatter at debug level, errors at error level, never keys or
-	// values. Nil discards it.
+	// Logger gets what Pebble has to say: its chatter at debug level, errors at error level, never
+	// keys or values. Nil discards it.
 	Logger *slog.Logger
-	// FlushBytes is how much may be applied before a flush is started in the background, DefaultFlushBytes by
-	// default; where others of Shared flush at that moment, it waits for its turn while not half as much again comes. When three times as much
-	// is waiting, Apply waits for the disk. It is lowered to a sixteenth of
-	// the budget of Shared, and a flush is started sooner where many databases have to share that (Shared.Expect).
+	// FlushBytes is how much may be applied before a flush is started in the background,
+	// DefaultFlushBytes by default; where others of Shared flush at that moment, it waits for its
+	// turn while not half as much again comes. When three times as much is waiting, Apply waits for
+	// the disk. It is lowered to a sixteenth of the budget of Shared, and a flush is started sooner
+	// where many databases have to share that (Shared.Expect).
 	FlushBytes int64
-	// FlushInterval is the longest time that something applied waits for a flush, DefaultFlushInterval by
-	// default. With less than four seconds a wait for the turn of others comes on top, two seconds at most.
+	// FlushInterval is the longest time that something applied waits for a flush,
+	// DefaultFlushInterval by default. With less than four seconds a wait for the turn of others
+	// comes on top, two seconds at most.
 	FlushInterval time.Duration
 
-	// compactionTables is how many overlapping tables L0 has before they are compacted. Tests lower it.
+	// compactionTables is how many overlapping tables L0 has before they are compacted. Tests lower
+	// it.
 	compactionTables int
-	// flushAt is FlushBytes, or less where there are so many databases that their memtables would take too much of the budget of Shared.
+	// flushAt is FlushBytes, or less where there are so many databases that their memtables would
+	// take too much of the budget of Shared.
 	flushAt int64
 }
 
@@ -94,42 +100,50 @@ func pebbleOptions(o Options, f *fault) *pebble.Options {
 		Logger:        f,
 		EventListener: f.listener(),
 
-		// The changelog is the log. Without one of its own Pebble reopens to a prefix of whole batches.
+		// The changelog is the log. Without one of its own Pebble reopens to a prefix of whole
+		// batches.
 		DisableWAL: true,
 
-		// Named, and not pebble.FormatNewest: Pebble upgrades the directory at open, for good, and an older
-		// Pebble refuses it then. Whoever raises this makes a new major version (FORMAT.md).
+		// Named, and not pebble.FormatNewest: Pebble upgrades the directory at open, for good, and
+		// an older Pebble refuses it then. Whoever raises this makes a new major version
+		// (FORMAT.md).
 		FormatMajorVersion: pebble.FormatValueSeparation,
 
-		// The flusher rotates the memtable at flushAt, or at half as much again where others flush, so twice as much leaves room for the batch
-		// that crosses the line. Rows of less than about 100 bytes, which take half as much more in a memtable as in a batch, do not fit then while
-		// they wait for the turn: Pebble rotates by itself. It begins with 256 KiB and doubles only under load: an idle task is small. A
-		// batch of more than half of this skips the memtable and goes down as a sorted table of its own.
+		// The flusher rotates the memtable at flushAt, or at half as much again where others flush,
+		// so twice as much leaves room for the batch that crosses the line. Rows of less than about
+		// 100 bytes, which take half as much more in a memtable as in a batch, do not fit then
+		// while they wait for the turn: Pebble rotates by itself. It begins with 256 KiB and
+		// doubles only under load: an idle task is small. A batch of more than half of this skips
+		// the memtable and goes down as a sorted table of its own.
 		MemTableSize: uint64(max(memTableFactor*o.flushAt, memTableBytesMin)),
 
-		// Pebble's own write stalls cannot be interrupted: a writer that waits for a flush which fails for
-		// ever hangs, with the lock that Close needs. So they are put out of reach, and the flusher holds
-		// Apply back instead.
+		// Pebble's own write stalls cannot be interrupted: a writer that waits for a flush which
+		// fails for ever hangs, with the lock that Close needs. So they are put out of reach, and
+		// the flusher holds Apply back instead.
 		MemTableStopWritesThreshold: 1 << 16,
 		L0StopWritesThreshold:       math.MaxInt32,
 
-		// Tables in L0 overlap, and each costs a look for a Get or a scan that comes to Pebble. But a compaction of L0 rewrites the whole
-		// level below it where keys are spread, as ids are. When it began with one table, compactions were two fifths of the processor
-		// time of a ledger; with four a quarter; with eight a fifth; with twelve a sixth. Filters and rows spare most Gets the looks: at 16
-		// million rows, too, a record took less time with more tables, 12.8 us with twelve and 12.1 with twenty. With 64 databases, whose
-		// tables are of half a megabyte, it took 14.9 us with sixteen, 12.8 with 32 and 12.5 with 64. Pebble counts each table twice.
+		// Tables in L0 overlap, and each costs a look for a Get or a scan that comes to Pebble. But
+		// a compaction of L0 rewrites the whole level below it where keys are spread, as ids are.
+		// When it began with one table, compactions were two fifths of the processor time of a
+		// ledger; with four a quarter; with eight a fifth; with twelve a sixth. Filters and rows
+		// spare most Gets the looks: at 16 million rows, too, a record took less time with more
+		// tables, 12.8 us with twelve and 12.1 with twenty. With 64 databases, whose tables are of
+		// half a megabyte, it took 14.9 us with sixteen, 12.8 with 32 and 12.5 with 64. Pebble
+		// counts each table twice.
 		L0CompactionThreshold: 2 * o.compactionTables,
-		// Level sizes for databases of gigabytes rather than megabytes: fewer levels, hence fewer rewrites.
+		// Level sizes for databases of gigabytes rather than megabytes: fewer levels, hence fewer
+		// rewrites.
 		LBaseMaxBytes: 64 << 20,
 		// The MANIFEST is read at open, and rewritten when it has grown to this.
 		MaxManifestFileSize: 4 << 20,
-		// One compaction at a time while there is little to do, because a process has many databases; two
-		// when a backlog builds up.
+		// One compaction at a time while there is little to do, because a process has many
+		// databases; two when a backlog builds up.
 		CompactionConcurrencyRange: func() (int, int) { return 1, 2 },
 	}
-	// The default scheduler has a goroutine that wakes ten times a second, and leaks it when an Open fails
-	// late. This one is the same without it, whatever its name says. No compaction waits for ever: one waits
-	// only while another runs, whose end lets it go.
+	// The default scheduler has a goroutine that wakes ten times a second, and leaks it when an
+	// Open fails late. This one is the same without it, whatever its name says. No compaction waits
+	// for ever: one waits only while another runs, whose end lets it go.
 	p.Experimental.CompactionScheduler = pebble.NewConcurrencyLimitSchedulerWithNoPeriodicGrantingForTest()
 	p.TargetFileSizes[0] = 8 << 20 // fewer files, hence fewer descriptors and fsyncs
 	if o.Shared != nil {
@@ -139,7 +153,8 @@ func pebbleOptions(o Options, f *fault) *pebble.Options {
 	for i := range p.Levels {
 		// Blocks for point reads rather than scans.
 		p.Levels[i].BlockSize = 8 << 10
-		// 10 bits a key spare a lookup 99 % of the blocks of levels that do not have the key. In the last level only seekers ask them.
+		// 10 bits a key spare a lookup 99 % of the blocks of levels that do not have the key. In
+		// the last level only seekers ask them.
 		p.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}
 	p.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionFastest })

@@ -47,7 +47,8 @@ func TestConformance(t *testing.T) {
 	if pebblestore.RaceDetector {
 		return // The next one makes the same calls, only slower: what races, races above.
 	}
-	// Tables of a few kilobytes: reads go through flushed and compacted tables instead of the memtable.
+	// Tables of a few kilobytes: reads go through flushed and compacted tables instead of the
+	// memtable.
 	t.Run("small tables", func(t *testing.T) {
 		statetest.Run(t, func(t *testing.T) state.Database {
 			return open(t, "task", pebblestore.Options{FS: vfs.NewMem(), FlushBytes: 512})
@@ -231,7 +232,8 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// TestOpenTakesANewerMinorVersion: what it added to the version and beside the positions is skipped.
+// TestOpenTakesANewerMinorVersion: what it added to the version and beside the positions is
+// skipped.
 func TestOpenTakesANewerMinorVersion(t *testing.T) {
 	fs := vfs.NewMem()
 	db := open(t, "task", pebblestore.Options{FS: fs})
@@ -275,7 +277,8 @@ func list(t *testing.T, fs vfs.FS) []string {
 	return names
 }
 
-// TestReopenWithoutClose is a kill -9: the file system has everything that was written to it, synced or not.
+// TestReopenWithoutClose is a kill -9: the file system has everything that was written to it,
+// synced or not.
 func TestReopenWithoutClose(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	db := open(t, "task", pebblestore.Options{FS: fs})
@@ -346,7 +349,8 @@ func TestLargeBatch(t *testing.T) {
 	mustClose(t, db)
 }
 
-// TestNothingPrivateIsLogged: keys and values must not reach the log, whatever Pebble says at debug level.
+// TestNothingPrivateIsLogged: keys and values must not reach the log, whatever Pebble says at debug
+// level.
 func TestNothingPrivateIsLogged(t *testing.T) {
 	var log bytes.Buffer
 	o := pebblestore.Options{

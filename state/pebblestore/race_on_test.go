@@ -2,5 +2,6 @@
 
 package pebblestore
 
-// RaceDetector says that tests run about ten times slower (Pebble checks its invariants as well then).
+// RaceDetector says that tests run about ten times slower (Pebble checks its invariants as well
+// then).
 const RaceDetector = true

@@ -13,9 +13,10 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// OpenReadOnly opens the database in the directory path for reading and changes nothing in it: no file is made, removed or written, and
-// what a crash left behind stays. The caller's lock on the state directory (state.OpenDirectoryReadOnly) keeps writers away; the lock in
-// here is not taken, because that would write.
+// OpenReadOnly opens the database in the directory path for reading and changes nothing in it: no
+// file is made, removed or written, and what a crash left behind stays. The caller's lock on the
+// state directory (state.OpenDirectoryReadOnly) keeps writers away; the lock in here is not taken,
+// because that would write.
 //
 // Errors wrap those of Open, and fs.ErrNotExist if there is no database.
 func OpenReadOnly(path string, o Options) (state.ReadOnlyDatabase, error) {
@@ -65,7 +66,8 @@ func openPebbleReadOnly(path string, o Options, f *fault) (_ *pebble.DB, _ *pebb
 	return db, lock, nil
 }
 
-// loadReadOnly is load for a database that must not be initialised: one that was never written to is empty.
+// loadReadOnly is load for a database that must not be initialised: one that was never written to
+// is empty.
 func (d *database) loadReadOnly() error {
 	_, found, err := getRaw(d.db, formatKey)
 	if err = d.fault.read("open", err); err != nil {
@@ -94,7 +96,8 @@ type unlockedFS struct{ vfs.FS }
 
 func (unlockedFS) Lock(string) (io.Closer, error) { return io.NopCloser(nil), nil }
 
-// readOnly implements state.ReadOnlyDatabase. Below it nothing is ever applied, and there is no flusher.
+// readOnly implements state.ReadOnlyDatabase. Below it nothing is ever applied, and there is no
+// flusher.
 type readOnly struct {
 	state.Reader
 	d         *database

@@ -55,8 +55,8 @@ func (f rottingFile) ReadAt(p []byte, at int64) (int, error) {
 	return n, err
 }
 
-// TestOneWrongBitInAnyRead: whatever read of the disk has one wrong bit, nothing wrong is served. A database that has
-// met damage refuses all work, and is right again when the disk is.
+// TestOneWrongBitInAnyRead: whatever read of the disk has one wrong bit, nothing wrong is served. A
+// database that has met damage refuses all work, and is right again when the disk is.
 func TestOneWrongBitInAnyRead(t *testing.T) {
 	w := newWorkload(7)
 	fs := vfs.NewMem()

@@ -9,8 +9,9 @@ import (
 )
 
 const (
-	// keptOf is the part of the budget that filters and rows of all databases may take together, keptShare of keptOf parts, and rowsShare what rows
-	// may take in any case. rowsAlone is for those of a database without a budget.
+	// keptOf is the part of the budget that filters and rows of all databases may take together,
+	// keptShare of keptOf parts, and rowsShare what rows may take in any case. rowsAlone is for
+	// those of a database without a budget.
 	keptShare, keptOf = 3, 8
 	rowsShare         = 8
 	rowsAlone         = 1 << 20
@@ -18,8 +19,9 @@ const (
 	rowsMin = 4 * segmentBytes
 	// rowBytesMax is the size of the largest row that is taken in.
 	rowBytesMax = 4 << 10
-	// rowsWorth is for how many that are kept in all of the memory one has to be asked for again. With eight, five million accounts in four tasks
-	// had a fifth of the lookups from rows, and the others read twice as many blocks, for which there was little memory left.
+	// rowsWorth is for how many that are kept in all of the memory one has to be asked for again.
+	// With eight, five million accounts in four tasks had a fifth of the lookups from rows, and the
+	// others read twice as many blocks, for which there was little memory left.
 	rowsWorth = 2
 	// rowsTrial is the part of the memory that is left to them where they were in vain.
 	rowsTrial = 16
@@ -27,31 +29,35 @@ const (
 	rowsLook = 64
 )
 
-// rows are the last ones that were looked up in Pebble and found, with their values: for stores that are asked for the same keys again and
-// again, such as balances. A block cache saves the disk in this case and not the search in each level, which takes microseconds.
+// rows are the last ones that were looked up in Pebble and found, with their values: for stores
+// that are asked for the same keys again and again, such as balances. A block cache saves the disk
+// in this case and not the search in each level, which takes microseconds.
 //
-// Where nearly all of them are forgotten before somebody asks again, the keys are too many, and they get a small part of the memory, until they would be
-// worth all of it.
+// Where nearly all of them are forgotten before somebody asks again, the keys are too many, and
+// they get a small part of the memory, until they would be worth all of it.
 //
-// What is in here is what Pebble has, or what the buffer above it has: every change passes here. Any number of goroutines may call it.
+// What is in here is what Pebble has, or what the buffer above it has: every change passes here.
+// Any number of goroutines may call it.
 type rows struct {
 	mu     sync.Mutex
 	shared *Shared
 	table  rowTable
 	// stores are those of which rows were kept.
 	stores map[state.StoreID]struct{}
-	// changes goes up, and changing is set, while something else than this is about to have another value. What was read meanwhile
-	// may be either, and is not kept.
+	// changes goes up, and changing is set, while something else than this is about to have another
+	// value. What was read meanwhile may be either, and is not kept.
 	changes  uint64
 	changing bool
-	// hits and kept count since the first segment was reclaimed, after which judge looks at them once all were.
+	// hits and kept count since the first segment was reclaimed, after which judge looks at them
+	// once all were.
 	hits, kept int
 	// trial is set while they have a small part of the memory.
 	trial  bool
 	memory reservation
 }
 
-// get looks a database key up; known is false when it is not here. The value is a copy. at is for keep.
+// get looks a database key up; known is false when it is not here. The value is a copy. at is for
+// keep.
 func (r *rows) get(hash uint64, key []byte) (value []byte, found, known bool, at uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -107,8 +113,9 @@ func (r *rows) fit() {
 	r.account()
 }
 
-// judge says, once all of the memory was used, whether it was worth it. A part of the memory finds so much less of keys that are all alike, so of it
-// as much less is expected: few hot keys get all of it back, and so do many that all of it has room for.
+// judge says, once all of the memory was used, whether it was worth it. A part of the memory finds
+// so much less of keys that are all alike, so of it as much less is expected: few hot keys get all
+// of it back, and so do many that all of it has room for.
 func (r *rows) judge() {
 	if r.table.reclaimed < r.table.live {
 		return
@@ -133,8 +140,9 @@ func (r *rows) account() {
 	r.memory.grow(held)
 }
 
-// begin is called before Pebble, or the buffer, gets new values, end after it, and in between update, which says which. Meanwhile every lookup
-// goes to Pebble, which has all of a round or nothing.
+// begin is called before Pebble, or the buffer, gets new values, end after it, and in between
+// update, which says which. Meanwhile every lookup goes to Pebble, which has all of a round or
+// nothing.
 func (r *rows) begin() {
 	r.mu.Lock()
 	r.changing = true
@@ -142,7 +150,8 @@ func (r *rows) begin() {
 	r.mu.Unlock()
 }
 
-// update gives those rows that are here their new values, and forgets all where a batch has a range.
+// update gives those rows that are here their new values, and forgets all where a batch has a
+// range.
 func (r *rows) update(b *pebble.Batch) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -15,7 +15,8 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// TestRowsFollowEveryChange: whichever way values change, a row that is kept changes with it, also when there is no room for all of them.
+// TestRowsFollowEveryChange: whichever way values change, a row that is kept changes with it, also
+// when there is no room for all of them.
 func TestRowsFollowEveryChange(t *testing.T) {
 	for _, direct := range []int{0, 1 << 30} {
 		t.Run(fmt.Sprintf("%d direct", direct), func(t *testing.T) {
@@ -93,7 +94,8 @@ func TestRowsFollowEveryChange(t *testing.T) {
 	}
 }
 
-// TestRowsShowWholeRounds: a reader that saw a round at one key sees it, or a later one, at every other, whether a row is kept or not.
+// TestRowsShowWholeRounds: a reader that saw a round at one key sees it, or a later one, at every
+// other, whether a row is kept or not.
 func TestRowsShowWholeRounds(t *testing.T) {
 	store := state.IDOf("s")
 	d := openForTest(t, Options{FS: vfs.NewMem(), FlushBytes: 128 << 10})
@@ -158,7 +160,8 @@ func TestRowsShowWholeRounds(t *testing.T) {
 	closeForTest(t, d)
 }
 
-// TestRowsOfTooManyKeysAreFew: where hardly any row is asked for again, they have little of the memory, until they are worth more.
+// TestRowsOfTooManyKeysAreFew: where hardly any row is asked for again, they have little of the
+// memory, until they are worth more.
 func TestRowsOfTooManyKeysAreFew(t *testing.T) {
 	if RaceDetector {
 		t.Skip("looks up 540,000 rows, in one goroutine")
@@ -199,7 +202,8 @@ func TestRowsOfTooManyKeysAreFew(t *testing.T) {
 	closeForTest(t, d)
 }
 
-// TestRowsFollowTheirLimit: what filters take, or other databases, rows give back, also where none is added.
+// TestRowsFollowTheirLimit: what filters take, or other databases, rows give back, also where none
+// is added.
 func TestRowsFollowTheirLimit(t *testing.T) {
 	if RaceDetector {
 		t.Skip("looks up 200,000 rows, in one goroutine")
@@ -306,7 +310,8 @@ func TestLargeRowsAreNotKept(t *testing.T) {
 	closeForTest(t, d)
 }
 
-// TestRowsKeepNothingOlderThanTheBuffer: what Pebble says of a key is not kept when something was applied since the buffer was asked for it.
+// TestRowsKeepNothingOlderThanTheBuffer: what Pebble says of a key is not kept when something was
+// applied since the buffer was asked for it.
 func TestRowsKeepNothingOlderThanTheBuffer(t *testing.T) {
 	store := state.IDOf("s")
 	d := openForTest(t, Options{FS: vfs.NewMem()})
@@ -334,7 +339,8 @@ func TestRowsKeepNothingOlderThanTheBuffer(t *testing.T) {
 	closeForTest(t, d)
 }
 
-// TestRowThatGrows: a row that was kept while it was small is right, and takes no memory to speak of, when it is not any more.
+// TestRowThatGrows: a row that was kept while it was small is right, and takes no memory to speak
+// of, when it is not any more.
 func TestRowThatGrows(t *testing.T) {
 	store := state.IDOf("s")
 	for _, size := range []int{rowBytesMax / 2, 2 * rowBytesMax, 32 * rowBytesMax} {
@@ -364,7 +370,8 @@ func TestRowThatGrows(t *testing.T) {
 	}
 }
 
-// TestRemoveAndRowsAreOneStep: when the positions of a removal can be seen, no row of its range can.
+// TestRemoveAndRowsAreOneStep: when the positions of a removal can be seen, no row of its range
+// can.
 func TestRemoveAndRowsAreOneStep(t *testing.T) {
 	store := state.IDOf("s")
 	d := openForTest(t, Options{FS: vfs.NewMem()})

@@ -3,8 +3,8 @@ package pebblestore
 import "encoding/binary"
 
 const (
-	// segmentBytes is the size of a segment: what a table of one row takes, and room for three of the largest. With segmentsMax of them places
-	// are far from the end of their type.
+	// segmentBytes is the size of a segment: what a table of one row takes, and room for three of
+	// the largest. With segmentsMax of them places are far from the end of their type.
 	segmentBytes = 16 << 10
 	segmentsMax  = 1 << 20
 	// survivorBytes is how much of a segment may stay when it is reclaimed.
@@ -13,20 +13,24 @@ const (
 	slotsMin = 64
 )
 
-// rowTable is a hash table of rows, by database key, in a bounded amount of memory. Rows lie in segments one behind the other, 8 bytes before each of
-// them, without pointers, so the garbage collector has nothing to do with them. When the memory is used up, the segment that was reclaimed longest ago is
-// reclaimed: those of its rows that somebody asked for since stay at its front, three quarters of it at most, the others are forgotten, and what comes
-// goes behind them. So all of the memory is for rows, other than with two generations, of which each has what the other one has too: how many rows
-// there is room for decides what a lookup costs, a hash table or a search in each level.
+// rowTable is a hash table of rows, by database key, in a bounded amount of memory. Rows lie in
+// segments one behind the other, 8 bytes before each of them, without pointers, so the garbage
+// collector has nothing to do with them. When the memory is used up, the segment that was reclaimed
+// longest ago is reclaimed: those of its rows that somebody asked for since stay at its front,
+// three quarters of it at most, the others are forgotten, and what comes goes behind them. So all
+// of the memory is for rows, other than with two generations, of which each has what the other one
+// has too: how many rows there is room for decides what a lookup costs, a hash table or a search in
+// each level.
 //
-// Segments come from where Pebble takes its blocks (newSegment), so that they have room where blocks had to go for them, and have to be given back
-// with clear.
+// Segments come from where Pebble takes its blocks (newSegment), so that they have room where
+// blocks had to go for them, and have to be given back with clear.
 //
 // The zero value is an empty table without memory. It is not safe for concurrent use.
 type rowTable struct {
 	// segments have the rows, by number; nil ones are free. used is how much of each is taken.
 	segments []segment
-	// active is the number of the one that takes rows, hand that of the one that was reclaimed last. live are those that are not nil.
+	// active is the number of the one that takes rows, hand that of the one that was reclaimed
+	// last. live are those that are not nil.
 	active, hand, live int
 	// slots are open addressed, with linear probing from the place that belongs to the tag.
 	slots []rowSlot
@@ -40,11 +44,12 @@ type segment struct {
 	used int
 }
 
-// rowSlot says where a row is: at is its place in units of 8 bytes, counted through all segments, plus one, and 0 in an empty slot. tag is half of
-// the hash of its key.
+// rowSlot says where a row is: at is its place in units of 8 bytes, counted through all segments,
+// plus one, and 0 in an empty slot. tag is half of the hash of its key.
 type rowSlot struct{ tag, at uint32 }
 
-// Each row begins with the lengths of its key, of its value and of the room for its value, two bytes each, and two bytes of flags.
+// Each row begins with the lengths of its key, of its value and of the room for its value, two
+// bytes each, and two bytes of flags.
 const (
 	rowHeader = 8
 
@@ -108,7 +113,8 @@ func (t *rowTable) find(hash uint64, key []byte) int {
 	return -1
 }
 
-// get returns the row of a key, or nil, and notes that it was asked for. It is valid until anything else is done.
+// get returns the row of a key, or nil, and notes that it was asked for. It is valid until anything
+// else is done.
 func (t *rowTable) get(hash uint64, key []byte) row {
 	at := t.find(hash, key)
 	if at < 0 {
@@ -140,8 +146,8 @@ func (t *rowTable) update(hash uint64, key, value []byte, deleted bool, limit in
 	}
 }
 
-// put adds a row, of rowBytesMax at most, that is not here. It takes no more memory than the limit, or one segment and
-// slots for it.
+// put adds a row, of rowBytesMax at most, that is not here. It takes no more memory than the limit,
+// or one segment and slots for it.
 func (t *rowTable) put(hash uint64, key, value []byte, limit int64) row {
 	if t.live == 0 {
 		t.slots = make([]rowSlot, slotsMin)
@@ -154,7 +160,8 @@ func (t *rowTable) put(hash uint64, key, value []byte, limit int64) row {
 			t.nextSegment(limit)
 		}
 	}
-	// Room for values that grow a little, as counters do, is what makes the next row begin at a multiple of 8.
+	// Room for values that grow a little, as counters do, is what makes the next row begin at a
+	// multiple of 8.
 	size := (rowHeader + len(key) + len(value) + 7) &^ 7
 	for t.segments[t.active].used+size > segmentBytes {
 		t.nextSegment(limit)
@@ -193,7 +200,8 @@ func (t *rowTable) resize(slots int) {
 	}
 }
 
-// remove empties a slot, and closes the gap: whatever lies behind it and belongs to it or before it moves up.
+// remove empties a slot, and closes the gap: whatever lies behind it and belongs to it or before it
+// moves up.
 func (t *rowTable) remove(at int) {
 	t.count--
 	for next := t.after(at); t.slots[next].at != 0; next = t.after(next) {
@@ -205,7 +213,8 @@ func (t *rowTable) remove(at int) {
 	t.slots[at] = rowSlot{}
 }
 
-// slotAt returns the slot that refers to a place, or -1: a row that has outgrown its place lies somewhere else.
+// slotAt returns the slot that refers to a place, or -1: a row that has outgrown its place lies
+// somewhere else.
 func (t *rowTable) slotAt(hash uint64, place int) int {
 	for at := t.home(tagOf(hash)); t.slots[at].at != 0; at = t.after(at) {
 		if t.slots[at].at == uint32(place/8+1) {
@@ -215,7 +224,8 @@ func (t *rowTable) slotAt(hash uint64, place int) int {
 	return -1
 }
 
-// nextSegment makes another segment the active one. There may be no room in it for a large row; after some more there is.
+// nextSegment makes another segment the active one. There may be no room in it for a large row;
+// after some more there is.
 func (t *rowTable) nextSegment(limit int64) {
 	t.shrink(limit)
 	if t.held()+segmentBytes <= limit && len(t.segments) < segmentsMax {
@@ -228,8 +238,9 @@ func (t *rowTable) nextSegment(limit int64) {
 	t.reclaimed++
 }
 
-// shrink gives a segment back with all of its rows if the table holds more than the limit, which may have become less. It is a step, since others
-// wait meanwhile: one of tens of microseconds, or some milliseconds when there are slots for more than three times the rows.
+// shrink gives a segment back with all of its rows if the table holds more than the limit, which
+// may have become less. It is a step, since others wait meanwhile: one of tens of microseconds, or
+// some milliseconds when there are slots for more than three times the rows.
 func (t *rowTable) shrink(limit int64) {
 	if t.held() <= limit || t.live <= 1 {
 		return

@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// TestRowTableGivesItsMemoryBack, which no collector does where it is C's: a process that opens databases again and again would grow. Without cgo
-// segments are the collector's, and what the process holds says when it ran.
+// TestRowTableGivesItsMemoryBack, which no collector does where it is C's: a process that opens
+// databases again and again would grow. Without cgo segments are the collector's, and what the
+// process holds says when it ran.
 func TestRowTableGivesItsMemoryBack(t *testing.T) {
 	const limit, times = 4 << 20, 100
 	resident := func() int64 {

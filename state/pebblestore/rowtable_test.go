@@ -79,7 +79,8 @@ func (m *tableModel) check() {
 	}
 }
 
-// TestRowTable: whatever is done, a row that is found is the last one that was written, and the table is whole and within its memory.
+// TestRowTable: whatever is done, a row that is found is the last one that was written, and the
+// table is whole and within its memory.
 func TestRowTable(t *testing.T) {
 	seeds := uint64(20)
 	if RaceDetector {
@@ -136,8 +137,9 @@ func TestRowTable(t *testing.T) {
 	}
 }
 
-// TestRowTableUsesItsMemory: as long as rows fit, with what each of them takes beside its bytes, they all stay; when there are more, those that
-// are asked for do, and of those that nobody prefers as many as there is room for.
+// TestRowTableUsesItsMemory: as long as rows fit, with what each of them takes beside its bytes,
+// they all stay; when there are more, those that are asked for do, and of those that nobody prefers
+// as many as there is room for.
 func TestRowTableUsesItsMemory(t *testing.T) {
 	if RaceDetector {
 		t.Skip("looks up hundreds of thousands of rows, in one goroutine")
@@ -171,7 +173,8 @@ func TestRowTableUsesItsMemory(t *testing.T) {
 		m.check()
 		return float64(found) / float64(asked), m
 	}
-	// 37 bytes, 8 before them, 3 for the next to begin where it should, and 10 to 15 in the table of slots.
+	// 37 bytes, 8 before them, 3 for the next to begin where it should, and 10 to 15 in the table
+	// of slots.
 	const each = 48 + 15
 	if hits, m := fill(int(limit)*9/10/each, 250_000, 0); hits < 0.999 || m.table.reclaimed > 0 {
 		t.Errorf("rows that fit: %.3f of lookups found one, %d segments were reclaimed", hits, m.table.reclaimed)

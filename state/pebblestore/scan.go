@@ -117,8 +117,8 @@ func newIterator(r pebble.Reader, store state.StoreID, span state.Range) (*pebbl
 	return r.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 }
 
-// scanner runs one scan. It holds the locks for one step at a time and never while it yields: code of the
-// caller runs there, for as long as it likes, and may well close the database.
+// scanner runs one scan. It holds the locks for one step at a time and never while it yields: code
+// of the caller runs there, for as long as it likes, and may well close the database.
 type scanner struct {
 	d       *database
 	view    *view // nil for a scan of the database itself

@@ -10,18 +10,20 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// spaceFactor times Options.FlushBytes have to be free before a database that met a full disk is worth another
-// try: backlogFactor of them may be in memory and go down first, and one is left for a compaction to begin.
+// spaceFactor times Options.FlushBytes have to be free before a database that met a full disk is
+// worth another try: backlogFactor of them may be in memory and go down first, and one is left for
+// a compaction to begin.
 const spaceFactor = backlogFactor + 1
 
-// spaceFile is what CheckSpace writes. It is there for a moment; a kill leaves it, and the next check replaces it.
+// spaceFile is what CheckSpace writes. It is there for a moment; a kill leaves it, and the next
+// check replaces it.
 const spaceFile = "space.tmp"
 
 // spaceFileBytes is enough to need blocks of its own on every file system.
 const spaceFileBytes = 64 << 10
 
-// FreeBytes returns how much this process may write to the file system of the directory; ok is false where the
-// file system does not say.
+// FreeBytes returns how much this process may write to the file system of the directory; ok is
+// false where the file system does not say.
 func FreeBytes(dir string, o Options) (bytes uint64, ok bool) {
 	o.setDefaults()
 	return freeBytes(o.FS, dir)
@@ -35,10 +37,11 @@ func freeBytes(fs vfs.FS, dir string) (bytes uint64, ok bool) {
 	return usage.AvailBytes, err == nil
 }
 
-// CheckSpace reports whether a database with these options is worth opening again in dir after state.ErrFull: nil
-// if there is room for what it may hold in memory and a small file can be written, synced and removed. The file
-// is for what the number does not tell, such as quotas and inodes. While there is no space, the error wraps
-// state.ErrFull and names the directory and what is free. dir exists; one call at a time for each directory.
+// CheckSpace reports whether a database with these options is worth opening again in dir after
+// state.ErrFull: nil if there is room for what it may hold in memory and a small file can be
+// written, synced and removed. The file is for what the number does not tell, such as quotas and
+// inodes. While there is no space, the error wraps state.ErrFull and names the directory and what
+// is free. dir exists; one call at a time for each directory.
 func CheckSpace(dir string, o Options) error {
 	o.setDefaults()
 	free, known := freeBytes(o.FS, dir)

@@ -15,8 +15,8 @@ import (
 	"github.com/onceward/onceward/state/statetest"
 )
 
-// TestFullDisk: a full disk stops the database with an error that says so, wherever it is met; what was durable
-// before is there again when there is space, and the rest can be applied anew.
+// TestFullDisk: a full disk stops the database with an error that says so, wherever it is met; what
+// was durable before is there again when there is space, and the rest can be applied anew.
 func TestFullDisk(t *testing.T) {
 	w := newWorkload(5)
 	fs := vfs.NewMem()
@@ -70,7 +70,8 @@ func expectFull(t *testing.T, err error) {
 	}
 }
 
-// TestFullDiskInEveryMethod: after a flush in the background has met a full disk, every method says so.
+// TestFullDiskInEveryMethod: after a flush in the background has met a full disk, every method says
+// so.
 func TestFullDiskInEveryMethod(t *testing.T) {
 	history := statetest.NewHistory(newWorkload(5).rng, 4, 40, 200)
 	disk := disktest.New(1 << 30)
@@ -106,8 +107,8 @@ func TestFullDiskInEveryMethod(t *testing.T) {
 	}
 }
 
-// TestCheckSpace: there is space when there is room for what a database may hold in memory, and a file can be
-// written. The file is gone afterwards.
+// TestCheckSpace: there is space when there is room for what a database may hold in memory, and a
+// file can be written. The file is gone afterwards.
 func TestCheckSpace(t *testing.T) {
 	fs := vfs.NewMem()
 	if err := fs.MkdirAll("dir", 0o700); err != nil {

@@ -11,8 +11,9 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// TestFlushesTakeTurns: databases that have enough at the same moment flush one after the other, unless they are in a hurry: when half as much again
-// has come, when the process needs the memory, or when they have waited for long.
+// TestFlushesTakeTurns: databases that have enough at the same moment flush one after the other,
+// unless they are in a hurry: when half as much again has come, when the process needs the memory,
+// or when they have waited for long.
 func TestFlushesTakeTurns(t *testing.T) {
 	const flushAt = 40 << 10
 	apply := func(t *testing.T, db *database, from int64, bytes int) int64 {
@@ -92,7 +93,8 @@ func TestFlushesTakeTurns(t *testing.T) {
 	}
 }
 
-// TestAWaitForATurnEnds with the close of the database, with a fault, and when somebody waits for the levels to be looked at.
+// TestAWaitForATurnEnds with the close of the database, with a fault, and when somebody waits for
+// the levels to be looked at.
 func TestAWaitForATurnEnds(t *testing.T) {
 	cases := map[string]struct {
 		end func(db *database) error

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// waits counts how often and how long somebody waited for room. There is one who waits at a time. A wait counts while
-// it lasts: that of a disk that has gone away lasts for as long as it is away.
+// waits counts how often and how long somebody waited for room. There is one who waits at a time. A
+// wait counts while it lasts: that of a disk that has gone away lasts for as long as it is away.
 type waits struct {
 	mu    sync.Mutex
 	count int64

@@ -38,8 +38,8 @@ func (s stores) remove(name string, r state.Range) {
 	}
 }
 
-// load writes some keys of a store below the layers of the task, every third of them as a delete. An
-// unsorted load must change nothing.
+// load writes some keys of a store below the layers of the task, every third of them as a delete.
+// An unsorted load must change nothing.
 func (c *checker) load(op Op) error {
 	var batch []change
 	for i, key := range keys {
@@ -77,7 +77,8 @@ func (c *checker) load(op Op) error {
 	return errors.Join(c.compareCommitted(), c.compareVisible())
 }
 
-// reusing yields the writes in the memory of one key and one value, which a database must have copied.
+// reusing yields the writes in the memory of one key and one value, which a database must have
+// copied.
 func reusing(batch []change) func(yield func(state.Write) bool) {
 	return func(yield func(state.Write) bool) {
 		key, value := make([]byte, 0, 300), make([]byte, 0, 300)

@@ -10,8 +10,8 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// Check runs a program on a task over db, which must be empty, and on the model, and returns the first
-// difference. It closes db.
+// Check runs a program on a task over db, which must be empty, and on the model, and returns the
+// first difference. It closes db.
 func Check(db state.Database, program Program) error {
 	task, err := state.NewTask(db, state.KeyValues(storeNames...))
 	if err != nil {
@@ -355,8 +355,8 @@ func (c *checker) compareCommitted() error {
 	return compareReader(c.task.Database(), c.model.committed, storeNames, keys...)
 }
 
-// finish compares everything once more, closes the task with its views still open, and expects refusals from
-// then on.
+// finish compares everything once more, closes the task with its views still open, and expects
+// refusals from then on.
 func (c *checker) finish() error {
 	err := errors.Join(c.compareVisible(), c.compareCommitted(), c.readView(Op{store: storeNames[0]}))
 	if err != nil {

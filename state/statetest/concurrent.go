@@ -11,8 +11,9 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// testConcurrent lets views and reads run beside batches. Every batch gives all keys of all stores one value,
-// the number of the batch, so that a reader that sees two values in one view has seen half a batch.
+// testConcurrent lets views and reads run beside batches. Every batch gives all keys of all stores
+// one value, the number of the batch, so that a reader that sees two values in one view has seen
+// half a batch.
 func testConcurrent(t *testing.T, db state.Database) {
 	const batches, readers = 200, 3
 	done := make(chan struct{})
@@ -83,8 +84,8 @@ func checkUniform(db state.Database) (err error) {
 	return nil
 }
 
-// testConcurrentTask is the life of a worker: the owner writes round n+1 and reads through all layers while
-// another goroutine reads the writes of round n and applies them.
+// testConcurrentTask is the life of a worker: the owner writes round n+1 and reads through all
+// layers while another goroutine reads the writes of round n and applies them.
 func testConcurrentTask(t *testing.T, db state.Database) {
 	const rounds = 150
 	task, err := state.NewTask(db, state.KeyValues(storeNames...))

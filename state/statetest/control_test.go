@@ -10,7 +10,8 @@ import (
 	"github.com/onceward/onceward/state/statetest"
 )
 
-// broken is a database with one mechanism taken out. Check must find each of them, else it proves nothing.
+// broken is a database with one mechanism taken out. Check must find each of them, else it proves
+// nothing.
 type broken struct {
 	state.Database
 	apply func(db state.Database, base, next state.Positions, w writes) error
@@ -148,8 +149,8 @@ func TestCheckFindsBrokenDatabases(t *testing.T) {
 	}
 }
 
-// TestHistoryFindsBrokenPrefixes shows that Verify tells a database at a round from one that only claims to
-// be.
+// TestHistoryFindsBrokenPrefixes shows that Verify tells a database at a round from one that only
+// claims to be.
 func TestHistoryFindsBrokenPrefixes(t *testing.T) {
 	for name, control := range controls {
 		switch name {

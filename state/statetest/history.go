@@ -22,8 +22,8 @@ type Round struct {
 	Store state.StoreID
 }
 
-// History is a sequence of rounds, each on top of the one before, and the content of the stores after every
-// one.
+// History is a sequence of rounds, each on top of the one before, and the content of the stores
+// after every one.
 type History struct {
 	Rounds []Round
 	// after[i] is the content after i rounds.
@@ -32,9 +32,9 @@ type History struct {
 	keys []string
 }
 
-// NewHistory makes up a history of n rounds with writesMax writes at most each. The same seed gives the same
-// history. Keys repeat, some rounds delete, some are empty, some are loads and some remove a range, and
-// values have up to valueMax bytes.
+// NewHistory makes up a history of n rounds with writesMax writes at most each. The same seed gives
+// the same history. Keys repeat, some rounds delete, some are empty, some are loads and some remove
+// a range, and values have up to valueMax bytes.
 func NewHistory(rng *rand.Rand, n, writesMax, valueMax int) *History {
 	h := &History{after: []stores{make(stores)}}
 	for i := range 64 {
@@ -145,8 +145,8 @@ func (h *History) Apply(db state.Database, from, to int) error {
 	return nil
 }
 
-// Verify reports how many rounds db contains, by its own positions, and whether its content is exactly
-// theirs.
+// Verify reports how many rounds db contains, by its own positions, and whether its content is
+// exactly theirs.
 func (h *History) Verify(db state.Reader) (rounds int, err error) {
 	rounds, err = h.Locate(db.Positions())
 	if err != nil {
@@ -170,8 +170,8 @@ func (h *History) Locate(p state.Positions) (rounds int, err error) {
 	return i + 1, nil
 }
 
-// ExpectGet compares one random key with the content after so many rounds. It is cheap enough to run between
-// rounds.
+// ExpectGet compares one random key with the content after so many rounds. It is cheap enough to
+// run between rounds.
 func (h *History) ExpectGet(db state.Reader, rounds int, rng *rand.Rand) error {
 	name := storeNames[rng.IntN(len(storeNames))]
 	key := h.keys[rng.IntN(len(h.keys))]

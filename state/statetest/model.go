@@ -121,8 +121,8 @@ func (c changes) sorted() []change {
 	return list
 }
 
-// compareReader reports the first difference between what r holds and want, through scans in both directions
-// and through a Get of every key in want and in absent.
+// compareReader reports the first difference between what r holds and want, through scans in both
+// directions and through a Get of every key in want and in absent.
 func compareReader(r state.Reader, want stores, names []string, absent ...string) error {
 	for _, name := range names {
 		id := state.IDOf(name)

@@ -9,12 +9,12 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// storeNames are the stores of every program. Their ids are not in the order of their names, so that code
-// that confuses the two is found out.
+// storeNames are the stores of every program. Their ids are not in the order of their names, so
+// that code that confuses the two is found out.
 var storeNames = []string{"balances", "inbox", "windows", "zero"}
 
-// keys is small, so that programs meet the same key again and again, and has the awkward ones: empty,
-// prefixes of each other, the largest byte, zero bytes.
+// keys is small, so that programs meet the same key again and again, and has the awkward ones:
+// empty, prefixes of each other, the largest byte, zero bytes.
 var keys = []string{
 	"", "\x00", "\x00\x00", "a", "a\x00", "ab", "abc", "b", "b\xff", "c", "\xfe", "\xff", "\xff\xff",
 	strings.Repeat("long", 64),
@@ -49,8 +49,8 @@ const (
 	kinds
 )
 
-// weights say how often each kind is drawn: writes and reads dominate, Drop is rare enough for rounds to come
-// to an end.
+// weights say how often each kind is drawn: writes and reads dominate, Drop is rare enough for
+// rounds to come to an end.
 var weights = [kinds]int{
 	put: 22, del: 8, get: 10, scan: 6, scanWriting: 2, mark: 10, revert: 6, freeze: 6, apply: 7,
 	applyWrongBase: 2, applyWrongLayer: 2, retire: 7, drop: 1, openView: 2, readView: 4, closeView: 1, flush: 2,
@@ -104,8 +104,9 @@ func rangeString(r state.Range) string {
 	return fmt.Sprintf("[%s, %s) reverse %t", bound(r.From), bound(r.To), r.Reverse)
 }
 
-// Program is a sequence of operations on a task. An operation that makes no sense at its place (a Retire
-// without a layer) does nothing, so that every part of a program is a program too and failing ones shrink.
+// Program is a sequence of operations on a task. An operation that makes no sense at its place (a
+// Retire without a layer) does nothing, so that every part of a program is a program too and
+// failing ones shrink.
 type Program []Op
 
 // Programs generates programs of up to lengthMax operations.

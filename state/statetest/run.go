@@ -11,7 +11,8 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// Run checks the databases that open makes. Every call must give a new, empty database; the suite closes it.
+// Run checks the databases that open makes. Every call must give a new, empty database; the suite
+// closes it.
 func Run(t *testing.T, open func(t *testing.T) state.Database) {
 	t.Helper()
 	cases := []struct {

@@ -10,19 +10,20 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// Opener returns a function that opens one database: the first time a new and empty one, then, after it was closed,
-// what is left of it.
+// Opener returns a function that opens one database: the first time a new and empty one, then,
+// after it was closed, what is left of it.
 type Opener func(t *testing.T) func() (state.Database, error)
 
-// StoreKinds are the kinds that RunStores checks: all but the plain key-value store, of which Run checks the bytes.
+// StoreKinds are the kinds that RunStores checks: all but the plain key-value store, of which Run
+// checks the bytes.
 var StoreKinds = []state.Kind{
 	state.TimestampedKind, state.WindowKind, state.SessionKind, state.VersionedKind, state.DedupeKind,
 	state.SeriesKind,
 }
 
-// RunStores checks the typed views over the databases that open makes: random programs against plain maps, with
-// savepoints, rounds that fail, rounds in flight, forgetting, views, reopening, and restores from what is left of the
-// changelog.
+// RunStores checks the typed views over the databases that open makes: random programs against
+// plain maps, with savepoints, rounds that fail, rounds in flight, forgetting, views, reopening,
+// and restores from what is left of the changelog.
 func RunStores(t *testing.T, open Opener) {
 	t.Helper()
 	for _, kind := range StoreKinds {
@@ -108,20 +109,20 @@ func (o StoreOp) String() string {
 	return s
 }
 
-// StoreProgram is a sequence of operations on one typed store of a task. As with Program, an operation that
-// makes no sense at its place does nothing.
+// StoreProgram is a sequence of operations on one typed store of a task. As with Program, an
+// operation that makes no sense at its place does nothing.
 type StoreProgram struct {
 	// retention is that of the store, if its kind forgets.
 	retention int64
 	ops       []StoreOp
 }
 
-// storeUnit is the step in which the time of a program moves on, in milliseconds. It makes half of the usual retention
-// longer than the shortest segment.
+// storeUnit is the step in which the time of a program moves on, in milliseconds. It makes half of
+// the usual retention longer than the shortest segment.
 const storeUnit = 4000
 
-// storeKeys are keys of which some are others with bytes behind them that look like a time, like the rest of a window's
-// or session's row, or like a segment.
+// storeKeys are keys of which some are others with bytes behind them that look like a time, like
+// the rest of a window's or session's row, or like a segment.
 var storeKeys = []string{
 	"", "a", "a\x00", "ab", "b", "a\xff",
 	timeKey("a", 10), timeKey("a", 10) + "\x00", timeKey("", 5),
@@ -133,8 +134,8 @@ func timeKey(head string, units uint64) string {
 	return string(binary.BigEndian.AppendUint64([]byte(head), units*storeUnit))
 }
 
-// StorePrograms generates programs of up to lengthMax operations. Time moves on with the program, and lags
-// behind by up to more than the retention.
+// StorePrograms generates programs of up to lengthMax operations. Time moves on with the program,
+// and lags behind by up to more than the retention.
 func StorePrograms(lengthMax int) *rapid.Generator[StoreProgram] {
 	var draw []storeKind
 	for k, weight := range storeWeights {

@@ -13,8 +13,8 @@ import (
 // storeName is the store of every StoreProgram.
 const storeName = "store"
 
-// CheckStore runs a program on a typed store of that kind and on a model made of plain maps, and returns the
-// first difference.
+// CheckStore runs a program on a typed store of that kind and on a model made of plain maps, and
+// returns the first difference.
 func CheckStore(kind state.Kind, open func() (state.Database, error), program StoreProgram, faults StoreFaults) error {
 	layout := state.Layout{Kind: kind}
 	if kind.Forgets() {
@@ -34,8 +34,8 @@ func CheckStore(kind state.Kind, open func() (state.Database, error), program St
 	return errors.Join(err, c.task.Close())
 }
 
-// subject is one kind of store. Its methods act on the typed view of bytes, with the layout that it takes the store's
-// for, and on the model alike.
+// subject is one kind of store. Its methods act on the typed view of bytes, with the layout that it
+// takes the store's for, and on the model alike.
 type subject interface {
 	step(b state.Bytes, l state.Layout, m *storeModel, op StoreOp) error
 	// compare compares everything that can be seen.
@@ -178,8 +178,8 @@ func (c *storeChecker) step(op StoreOp) error {
 	return c.compare()
 }
 
-// apply applies the oldest layer, after its records went to the changelog, and has the store forget, which may be left
-// out.
+// apply applies the oldest layer, after its records went to the changelog, and has the store
+// forget, which may be left out.
 func (c *storeChecker) apply() error {
 	i := slices.IndexFunc(c.frozen, func(l storeLayer) bool { return !l.applied })
 	if i < 0 {
@@ -224,11 +224,13 @@ func (c *storeChecker) compareView() error {
 	return errors.Join(err, v.Close())
 }
 
-// minute is the shortest segment: the record of a deleted id has the time at which its segment begins.
+// minute is the shortest segment: the record of a deleted id has the time at which its segment
+// begins.
 const minute = 60_000
 
-// restore makes the committed store anew: from the changelog as it was written, and from one that was compacted
-// to the last record of each key up to a cut, into an empty database and into one that has stayed behind.
+// restore makes the committed store anew: from the changelog as it was written, and from one that
+// was compacted to the last record of each key up to a cut, into an empty database and into one
+// that has stayed behind.
 func (c *storeChecker) restore(cut int) error {
 	if err := c.restored(nil, c.log, c.subject.compare); err != nil {
 		return fmt.Errorf("from the whole changelog: %w", err)

@@ -255,7 +255,8 @@ func (s *versionedSubject) compareHistory(
 	return errors.Join(err, diff(fmt.Sprintf("history of %q in %d..%d", key, from, to), got, want))
 }
 
-// scan compares without the order, which nested keys may not have, and the order of those that are text.
+// scan compares without the order, which nested keys may not have, and the order of those that are
+// text.
 func (s *versionedSubject) scan(view state.Versioned[string, string], m storeModel, r state.Range) error {
 	got, err := gather(view.Scan(r), func(p state.VersionedPair[string, string]) found {
 		return found{key: p.Key, value: p.Value, from: p.From}
@@ -296,7 +297,8 @@ func (s *versionedSubject) compare(b state.Bytes, l state.Layout, m storeModel) 
 	return err
 }
 
-// compareCompacted compares the latest versions: compaction takes the history, which is why it has to wait.
+// compareCompacted compares the latest versions: compaction takes the history, which is why it has
+// to wait.
 func (s *versionedSubject) compareCompacted(b state.Bytes, l state.Layout, m storeModel) error {
 	view := state.NewVersioned(b, textCodec{}, textCodec{}, l)
 	err := errors.Join(s.scan(view, m, state.Range{}), s.scan(view, m, state.Range{Reverse: true}))

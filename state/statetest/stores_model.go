@@ -10,15 +10,15 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// storeModel is what a typed store holds, by key and time, and its stream time. Nothing in it ever expires; what can be
-// seen is for the subject to say.
+// storeModel is what a typed store holds, by key and time, and its stream time. Nothing in it ever
+// expires; what can be seen is for the subject to say.
 type storeModel struct {
 	now  int64
 	keys map[string]map[rowTime]held
 }
 
-// rowTime tells the rows of one key apart. Only sessions begin before the time that they go by. Of a value of a series
-// start is its number.
+// rowTime tells the rows of one key apart. Only sessions begin before the time that they go by. Of
+// a value of a series start is its number.
 type rowTime struct{ start, at int64 }
 
 // moment is the time of a row that is no session.

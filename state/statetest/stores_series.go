@@ -11,7 +11,8 @@ import (
 // seriesSubject is the series store. It holds the true retention, whatever the view believes in.
 type seriesSubject struct{ retention int64 }
 
-// seriesStep is the time between two moments of a series. It is long, so that many values share a moment.
+// seriesStep is the time between two moments of a series. It is long, so that many values share a
+// moment.
 const seriesStep = 8 * storeUnit
 
 func (seriesSubject) moment(at int64) int64 { return at - at%seriesStep }
@@ -96,8 +97,8 @@ func (s seriesSubject) fetch(view state.Series[string, string], m storeModel, ke
 	return errors.Join(err, diff(fmt.Sprintf("fetch of %q in %d..%d", key, from, to), got, s.entries(m, key, from, to)))
 }
 
-// fetchAndAdd adds to the store while it reads, once so far ahead that old rows go out of sight. The reading sees
-// none of that.
+// fetchAndAdd adds to the store while it reads, once so far ahead that old rows go out of sight.
+// The reading sees none of that.
 func (s seriesSubject) fetchAndAdd(view state.Series[string, string], m *storeModel, op StoreOp) error {
 	key, from, to := string(op.span.From), min(op.at, op.to), max(op.at, op.to)
 	want := s.entries(*m, key, from, to)

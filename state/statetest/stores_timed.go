@@ -12,15 +12,15 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// timedSubject is the window store and the session store. What can be seen of either goes by the time at which a row
-// ends, and for a window that is its start.
+// timedSubject is the window store and the session store. What can be seen of either goes by the
+// time at which a row ends, and for a window that is its start.
 type timedSubject struct {
 	// layout is the true one, whatever the view believes in.
 	layout state.Layout
 }
 
-// timedView is what both stores can do. Entries go from the start of a row to the end of a session, or to the time that a
-// window keeps.
+// timedView is what both stores can do. Entries go from the start of a row to the end of a session,
+// or to the time that a window keeps.
 type timedView interface {
 	put(key string, row rowTime, v held) (stored bool, err error)
 	// putIfAbsent does nothing, with done false, where the kind has no such method.
@@ -152,7 +152,8 @@ func (s timedSubject) change(m *storeModel, key string, row rowTime, v *held) bo
 	return true
 }
 
-// entries returns what a scan of some keys must give, in order: that of the keys of the records, of FORMAT.md.
+// entries returns what a scan of some keys must give, in order: that of the keys of the records, of
+// FORMAT.md.
 func (s timedSubject) entries(m storeModel, from, to int64, keys ...string) []found {
 	type ordered struct {
 		order string
@@ -230,8 +231,8 @@ func (s timedSubject) fetch(view timedView, m storeModel, key string, from, to i
 	return errors.Join(err, diff(fmt.Sprintf("fetch of %q in %d..%d, reverse %t", key, from, to, reverse), got, want))
 }
 
-// scan compares a scan, which may write to the store after each entry: over the entry, behind all others, and, once,
-// so far ahead that old rows go out of sight. It does not see any of that.
+// scan compares a scan, which may write to the store after each entry: over the entry, behind all
+// others, and, once, so far ahead that old rows go out of sight. It does not see any of that.
 func (s timedSubject) scan(view timedView, m *storeModel, op StoreOp) error {
 	from, to := min(op.at, op.to), max(op.at, op.to)
 	if op.at == op.to {

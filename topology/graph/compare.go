@@ -41,7 +41,8 @@ const (
 	AttributeWindows = "windows"
 	// AttributeSuppression is how long a node holds changes back.
 	AttributeSuppression = "suppression"
-	// AttributeWiring is what a node is, which stores and global tables it uses, and where it leads.
+	// AttributeWiring is what a node is, which stores and global tables it uses, and where it
+	// leads.
 	AttributeWiring = "wiring"
 )
 

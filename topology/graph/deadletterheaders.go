@@ -40,10 +40,10 @@ const (
 	// HeaderTimestamp is in milliseconds since the epoch.
 	HeaderTimestamp     = "onceward.timestamp"
 	HeaderTimestampType = "onceward.timestamp.type"
-	// HeaderSource is on a record of a repartition topic with topology.KeepOrigin, and on its dead letter.
-	// It is the position of the input's record that it comes from: topic, partition and offset with
-	// spaces between them. The append time in milliseconds since the epoch follows if it is known.
-	// The header is empty if the record comes from no input.
+	// HeaderSource is on a record of a repartition topic with topology.KeepOrigin, and on its dead
+	// letter. It is the position of the input's record that it comes from: topic, partition and
+	// offset with spaces between them. The append time in milliseconds since the epoch follows if
+	// it is known. The header is empty if the record comes from no input.
 	HeaderSource = "onceward.source"
 	// HeaderLastTimestamp is the timestamp that the record had when it died last, in milliseconds
 	// since the epoch. The timestamp of the dead letter can be another one: a topic with

@@ -10,24 +10,24 @@ import (
 	"github.com/onceward/onceward/schemas"
 )
 
-// headerDelayed is on the records of delayed retry topics. It has what was known of the record where
-// it was read first. User code does not see it.
+// headerDelayed is on the records of delayed retry topics. It has what was known of the record
+// where it was read first. User code does not see it.
 const headerDelayed = "onceward.retry"
 
 // errNotDelayed is the error for a record that another program wrote to a retry topic.
 const errNotDelayed = schemas.Reason("the record of a delayed retry topic does not say where it comes from")
 
-// DelayedHeader returns the header with which a record goes to a delayed retry topic. The header has
-// the attempts, the first failure, and the offset, the timestamp and its type where the record was
-// read.
+// DelayedHeader returns the header with which a record goes to a delayed retry topic. The header
+// has the attempts, the first failure, and the offset, the timestamp and its type where the record
+// was read.
 func DelayedHeader(in *Input, attempts int, first time.Time) Header {
 	return Header{Key: headerDelayed, Value: fmt.Appendf(nil, "%d %d %d %d %d",
 		attempts, first.UnixMilli(), in.Offset, in.Timestamp, int8(in.TimestampType))}
 }
 
-// DelayedFrom returns the offset at which the record of a delayed retry topic was read first, in the
-// source's partition of the same number. headers are those of the record. ok is false if they are
-// not those of such a record.
+// DelayedFrom returns the offset at which the record of a delayed retry topic was read first, in
+// the source's partition of the same number. headers are those of the record. ok is false if they
+// are not those of such a record.
 func DelayedFrom(headers []Header) (offset int64, ok bool) {
 	in := Input{Headers: headers}
 	if RestoreDelayed(&in) != nil {
@@ -47,8 +47,9 @@ var delayedRanges = [5]struct{ least, most int64 }{
 	{int64(CreateTime), int64(LogAppendTime)},
 }
 
-// RestoreDelayed turns a record of a delayed retry topic into the record that was delayed, as it was
-// read first. Its attempts are added to those before. The error says that in is not such a record.
+// RestoreDelayed turns a record of a delayed retry topic into the record that was delayed, as it
+// was read first. Its attempts are added to those before. The error says that in is not such a
+// record.
 func RestoreDelayed(in *Input) error {
 	last := len(in.Headers) - 1
 	if last < 0 || in.Headers[last].Key != headerDelayed {

@@ -39,7 +39,8 @@ func ExampleDescription_Mermaid() {
 	//   n_counts -- "new" --> t_numbers
 }
 
-// The new program gives the store another name. onceward plan also says what that means for the data.
+// The new program gives the store another name. onceward plan also says what that means for the
+// data.
 func ExampleCompare() {
 	for _, d := range graph.Compare(speakers("counts").Description(), speakers("totals").Description()) {
 		if d.Subject == graph.SubjectStore {

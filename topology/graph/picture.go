@@ -10,8 +10,8 @@ import (
 // subtopology to another. The dead-letter topic is left out, because every node leads there.
 
 // Mermaid returns d as a flow chart for Mermaid, which GitHub and GitLab draw in Markdown. Topics
-// and global tables lie outside of the subtopologies, and stores inside. Internal topics and the lines
-// from nodes to stores are dashed. Equal topologies have equal pictures.
+// and global tables lie outside of the subtopologies, and stores inside. Internal topics and the
+// lines from nodes to stores are dashed. Equal topologies have equal pictures.
 func (d Description) Mermaid() string {
 	p := d.picture()
 	var s strings.Builder

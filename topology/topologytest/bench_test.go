@@ -72,7 +72,8 @@ func BenchmarkDriver(b *testing.B) {
 	}
 }
 
-// BenchmarkRepartition is a record through two subtopologies of eight tasks each, with a store in the second one.
+// BenchmarkRepartition is a record through two subtopologies of eight tasks each, with a store in
+// the second one.
 func BenchmarkRepartition(b *testing.B) {
 	builder := topology.NewBuilder("bench")
 	moved := topology.RepartitionWith(topology.From(builder, benchIn), "moved", schemas.String(), schemas.Int64())

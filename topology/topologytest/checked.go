@@ -9,14 +9,15 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// TB is what a test has: *testing.T, *testing.B and *testing.F are one, and so are those of most property testing packages.
+// TB is what a test has: *testing.T, *testing.B and *testing.F are one, and so are those of most
+// property testing packages.
 type TB interface {
 	Helper()
 	Fatalf(format string, args ...any)
 }
 
-// Test is a [Driver] that belongs to a test: what goes wrong fails the test, so that its lines are about records and nothing else. The
-// methods of the Driver are there too, with their errors.
+// Test is a [Driver] that belongs to a test: what goes wrong fails the test, so that its lines are
+// about records and nothing else. The methods of the Driver are there too, with their errors.
 type Test struct {
 	*Driver
 	tb TB
@@ -81,8 +82,9 @@ func (t *Test) WantCount(node, outcomeName string, want int64) {
 	}
 }
 
-// WantDead fails the test unless the dead letters since the last time are of these nodes and classes, in this order, written as
-// "node: class". Without any it wants no dead letter. It returns them.
+// WantDead fails the test unless the dead letters since the last time are of these nodes and
+// classes, in this order, written as "node: class". Without any it wants no dead letter. It returns
+// them.
 func (t *Test) WantDead(want ...string) []DeadLetter {
 	t.tb.Helper()
 	if t.topology.DeadLetterTopic() == "" && len(want) == 0 {
@@ -131,7 +133,8 @@ func In[K, V any](t *Test, topic topology.TopicOf[K, V]) Source[K, V] {
 	return Source[K, V]{t, topic}
 }
 
-// Pipe writes a record and runs the topology until nothing is left to do. A task that stops fails the test.
+// Pipe writes a record and runs the topology until nothing is left to do. A task that stops fails
+// the test.
 func (s Source[K, V]) Pipe(key K, value V, opts ...PipeOption) {
 	s.test.tb.Helper()
 	if err := Pipe(s.test.Driver, s.topic, key, value, opts...); err != nil {
@@ -139,7 +142,8 @@ func (s Source[K, V]) Pipe(key K, value V, opts ...PipeOption) {
 	}
 }
 
-// Stops writes a record that has to stop a task, and returns why it has stopped. The record stays before the task.
+// Stops writes a record that has to stop a task, and returns why it has stopped. The record stays
+// before the task.
 func (s Source[K, V]) Stops(key K, value V, opts ...PipeOption) error {
 	s.test.tb.Helper()
 	err := Pipe(s.test.Driver, s.topic, key, value, opts...)
@@ -155,7 +159,8 @@ type Sink[K, V any] struct {
 	topic topology.TopicOf[K, V]
 }
 
-// Out returns the way out of a topic, which may be a repartition topic by a TopicOf with its name on the cluster.
+// Out returns the way out of a topic, which may be a repartition topic by a TopicOf with its name
+// on the cluster.
 func Out[K, V any](t *Test, topic topology.TopicOf[K, V]) Sink[K, V] {
 	t.tb.Helper()
 	if _, ok := t.topics[topic.Name()]; !ok {
@@ -164,7 +169,8 @@ func Out[K, V any](t *Test, topic topology.TopicOf[K, V]) Sink[K, V] {
 	return Sink[K, V]{t, topic}
 }
 
-// Read returns the records that were written since the last time, in the order in which they were written.
+// Read returns the records that were written since the last time, in the order in which they were
+// written.
 func (s Sink[K, V]) Read() []topology.Record[K, V] {
 	s.test.tb.Helper()
 	records, err := Output(s.test.Driver, s.topic)
@@ -183,8 +189,8 @@ type Pair[K, V any] struct {
 // KV returns a Pair.
 func KV[K, V any](key K, value V) Pair[K, V] { return Pair[K, V]{key, value} }
 
-// Want fails the test unless the keys and values that were written since the last time are these, in this order. Without any it wants
-// nothing to be written. It returns the records.
+// Want fails the test unless the keys and values that were written since the last time are these,
+// in this order. Without any it wants nothing to be written. It returns the records.
 func (s Sink[K, V]) Want(want ...Pair[K, V]) []topology.Record[K, V] {
 	s.test.tb.Helper()
 	records := s.Read()

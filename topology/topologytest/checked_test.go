@@ -77,7 +77,8 @@ func (f *failing) Fatalf(format string, args ...any) {
 	panic(f)
 }
 
-// TestCheckedFails: each check that does not hold fails the test, and says what was found and what was wanted.
+// TestCheckedFails: each check that does not hold fails the test, and says what was found and what
+// was wanted.
 func TestCheckedFails(t *testing.T) {
 	unread := topology.Topic("unread", schemas.String(), schemas.Int64())
 	for want, f := range map[string]func(d *topologytest.Test){
@@ -142,7 +143,8 @@ func TestCheckedFails(t *testing.T) {
 	}
 }
 
-// TestManyDeletions: what is deleted stays deleted from one round to the next, and in scans as well.
+// TestManyDeletions: what is deleted stays deleted from one round to the next, and in scans as
+// well.
 func TestManyDeletions(t *testing.T) {
 	b := topology.NewBuilder("queue")
 	queue := topology.KeyValueStore("queue", schemas.Int64(), schemas.Int64())

@@ -22,8 +22,8 @@ type Driver struct {
 	now     time.Time
 	elapsed time.Duration
 	topics  map[string]*topic
-	// tasks are sorted by subtopology and partition. Those in ready may have records before them; delayed are those that read
-	// delayed retry topics, and have more whenever the clock moves.
+	// tasks are sorted by subtopology and partition. Those in ready may have records before them;
+	// delayed are those that read delayed retry topics, and have more whenever the clock moves.
 	tasks   []*task
 	ready   ready
 	delayed []*task
@@ -58,7 +58,8 @@ func TopicPartitions(topic string, n int32) Option {
 	return func(s *settings) { s.topicPartitions[topic] = n }
 }
 
-// MaxMessageBytes sets the limit of one topic, by its name on the cluster. The default is unlimited.
+// MaxMessageBytes sets the limit of one topic, by its name on the cluster. The default is
+// unlimited.
 func MaxMessageBytes(topic string, n int32) Option {
 	return func(s *settings) { s.maxMessageBytes[topic] = n }
 }
@@ -66,9 +67,10 @@ func MaxMessageBytes(topic string, n int32) Option {
 // Compacted makes a topic, named as on the cluster, a compacted one, which refuses null keys.
 func Compacted(topic string) Option { return func(s *settings) { s.compacted[topic] = true } }
 
-// Clock sets the clock, which then moves with retries and [Driver.Advance] alone. Without this option it
-// starts on 2000-01-01, 00:00 UTC, and a record with a later timestamp moves it on, so that no record is
-// ahead of it; schedules of the wall clock do not take that for time that has passed.
+// Clock sets the clock, which then moves with retries and [Driver.Advance] alone. Without this
+// option it starts on 2000-01-01, 00:00 UTC, and a record with a later timestamp moves it on, so
+// that no record is ahead of it; schedules of the wall clock do not take that for time that has
+// passed.
 func Clock(t time.Time) Option { return func(s *settings) { s.start, s.ownClock = t, true } }
 
 // Mode runs the topology in a mode other than topology.Live.
@@ -126,8 +128,8 @@ func (s *settings) partitionsOf(topic string) int32 {
 	return s.partitions
 }
 
-// Topics returns the names of all topics on the cluster, sorted, internal ones and that of the dead letters
-// included.
+// Topics returns the names of all topics on the cluster, sorted, internal ones and that of the dead
+// letters included.
 func (d *Driver) Topics() []string { return slices.Sorted(maps.Keys(d.topics)) }
 
 func (d *Driver) addTasks(sub graph.Subtopology) error {
@@ -159,9 +161,9 @@ func (d *Driver) addTasks(sub graph.Subtopology) error {
 }
 
 // Restart makes the graphs of all tasks anew, as a restart of the program does. Stores, topics and
-// positions stay, and so does stream time; what a handler keeps anywhere else is gone. A stopped task runs
-// again. Schedules of the wall clock begin anew. Nothing is lost: what is not committed yet is committed, as by a program that is told to
-// stop; see [Driver.Crash] for one that is not.
+// positions stay, and so does stream time; what a handler keeps anywhere else is gone. A stopped
+// task runs again. Schedules of the wall clock begin anew. Nothing is lost: what is not committed
+// yet is committed, as by a program that is told to stop; see [Driver.Crash] for one that is not.
 func (d *Driver) Restart() error {
 	if err := d.commit(); err != nil {
 		return err
@@ -186,9 +188,10 @@ func (d *Driver) reopen() error {
 // Now returns the driver's clock.
 func (d *Driver) Now() time.Time { return d.now }
 
-// Advance moves the clock on, and runs every punctuation by the wall clock at the time at which it becomes due,
-// with all that follows from it, as a runtime does that never stalls; so it does with records that were parked or delayed. What
-// retries have made due since the last time runs as well. The error is that of [Pipe].
+// Advance moves the clock on, and runs every punctuation by the wall clock at the time at which it
+// becomes due, with all that follows from it, as a runtime does that never stalls; so it does with
+// records that were parked or delayed. What retries have made due since the last time runs as well.
+// The error is that of [Pipe].
 func (d *Driver) Advance(by time.Duration) error {
 	end := d.elapsed + by
 	for {
@@ -223,7 +226,8 @@ func (d *Driver) wake() {
 	}
 }
 
-// nextDue returns the running task whose next punctuation is due first, and when, in the measure of elapsed.
+// nextDue returns the running task whose next punctuation is due first, and when, in the measure of
+// elapsed.
 func (d *Driver) nextDue() (first *task, at time.Duration) {
 	for _, tk := range d.tasks {
 		if next, ok := tk.nextDue(); ok && tk.stopped == nil && (first == nil || next < at) {
@@ -236,7 +240,8 @@ func (d *Driver) nextDue() (first *task, at time.Duration) {
 	return first, at
 }
 
-// Count returns how often a node has counted an outcome, for records that did not fail and, with [CommitByHand], are committed.
+// Count returns how often a node has counted an outcome, for records that did not fail and, with
+// [CommitByHand], are committed.
 func (d *Driver) Count(node, outcomeName string) int64 { return d.counts[outcome{node, outcomeName}] }
 
 // Counts returns all counts that are not zero, sorted by node and outcome.
@@ -259,7 +264,8 @@ func (d *Driver) Counts() []graph.Tally {
 // Store returns a store of the task of that partition, as it is now. Writing to it prepares a test.
 // [Driver.Crash] and [Driver.Abort] undo that too, unless it is committed.
 //
-// Of a global table partition 0 has all rows. Neither Crash nor Abort undoes them, because no commit names them.
+// Of a global table partition 0 has all rows. Neither Crash nor Abort undoes them, because no
+// commit names them.
 func Store[S any](d *Driver, store topology.Store[S], partition int32) (opened S, err error) {
 	if rows := d.globalTable(store.Name()); rows != nil {
 		if partition != 0 {
@@ -283,12 +289,12 @@ func Store[S any](d *Driver, store topology.Store[S], partition int32) (opened S
 	return opened, fmt.Errorf("topologytest: the topology has no store %s", store.Name())
 }
 
-// stepsMax ends a topology that feeds itself for ever through a topic. It is far more than a test means to
-// do.
+// stepsMax ends a topology that feeds itself for ever through a topic. It is far more than a test
+// means to do.
 const stepsMax = 10_000_000
 
-// run lets all tasks work until nothing is left to do. A task that stops stays where it is, and the others
-// go on.
+// run lets all tasks work until nothing is left to do. A task that stops stays where it is, and the
+// others go on.
 func (d *Driver) run() error {
 	if err := d.work(); err != nil {
 		return err
@@ -302,8 +308,8 @@ func (d *Driver) run() error {
 	return errors.Join(errs...)
 }
 
-// work does the work of run. It goes through the tasks in their order, each until it has nothing before it,
-// and again for as long as one of them has.
+// work does the work of run. It goes through the tasks in their order, each until it has nothing
+// before it, and again for as long as one of them has.
 func (d *Driver) work() error {
 	d.wake()
 	steps := 0

@@ -23,7 +23,8 @@ var (
 
 type order = topology.Record[string, int64]
 
-// total adds up the values by key. A negative value is a transient error until the attempt of that number.
+// total adds up the values by key. A negative value is a transient error until the attempt of that
+// number.
 func total(
 	c *topology.Context, store state.KeyValue[string, int64], r order, emit topology.Emit[string, int64],
 ) error {
@@ -43,8 +44,8 @@ func total(
 	return emit(c, topology.WithValue(r, sum+r.Value))
 }
 
-// shop reads orders by customer, sends them through a repartition topic by the last letter of the key, and
-// adds them up.
+// shop reads orders by customer, sends them through a repartition topic by the last letter of the
+// key, and adds them up.
 func shop(tb testing.TB, opts ...topologytest.Option) *topologytest.Driver {
 	tb.Helper()
 	b := topology.NewBuilder("shop", topology.DeadLetters("dead"))
@@ -175,7 +176,8 @@ func TestDeadLetters(t *testing.T) {
 	}
 }
 
-// TestStop: the task stays before the record that stopped it, the others go on, and Restart tries again.
+// TestStop: the task stays before the record that stopped it, the others go on, and Restart tries
+// again.
 func TestStop(t *testing.T) {
 	d := shop(t, topologytest.Partitions(4))
 	err := topologytest.Pipe(d, orders, "stop", 1)

@@ -21,7 +21,8 @@ func newGlobalTable(info graph.StoreInfo) *globalTable {
 	return &globalTable{store: info.Name, row: info.FromSource.Reader(), rows: map[string][]byte{}}
 }
 
-// skipped is what a global table counts for a record that makes no row, under the name of its store.
+// skipped is what a global table counts for a record that makes no row, under the name of its
+// store.
 const skipped = "skipped"
 
 // take makes the row of a record. One that makes none is counted.

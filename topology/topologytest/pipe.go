@@ -13,8 +13,8 @@ import (
 // PipeOption is an option of [Pipe].
 type PipeOption func(r *Raw)
 
-// At sets the timestamp. The default is the driver's clock. A later time moves the clock on, unless [Clock]
-// has set it.
+// At sets the timestamp. The default is the driver's clock. A later time moves the clock on, unless
+// [Clock] has set it.
 func At(t time.Time) PipeOption { return func(r *Raw) { r.Timestamp = t.UnixMilli() } }
 
 // Header adds a header.
@@ -25,9 +25,9 @@ func Header(key, value string) PipeOption {
 // ToPartition sets the partition. The default is that of Kafka's partitioner, and 0 for a null key.
 func ToPartition(n int32) PipeOption { return func(r *Raw) { r.Partition = n } }
 
-// Pipe writes a record to a source topic or the topic of a global table, and runs the topology until nothing is left to do. The error says
-// that the record could not be encoded, or which tasks are stopped with records before them; then it wraps
-// a [*topology.Failure].
+// Pipe writes a record to a source topic or the topic of a global table, and runs the topology
+// until nothing is left to do. The error says that the record could not be encoded, or which tasks
+// are stopped with records before them; then it wraps a [*topology.Failure].
 func Pipe[K, V any](d *Driver, t topology.TopicOf[K, V], key K, value V, opts ...PipeOption) error {
 	k, v, err := t.Encode(key, value)
 	if err != nil {
@@ -36,8 +36,8 @@ func Pipe[K, V any](d *Driver, t topology.TopicOf[K, V], key K, value V, opts ..
 	return d.PipeRaw(t.Name(), k, v, opts...)
 }
 
-// PipeRaw is [Pipe] for a key and a value that are encoded already, or are not valid at all. A nil one is
-// null.
+// PipeRaw is [Pipe] for a key and a value that are encoded already, or are not valid at all. A nil
+// one is null.
 func (d *Driver) PipeRaw(name string, key, value []byte, opts ...PipeOption) error {
 	if err := d.readable(name); err != nil {
 		return err
@@ -91,8 +91,8 @@ func (d *Driver) sources() []string {
 	return names
 }
 
-// Output returns the records that were written to a topic since the last time, in the order in which they
-// were written. They have no [topology.Record.Source].
+// Output returns the records that were written to a topic since the last time, in the order in
+// which they were written. They have no [topology.Record.Source].
 func Output[K, V any](d *Driver, t topology.TopicOf[K, V]) ([]topology.Record[K, V], error) {
 	raw, err := d.OutputRaw(t.Name())
 	if err != nil {

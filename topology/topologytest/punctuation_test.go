@@ -11,8 +11,8 @@ import (
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
-// ticking has two schedules: "minute" on stream time and "ten" seconds by the wall clock. Both emit how many orders
-// there were, and their at. tick is what they do beside that.
+// ticking has two schedules: "minute" on stream time and "ten" seconds by the wall clock. Both emit
+// how many orders there were, and their at. tick is what they do beside that.
 func ticking(
 	tb testing.TB, tick func(c *topology.Context, name string) error, opts ...topologytest.Option,
 ) *topologytest.Driver {
@@ -45,7 +45,8 @@ func ticking(
 			return store.Put("orders", n+1)
 		}, nil
 	})
-	// What is emitted goes through another subtopology, so that a punctuation sets more than its own task to work.
+	// What is emitted goes through another subtopology, so that a punctuation sets more than its
+	// own task to work.
 	topology.RepartitionWith(out.Stream(), "on", schemas.String(), schemas.Int64()).Into(totals)
 	built, err := b.Build()
 	if err != nil {
@@ -152,7 +153,8 @@ func TestRetriesOfPunctuations(t *testing.T) {
 	wantOutput(t, d, "ten 12:00:40=0")
 }
 
-// TestStoppedByPunctuation: the error comes with every call until a restart, and no dead letter is written.
+// TestStoppedByPunctuation: the error comes with every call until a restart, and no dead letter is
+// written.
 func TestStoppedByPunctuation(t *testing.T) {
 	for _, name := range []string{"minute", "ten"} {
 		fail := true

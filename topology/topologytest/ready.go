@@ -2,8 +2,8 @@ package topologytest
 
 import "math/bits"
 
-// ready is the set of the tasks that may have records before them, by their index. A record sets few tasks to work, and looking at all of
-// them for each record would cost more than the record.
+// ready is the set of the tasks that may have records before them, by their index. A record sets
+// few tasks to work, and looking at all of them for each record would cost more than the record.
 type ready []uint64
 
 func newReady(tasks int) ready { return make(ready, (tasks+63)/64) }

@@ -8,18 +8,21 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// CommitByHand leaves it to the test when the transactions end: nothing is committed but by [Driver.Commit] and [Driver.Restart], and
-// [Driver.Crash] and [Driver.Abort] undo what was done since. What is not committed shows nowhere but in the stores: not in outputs, dead
-// letters and counts, and not in the topics between subtopologies, whose tasks go on behind the commit, so that a record takes one commit
-// for each subtopology that it goes through.
+// CommitByHand leaves it to the test when the transactions end: nothing is committed but by
+// [Driver.Commit] and [Driver.Restart], and [Driver.Crash] and [Driver.Abort] undo what was done
+// since. What is not committed shows nowhere but in the stores: not in outputs, dead letters and
+// counts, and not in the topics between subtopologies, whose tasks go on behind the commit, so that
+// a record takes one commit for each subtopology that it goes through.
 //
-// A unit of work that is tried again in place commits what was done before it, whatever the test says. A runtime does not wait inside a
-// transaction, and keeps in the commit how often the record was tried.
+// A unit of work that is tried again in place commits what was done before it, whatever the test
+// says. A runtime does not wait inside a transaction, and keeps in the commit how often the record
+// was tried.
 //
 // Without this option each unit of work is committed at once.
 func CommitByHand() Option { return func(s *settings) { s.byHand = true } }
 
-// round is what was done since the last commit, where that is made by hand, as far as it is not in tasks.
+// round is what was done since the last commit, where that is made by hand, as far as it is not in
+// tasks.
 type round struct {
 	// units are in the order in which they were done.
 	units   []unit
@@ -27,14 +30,16 @@ type round struct {
 	counts  []graph.Tally
 }
 
-// unit is a piece of work that was done: the record of an input that came next, or a punctuation if input is nil.
+// unit is a piece of work that was done: the record of an input that came next, or a punctuation if
+// input is nil.
 type unit struct {
 	task        *task
 	input       *partition
 	punctuation topology.Punctuation
 }
 
-// retry says of a record how often it was tried, and since when it fails. Its input is nil for a punctuation.
+// retry says of a record how often it was tried, and since when it fails. Its input is nil for a
+// punctuation.
 type retry struct {
 	input        *partition
 	offset       int64
@@ -49,9 +54,10 @@ type kept struct {
 	parked     []graph.Parked
 }
 
-// Commit ends the transaction of [CommitByHand] and begins the next one: all that was done since the last commit is readable now, and
-// no crash undoes it. It is one transaction for all tasks. Then tasks process what they could not read before, which is a part of the next
-// one; the error is that of [Pipe]. To commit all that follows from what was piped:
+// Commit ends the transaction of [CommitByHand] and begins the next one: all that was done since
+// the last commit is readable now, and no crash undoes it. It is one transaction for all tasks.
+// Then tasks process what they could not read before, which is a part of the next one; the error is
+// that of [Pipe]. To commit all that follows from what was piped:
 //
 //	for d.Uncommitted() > 0 {
 //		if err := d.Commit(); err != nil {
@@ -68,21 +74,25 @@ func (d *Driver) Commit() error {
 	return d.run()
 }
 
-// Uncommitted returns how many units of work were done since the last commit: records, and punctuations by the wall clock that have left
-// something. It is 0 without [CommitByHand].
+// Uncommitted returns how many units of work were done since the last commit: records, and
+// punctuations by the wall clock that have left something. It is 0 without [CommitByHand].
 func (d *Driver) Uncommitted() int { return len(d.round.units) }
 
-// Crash ends the program without a warning and starts it again. All that was done since the last commit is gone: what was written to
-// stores, outputs, dead letters and counts, the positions in the topics and the stream time. New graphs are made, as by [Driver.Restart],
-// so that a stopped task runs again and schedules of the wall clock begin anew: their firings that are undone do not come again. What was
-// piped is still there.
+// Crash ends the program without a warning and starts it again. All that was done since the last
+// commit is gone: what was written to stores, outputs, dead letters and counts, the positions in
+// the topics and the stream time. New graphs are made, as by [Driver.Restart], so that a stopped
+// task runs again and schedules of the wall clock begin anew: their firings that are undone do not
+// come again. What was piped is still there.
 //
-// The records that were processed since the last commit are processed again before the call returns, all of them in the order in which they
-// were, so that the outputs come again as they were; a runtime keeps that order for each topic and partition. Then come records that are
-// parked or delayed and due. A record that had failed before the last commit goes on counting attempts there.
+// The records that were processed since the last commit are processed again before the call
+// returns, all of them in the order in which they were, so that the outputs come again as they
+// were; a runtime keeps that order for each topic and partition. Then come records that are parked
+// or delayed and due. A record that had failed before the last commit goes on counting attempts
+// there.
 //
-// The clock does not go back. Nor do Go variables outside of what the graphs have made, which shows a handler that keeps an effect in one.
-// The error is that of [Pipe]. Without [CommitByHand] it is one that says that nothing can be undone.
+// The clock does not go back. Nor do Go variables outside of what the graphs have made, which shows
+// a handler that keeps an effect in one. The error is that of [Pipe]. Without [CommitByHand] it is
+// one that says that nothing can be undone.
 func (d *Driver) Crash() error {
 	if err := d.mustBeByHand("Crash"); err != nil {
 		return err
@@ -102,12 +112,15 @@ func (d *Driver) Crash() error {
 	return d.Advance(0)
 }
 
-// Abort undoes what was done since the last commit, as Crash does, in a program that goes on: the cluster has not taken its transaction. The
-// graphs stay, and with them what their handlers keep in Go variables, which shows one that keeps an effect there. All that was undone
-// is done again before the call returns, in the same order, punctuations by the wall clock included, which get the time that they got
-// before. A stopped task stays stopped. A record that has failed on the way begins to count attempts anew.
+// Abort undoes what was done since the last commit, as Crash does, in a program that goes on: the
+// cluster has not taken its transaction. The graphs stay, and with them what their handlers keep in
+// Go variables, which shows one that keeps an effect there. All that was undone is done again
+// before the call returns, in the same order, punctuations by the wall clock included, which get
+// the time that they got before. A stopped task stays stopped. A record that has failed on the way
+// begins to count attempts anew.
 //
-// The error is that of [Pipe]. Without [CommitByHand] it is one that says that nothing can be undone.
+// The error is that of [Pipe]. Without [CommitByHand] it is one that says that nothing can be
+// undone.
 func (d *Driver) Abort() error {
 	if err := d.mustBeByHand("Abort"); err != nil {
 		return err
@@ -156,7 +169,8 @@ func (d *Driver) undo() (done []unit) {
 	return done
 }
 
-// again does the unit again, unless its task is stopped. The record is the first one of its input, because what came before it is done.
+// again does the unit again, unless its task is stopped. The record is the first one of its input,
+// because what came before it is done.
 func (u *unit) again() {
 	switch {
 	case u.task.stopped != nil:
@@ -184,7 +198,8 @@ func (t *task) undo() {
 	t.streamTime = t.kept.streamTime
 }
 
-// triedBefore says how often the first record of an input was tried before, as far as that is known.
+// triedBefore says how often the first record of an input was tried before, as far as that is
+// known.
 func (t *task) triedBefore(p *partition) retry {
 	if t.retry.input == p && t.retry.offset == p.position {
 		return t.retry

@@ -48,7 +48,8 @@ func letters(tb testing.TB, d *topologytest.Driver) string {
 	return strings.Join(s, ", ")
 }
 
-// TestCommitByHand: what is not committed shows nowhere but in the stores, and another subtopology does not read it either.
+// TestCommitByHand: what is not committed shows nowhere but in the stores, and another subtopology
+// does not read it either.
 func TestCommitByHand(t *testing.T) {
 	d := shop(t, topologytest.CommitByHand())
 	wantUncommitted := func(want int) {
@@ -97,7 +98,8 @@ var undoing = map[string]func(*topologytest.Driver) error{
 	"crash": (*topologytest.Driver).Crash, "abort": (*topologytest.Driver).Abort,
 }
 
-// TestUndone: what is not committed is gone, with what a test has written, and comes again once; what is committed stays.
+// TestUndone: what is not committed is gone, with what a test has written, and comes again once;
+// what is committed stays.
 func TestUndone(t *testing.T) {
 	for name, undo := range undoing {
 		t.Run(name, func(t *testing.T) {
@@ -168,7 +170,8 @@ func TestUndoneStreamTime(t *testing.T) {
 	}
 }
 
-// TestCrashSchedules: those of the wall clock begin anew, and a firing that is undone does not come again.
+// TestCrashSchedules: those of the wall clock begin anew, and a firing that is undone does not come
+// again.
 func TestCrashSchedules(t *testing.T) {
 	d := ticking(t, quiet, topologytest.Clock(noon), topologytest.CommitByHand())
 	pipe(t, d, "a", 1)
@@ -187,8 +190,8 @@ func TestCrashSchedules(t *testing.T) {
 	}
 }
 
-// TestAbortKeepsOrder: punctuations come again between the records between which they came, with the time that they had, and the schedule
-// goes on.
+// TestAbortKeepsOrder: punctuations come again between the records between which they came, with
+// the time that they had, and the schedule goes on.
 func TestAbortKeepsOrder(t *testing.T) {
 	d := ticking(t, quiet, topologytest.Clock(noon), topologytest.CommitByHand())
 	pipe(t, d, "a", 1)
@@ -206,7 +209,8 @@ func TestAbortKeepsOrder(t *testing.T) {
 	wantOutput(t, d, "ten 12:00:30=2")
 }
 
-// trying is a topology whose records fail until the attempt that their value says. tried notes the attempts.
+// trying is a topology whose records fail until the attempt that their value says. tried notes the
+// attempts.
 func trying(t *testing.T, tried *[]int, opts ...topologytest.Option) *topologytest.Driver {
 	t.Helper()
 	b := topology.NewBuilder("trying", topology.DeadLetters("dead"))
@@ -229,8 +233,8 @@ func trying(t *testing.T, tried *[]int, opts ...topologytest.Option) *topologyte
 	return d
 }
 
-// TestUndoneAttempts: a retry in place commits what was done before, and how often the record was tried; a crash goes on from there. An
-// abort does not: the record was done, and begins anew.
+// TestUndoneAttempts: a retry in place commits what was done before, and how often the record was
+// tried; a crash goes on from there. An abort does not: the record was done, and begins anew.
 func TestUndoneAttempts(t *testing.T) {
 	var tried []int
 	d := trying(t, &tried, topologytest.CommitByHand(), topologytest.Clock(noon))
@@ -273,7 +277,8 @@ func TestUndoneAttempts(t *testing.T) {
 	wantTried("[1]")
 }
 
-// TestUndoneParking: a record that waits for its time waits again when what has become of it is undone, and is processed once.
+// TestUndoneParking: a record that waits for its time waits again when what has become of it is
+// undone, and is processed once.
 func TestUndoneParking(t *testing.T) {
 	park := topology.Policy{Action: topology.Park, Backoff: time.Second, BackoffMax: time.Second}
 	delay := topology.Policy{Action: topology.Delay, Attempts: 5, Then: topology.DeadLetter}
@@ -327,7 +332,8 @@ func TestUndoneParking(t *testing.T) {
 	}
 }
 
-// TestUndoneStop: a crash starts a stopped task again, an abort does not, and a restart behind it does what the abort has undone.
+// TestUndoneStop: a crash starts a stopped task again, an abort does not, and a restart behind it
+// does what the abort has undone.
 func TestUndoneStop(t *testing.T) {
 	for name, undo := range undoing {
 		d := shop(t, topologytest.CommitByHand())
@@ -353,7 +359,8 @@ func TestUndoneStop(t *testing.T) {
 	}
 }
 
-// TestUndoneAnywhere: with commits, crashes, aborts and restarts at any places, what comes out is what comes of the records alone.
+// TestUndoneAnywhere: with commits, crashes, aborts and restarts at any places, what comes out is
+// what comes of the records alone.
 func TestUndoneAnywhere(t *testing.T) {
 	worlds := map[string]func(opts ...topologytest.Option) *topologytest.Driver{
 		"shop":    func(opts ...topologytest.Option) *topologytest.Driver { return shop(t, opts...) },
@@ -426,8 +433,9 @@ func firsts(t *testing.T, outside, inGraph bool) *topologytest.Driver {
 	return d
 }
 
-// TestKeptEffects is the negative control: a handler that keeps an effect in a Go variable loses the record, with a crash if the variable
-// is outside of what the graph has made, and with an abort in any case. A restart in their place finds neither.
+// TestKeptEffects is the negative control: a handler that keeps an effect in a Go variable loses
+// the record, with a crash if the variable is outside of what the graph has made, and with an abort
+// in any case. A restart in their place finds neither.
 func TestKeptEffects(t *testing.T) {
 	const whole, lost = "a=1 b=2", "b=2"
 	for name, c := range map[string]struct {
@@ -475,8 +483,9 @@ func TestUndoNeedsCommitByHand(t *testing.T) {
 	wantOutput(t, d, "a=1")
 }
 
-// TestKeepOriginThroughCrash is requirement G3: what a repartition topic keeps of where records come from is there through crashes and aborts,
-// as with a runtime: positions in the input and in the topic differ.
+// TestKeepOriginThroughCrash is requirement G3: what a repartition topic keeps of where records
+// come from is there through crashes and aborts, as with a runtime: positions in the input and in
+// the topic differ.
 func TestKeepOriginThroughCrash(t *testing.T) {
 	for name, opts := range map[string][]topology.RepartitionOption{"kept": {topology.KeepOrigin()}, "lost": nil} {
 		t.Run(name, func(t *testing.T) {

@@ -27,7 +27,8 @@ type task struct {
 	// uncommitted counts the units of work since the last commit, rounds the commits.
 	uncommitted int
 	rounds      int64
-	// opened is the driver's clock, and openedAt what the driver's elapsed was, when the graph was made.
+	// opened is the driver's clock, and openedAt what the driver's elapsed was, when the graph was
+	// made.
 	opened   time.Time
 	openedAt time.Duration
 	stopped  error
@@ -68,12 +69,13 @@ func (t *task) open() error {
 	return nil
 }
 
-// roundUnits is how many units of work are committed to the database together: enough that the commit costs
-// little, and few enough that deleted rows, which scans pass by until then, do not pile up.
+// roundUnits is how many units of work are committed to the database together: enough that the
+// commit costs little, and few enough that deleted rows, which scans pass by until then, do not
+// pile up.
 const roundUnits = 1024
 
-// commit makes what was written a part of the database, as a runtime does with a round, and lets stores
-// forget what they need no more. No read depends on when that is.
+// commit makes what was written a part of the database, as a runtime does with a round, and lets
+// stores forget what they need no more. No read depends on when that is.
 func (t *task) commit() error {
 	t.uncommitted = 0
 	if len(t.stores) == 0 {
@@ -103,7 +105,8 @@ func (t *task) commit() error {
 	return nil
 }
 
-// pending reports whether there is work: a record, a punctuation that is due, or one that stopped the task.
+// pending reports whether there is work: a record, a punctuation that is due, or one that stopped
+// the task.
 func (t *task) pending() bool {
 	due, ok := t.nextDue()
 	return t.next() != nil || t.undone || ok && due <= t.driver.elapsed
@@ -150,7 +153,8 @@ func (t *task) input(p *partition) graph.Input {
 	}
 }
 
-// step processes one record to its end. It returns false if there is nothing to do, or the task is stopped.
+// step processes one record to its end. It returns false if there is nothing to do, or the task is
+// stopped.
 func (t *task) step() bool {
 	if t.stopped != nil {
 		return false
@@ -176,7 +180,8 @@ func (t *task) process(p *partition) bool {
 	return t.did(unit{task: t, input: p})
 }
 
-// did notes a unit of work that was done, and commits if it is time to. It returns false if that has failed, which stops the task.
+// did notes a unit of work that was done, and commits if it is time to. It returns false if that
+// has failed, which stops the task.
 func (t *task) did(u unit) bool {
 	if t.driver.settings.byHand {
 		t.driver.round.units = append(t.driver.round.units, u)
@@ -189,13 +194,15 @@ func (t *task) did(u unit) bool {
 	return t.stopped == nil
 }
 
-// nextDue returns when the next punctuation by the wall clock is due, in the measure of the driver's elapsed.
+// nextDue returns when the next punctuation by the wall clock is due, in the measure of the
+// driver's elapsed.
 func (t *task) nextDue() (at time.Duration, ok bool) {
 	next, ok := t.graph.NextDue()
 	return t.openedAt + next.Sub(t.opened), ok
 }
 
-// nextAgain returns when the next record that was parked or delayed is due, in the measure of the driver's elapsed.
+// nextAgain returns when the next record that was parked or delayed is due, in the measure of the
+// driver's elapsed.
 func (t *task) nextAgain() (at time.Duration, ok bool) {
 	next, ok := t.graph.NextRelease()
 	for _, in := range t.inputs {
@@ -227,7 +234,8 @@ func (t *task) punctuate() {
 	t.fire(p)
 }
 
-// fire runs a punctuation, or a parked record that is due. It returns false if that has stopped the task.
+// fire runs a punctuation, or a parked record that is due. It returns false if that has stopped the
+// task.
 func (t *task) fire(p topology.Punctuation) bool {
 	again := p
 	p.StreamTime = t.streamTime
@@ -247,8 +255,8 @@ func (t *task) fire(p topology.Punctuation) bool {
 	return t.did(unit{task: t, punctuation: again})
 }
 
-// act runs a unit of work until its verdict is not Retry, does what the verdict says, and returns it. What it holds is done with. How
-// often the unit was tried before is in r.
+// act runs a unit of work until its verdict is not Retry, does what the verdict says, and returns
+// it. What it holds is done with. How often the unit was tried before is in r.
 func (t *task) act(r retry, try func(attempt int, firstFailure time.Time) graph.Verdict) graph.Verdict {
 	v := try(r.attempts+1, r.firstFailure)
 	for v.Action == topology.Retry {

@@ -6,14 +6,16 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// Raw is a record as it stands in a topic: its partition, timestamp, key, value and headers, not decoded.
+// Raw is a record as it stands in a topic: its partition, timestamp, key, value and headers, not
+// decoded.
 type Raw = graph.Output
 
 // topic is a topic in memory.
 type topic struct {
 	name       string
 	partitions []partition
-	// produced is what was written and not drained, in the order of writing, whatever the partition.
+	// produced is what was written and not drained, in the order of writing, whatever the
+	// partition.
 	produced []Raw
 }
 
@@ -48,14 +50,16 @@ type partition struct {
 	reader *task
 	// delay is how long records wait after their timestamps, 0 for all but delayed retry topics.
 	delay time.Duration
-	// queue[head:] is what the task has not read. Before it is what it has read since the last commit, where it keeps that.
+	// queue[head:] is what the task has not read. Before it is what it has read since the last
+	// commit, where it keeps that.
 	queue []Raw
 	head  int
 	// position is the offset of the first record that the task has not read.
 	position int64
 	// keeps says that what was read stays until it is committed: it may have to be read again.
 	keeps bool
-	// turn is the time by which that record takes its turn, once it was asked for: turnOf is its offset then, -1 before.
+	// turn is the time by which that record takes its turn, once it was asked for: turnOf is its
+	// offset then, -1 before.
 	turn, turnOf int64
 }
 

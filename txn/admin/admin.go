@@ -1,14 +1,16 @@
-// Package admin is what an operator reads and does from outside of an application: which of its transactions are open, how far its
-// group has come, what its topics hold ([Client]), what the state of an instance on this machine holds ([OpenState]), whether that is what
-// its changelogs say ([Client.Verify]), and the ways out where it has stopped ([Application]). It takes part in nothing: no membership, no
-// transaction.
+// Package admin is what an operator reads and does from outside of an application: which of its
+// transactions are open, how far its group has come, what its topics hold ([Client]), what the
+// state of an instance on this machine holds ([OpenState]), whether that is what its changelogs say
+// ([Client.Verify]), and the ways out where it has stopped ([Application]). It takes part in
+// nothing: no membership, no transaction.
 //
 // A Client is safe for concurrent use.
 //
 // # Ways out
 //
-// State and committed offsets name each other; where they do not, a task stops instead of guessing, because a guess applies input twice or
-// leaves it out. An operator knows what nothing in the cluster tells, and says it by one of the actions of [Application]:
+// State and committed offsets name each other; where they do not, a task stops instead of guessing,
+// because a guess applies input twice or leaves it out. An operator knows what nothing in the
+// cluster tells, and says it by one of the actions of [Application]:
 //
 //	action                what is said                                                state       offsets
 //	AcceptSkip            they were moved forward on purpose                          stays       as committed
@@ -18,14 +20,17 @@
 //	RebuildFromInput      the state is not worth keeping                              emptied     log start, or as wanted
 //	RebuildFromChangelog  a database is not what its changelogs hold                  made anew   stay
 //
-// A task with a table that is restored from its topic (topology.RestoreFromTopic) keeps its offsets: AcceptSkip, Adopt and Reset are refused
-// for it, and RebuildFromInput begins at the start of that topic. [Client.Verify] has nothing to compare such a store with.
+// A task with a table that is restored from its topic (topology.RestoreFromTopic) keeps its
+// offsets: AcceptSkip, Adopt and Reset are refused for it, and RebuildFromInput begins at the start
+// of that topic. [Client.Verify] has nothing to compare such a store with.
 //
-// Every action looks at all tasks first and is refused as a whole, by a [Refusal] of one line, if it is for one of them; then nothing was
-// changed, but that RebuildFromInput may have created empty internal topics, as a start would. Tasks that need nothing are left alone, so that
-// an action can be done again. All but the last want the group to be empty: they initialise every transactional id of the application, so that
-// nothing of it can be pending, and commit offsets and metadata by one request from outside of the group, which brokers take only while it is
-// empty. A runtime never sends such a request.
+// Every action looks at all tasks first and is refused as a whole, by a [Refusal] of one line, if
+// it is for one of them; then nothing was changed, but that RebuildFromInput may have created empty
+// internal topics, as a start would. Tasks that need nothing are left alone, so that an action can
+// be done again. All but the last want the group to be empty: they initialise every transactional
+// id of the application, so that nothing of it can be pending, and commit offsets and metadata by
+// one request from outside of the group, which brokers take only while it is empty. A runtime never
+// sends such a request.
 package admin
 
 import (
@@ -72,8 +77,9 @@ func Connect(ctx context.Context, brokers ...string) (*Client, error) {
 	return ConnectWith(ctx, Config{Brokers: brokers})
 }
 
-// ConnectWith returns a client once a broker has answered, which it waits for until ctx ends. A broker that refuses the client is not
-// waited for. Mistakes in the settings are [*security.Error]s.
+// ConnectWith returns a client once a broker has answered, which it waits for until ctx ends. A
+// broker that refuses the client is not waited for. Mistakes in the settings are
+// [*security.Error]s.
 func ConnectWith(ctx context.Context, cfg Config) (*Client, error) {
 	log := cfg.Logger
 	if log == nil {
@@ -116,7 +122,8 @@ func (c *Client) CreateTopic(ctx context.Context, name string, partitions int32)
 	return nil
 }
 
-// OpenTransactions returns the transactional ids of the application whose transaction is open at the broker right now, sorted.
+// OpenTransactions returns the transactional ids of the application whose transaction is open at
+// the broker right now, sorted.
 func (c *Client) OpenTransactions(ctx context.Context, application string) ([]string, error) {
 	listed, err := c.adm.ListTransactions(ctx, nil, []string{"Ongoing"})
 	if err != nil {
@@ -132,9 +139,10 @@ func (c *Client) OpenTransactions(ctx context.Context, application string) ([]st
 	return open, nil
 }
 
-// Progress sums what the application's group has committed in a topic, and what the topic holds. It does not wait for pending
-// offsets: a partition whose commit is pending counts with its last stable one. A topic that does not exist is an error; an application
-// without a group has committed nothing.
+// Progress sums what the application's group has committed in a topic, and what the topic holds. It
+// does not wait for pending offsets: a partition whose commit is pending counts with its last
+// stable one. A topic that does not exist is an error; an application without a group has committed
+// nothing.
 func (c *Client) Progress(ctx context.Context, application, topic string) (committed, end int64, err error) {
 	ends, err := c.adm.ListEndOffsets(ctx, topic)
 	if err = cmp.Or(err, ends.Error()); err != nil {
@@ -164,7 +172,8 @@ type Record struct {
 	Partition int32
 	Offset    int64
 	Timestamp time.Time
-	// Appended says that Timestamp is when the broker has written the record, and not what the producer has set.
+	// Appended says that Timestamp is when the broker has written the record, and not what the
+	// producer has set.
 	Appended   bool
 	Key, Value []byte
 	// Headers are in their order; a name can occur more than once.
@@ -181,7 +190,8 @@ type Header struct {
 type Contents struct {
 	// Records are those of every partition in order, partition by partition.
 	Records []Record
-	// Aborted is the number of abort markers: one for every aborted transaction and partition that it had written to.
+	// Aborted is the number of abort markers: one for every aborted transaction and partition that
+	// it had written to.
 	Aborted int
 	// AbortedTransactions are the producer ids and epochs (in this order) of the abort markers.
 	AbortedTransactions map[[2]int64]bool

@@ -12,17 +12,22 @@ import (
 // nothing is the reason of a task that needs nothing.
 const nothing = "state and offsets name each other"
 
-// Adopt declares that the state as the changelogs hold it, all of it, belongs to the offsets that the group has committed, and commits
-// both together. It is an operator's word, which nothing can check: input that the state contains already and that comes after the
-// offsets is applied twice, and what lies before them and is not in the state is missing. Tasks that open anyway are left alone.
+// Adopt declares that the state as the changelogs hold it, all of it, belongs to the offsets that
+// the group has committed, and commits both together. It is an operator's word, which nothing can
+// check: input that the state contains already and that comes after the offsets is applied twice,
+// and what lies before them and is not in the state is missing. Tasks that open anyway are left
+// alone.
 //
-// It is refused with a Refusal unless the group is empty and every input of the task has a committed offset inside its log, and where
-// parked records wait (topology.ParkKeys) for which the topology has no store, or which its changelog has lost, unless
-// Options.WithoutParked gives them up. Where no commit is known that says what waits, the changelogs say it, also those of stores that the
-// topology does not have. It waits for transactions that are open on the changelogs.
+// It is refused with a Refusal unless the group is empty and every input of the task has a
+// committed offset inside its log, and where parked records wait (topology.ParkKeys) for which the
+// topology has no store, or which its changelog has lost, unless Options.WithoutParked gives them
+// up. Where no commit is known that says what waits, the changelogs say it, also those of stores
+// that the topology does not have. It waits for transactions that are open on the changelogs.
 //
-// State of which no commit is known counts as written in the mode that the commits of the application's other tasks say. Where these differ,
-// or none says it, it is refused unless Options.Mode does: a replay that was taken for live would call other systems. TaskReport.Mode has it.
+// State of which no commit is known counts as written in the mode that the commits of the
+// application's other tasks say. Where these differ, or none says it, it is refused unless
+// Options.Mode does: a replay that was taken for live would call other systems. TaskReport.Mode has
+// it.
 func (a *Application) Adopt(ctx context.Context, o Options) (Report, error) {
 	return a.act(ctx, "adopt", o, func(op *operation) planner { return op.adopt })
 }
@@ -67,10 +72,11 @@ func (op *operation) adopt(ctx context.Context, s sight) (change, error) {
 	return change{reason: s.reason(), next: next, keepsState: true, keeps: kept, adopts: s.HasState}, nil
 }
 
-// AdoptFromRounds brings back offsets that are gone, because they expire when a group is empty for long (offsets.retention.minutes): it
-// takes offsets and positions from what the last clean stop of each task has kept in the rounds topic. It is refused for a task that still
-// has offsets and does not open, and where the changelogs hold more than the kept positions name: then the stop was not the last thing
-// that happened. Parked records are as with Adopt.
+// AdoptFromRounds brings back offsets that are gone, because they expire when a group is empty for
+// long (offsets.retention.minutes): it takes offsets and positions from what the last clean stop of
+// each task has kept in the rounds topic. It is refused for a task that still has offsets and does
+// not open, and where the changelogs hold more than the kept positions name: then the stop was not
+// the last thing that happened. Parked records are as with Adopt.
 func (a *Application) AdoptFromRounds(ctx context.Context, o Options) (Report, error) {
 	return a.act(ctx, "adopt --from-rounds", o, func(op *operation) planner { return op.adoptFromRounds })
 }
@@ -123,7 +129,8 @@ func (op *operation) adoptFromRounds(ctx context.Context, s sight) (change, erro
 	return change{reason: "its offsets are gone, and a clean stop has kept them", next: next, keepsState: true, keeps: kept}, nil
 }
 
-// refuseHalf refuses a state that a rebuild from input has begun to empty: it belongs to no offsets.
+// refuseHalf refuses a state that a rebuild from input has begun to empty: it belongs to no
+// offsets.
 func (s sight) refuseHalf() error {
 	if !s.Rebuilding {
 		return nil
@@ -132,8 +139,9 @@ func (s sight) refuseHalf() error {
 		"`onceward rebuild from-input %s`", s.id)
 }
 
-// refuseFromSource refuses to move an offset of a task with a table that is restored from its topic: such a table is what the topic holds up
-// to the offset, so that it would change with it, and what it has taken would not be known.
+// refuseFromSource refuses to move an offset of a task with a table that is restored from its
+// topic: such a table is what the topic holds up to the offset, so that it would change with it,
+// and what it has taken would not be known.
 func (s sight) refuseFromSource() error {
 	for _, c := range s.Changelogs {
 		if c.FromSource != nil {
@@ -144,8 +152,8 @@ func (s sight) refuseFromSource() error {
 	return nil
 }
 
-// lastPositions returns the newest positions that are known of a task: those of its commit, else those that a clean stop has kept; nil if
-// there are none.
+// lastPositions returns the newest positions that are known of a task: those of its commit, else
+// those that a clean stop has kept; nil if there are none.
 func (op *operation) lastPositions(ctx context.Context, s sight) (*task.Blob, error) {
 	if s.Blob != nil {
 		return s.Blob, nil
@@ -153,8 +161,8 @@ func (op *operation) lastPositions(ctx context.Context, s sight) (*task.Blob, er
 	return op.keptPositions(ctx, s.target)
 }
 
-// describesState refuses positions that are not those of the state that the changelogs hold: they name other topics, or the logs go on
-// behind them, or end before them.
+// describesState refuses positions that are not those of the state that the changelogs hold: they
+// name other topics, or the logs go on behind them, or end before them.
 func (op *operation) describesState(ctx context.Context, s sight, b *task.Blob) error {
 	var named []state.Changelog
 	for _, c := range s.Changelogs {
@@ -184,7 +192,8 @@ func (op *operation) describesState(ctx context.Context, s sight, b *task.Blob) 
 	return nil
 }
 
-// positionsOf returns where a blob is in the changelogs. The state behind it is the same: describesState has seen to it.
+// positionsOf returns where a blob is in the changelogs. The state behind it is the same:
+// describesState has seen to it.
 func positionsOf(s sight, b *task.Blob) []state.Changelog {
 	var out []state.Changelog
 	for _, c := range s.Changelogs {
@@ -194,8 +203,8 @@ func positionsOf(s sight, b *task.Blob) []state.Changelog {
 	return out
 }
 
-// positionIn returns a position with the stream time of the store there, which is as much a part of the state: with an earlier one, what
-// has expired would be there again.
+// positionIn returns a position with the stream time of the store there, which is as much a part of
+// the state: with an earlier one, what has expired would be there again.
 func positionIn(c restore.Changelog, at, streamTime int64) state.Changelog {
 	return state.Changelog{Store: c.Store, TopicID: c.TopicID, Applied: at, Scanned: at, StreamTime: streamTime}
 }

@@ -15,8 +15,9 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// appendTime gives the records of a topic the broker's time, which the embedded broker does not do by itself. Their timestamps do not
-// say that they are the broker's, as real ones do (e2e/pipeline).
+// appendTime gives the records of a topic the broker's time, which the embedded broker does not do
+// by itself. Their timestamps do not say that they are the broker's, as real ones do
+// (e2e/pipeline).
 func (o *office) appendTime(topic string) {
 	o.t.Helper()
 	id := o.broker.TopicInfo(topic).TopicID
@@ -39,9 +40,9 @@ func (o *office) appendTime(topic string) {
 	})
 }
 
-// TestG5RedriveAppendTime: a record keeps its time where the dead-letter topic has the broker's: as it died first, as an operator has
-// edited it, when it dies again with a time that a redrive has given it, and where its dead letter does not say it because an older build
-// has written it.
+// TestG5RedriveAppendTime: a record keeps its time where the dead-letter topic has the broker's: as
+// it died first, as an operator has edited it, when it dies again with a time that a redrive has
+// given it, and where its dead letter does not say it because an older build has written it.
 func TestG5RedriveAppendTime(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		o := newOffice(t)
@@ -89,8 +90,8 @@ func TestG5RedriveAppendTime(t *testing.T) {
 	})
 }
 
-// TestG5RedriveOlder: the dead letters of older builds do not say which time the record had when it died last. It is the dead letter's then,
-// unless that is the time of the failure.
+// TestG5RedriveOlder: the dead letters of older builds do not say which time the record had when it
+// died last. It is the dead letter's then, unless that is the time of the failure.
 func TestG5RedriveOlder(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		o := newOffice(t)

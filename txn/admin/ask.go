@@ -12,21 +12,24 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Question is a record for every task that reads a topic of commands, such as those of a projection.Choose: each of them obeys the copy
-// in its partition, and answers it in another topic under the same key.
+// Question is a record for every task that reads a topic of commands, such as those of a
+// projection.Choose: each of them obeys the copy in its partition, and answers it in another topic
+// under the same key.
 type Question struct {
-	// Topic takes the copies, Answers the answers. The copy for partition P has the key ID/P, so that answers can be told from each other,
-	// wherever their own partitioning puts them; no two questions have one ID.
+	// Topic takes the copies, Answers the answers. The copy for partition P has the key ID/P, so
+	// that answers can be told from each other, wherever their own partitioning puts them; no two
+	// questions have one ID.
 	Topic, Answers string
 	ID             string
 	Value          []byte
 }
 
-// Ask writes the copies, and waits for an answer to each of them, or until ctx ends. It returns the answers by the partitions of the
-// copies, with an error those that have come. Answers that were there before are not taken.
+// Ask writes the copies, and waits for an answer to each of them, or until ctx ends. It returns the
+// answers by the partitions of the copies, with an error those that have come. Answers that were
+// there before are not taken.
 //
-// A copy is a plain record, outside of any transaction: after an error it may have been written or not. Who asks again under
-// the same ID has to be understood as who repeats.
+// A copy is a plain record, outside of any transaction: after an error it may have been written or
+// not. Who asks again under the same ID has to be understood as who repeats.
 func (c *Client) Ask(ctx context.Context, q Question) (map[int32]Record, error) {
 	count, err := c.PartitionCount(ctx, q.Topic)
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 	"github.com/onceward/onceward/e2e/virtual"
 )
 
-// TestAsk: each partition gets a copy, and its answer is found wherever it comes, among others; who does not answer is named.
+// TestAsk: each partition gets a copy, and its answer is found wherever it comes, among others; who
+// does not answer is named.
 func TestAsk(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		o := newOffice(t)
@@ -25,7 +26,8 @@ func TestAsk(t *testing.T) {
 		}
 		write("other", 0, "q/0", "of an earlier time")
 
-		// The one who is asked answers all in one partition, and talks to others as well. Partition 1 does not answer the second question.
+		// The one who is asked answers all in one partition, and talks to others as well. Partition
+		// 1 does not answer the second question.
 		answering, stop := context.WithCancel(o.ctx)
 		ended := make(chan struct{})
 		t.Cleanup(func() { stop(); <-ended })

@@ -17,12 +17,14 @@ import (
 	"github.com/onceward/onceward/txn/internal/control"
 )
 
-// moving is a running instance whose state goes on with each question: the next one of its moments, at last the last one.
+// moving is a running instance whose state goes on with each question: the next one of its moments,
+// at last the last one.
 type moving struct {
 	answering
 	mu      sync.Mutex
 	moments []moment
-	// last counts the questions that got the last moment, and tired ends the context of who asks when there were several.
+	// last counts the questions that got the last moment, and tired ends the context of who asks
+	// when there were several.
 	last  int
 	tired func()
 }
@@ -75,7 +77,8 @@ func (r rowAt) Scan(state.StoreID, state.Range) iter.Seq2[state.Entry, error] {
 	return func(func(state.Entry, error) bool) {}
 }
 
-// TestGetBehind: a row is given once the state contains the record, and not before; what passes is waited for, and nothing else.
+// TestGetBehind: a row is given once the state contains the record, and not before; what passes is
+// waited for, and nothing else.
 func TestGetBehind(t *testing.T) {
 	dir, err := state.OpenDirectory(filepath.Join(t.TempDir(), "state"), state.DirectoryOptions{Application: "app"})
 	if err != nil {

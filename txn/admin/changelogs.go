@@ -17,7 +17,8 @@ func (t target) layout(store string) state.Layout {
 	return t.sub.Stores[slices.IndexFunc(t.sub.Stores, func(st graph.StoreInfo) bool { return st.Name == store })].Layout
 }
 
-// eachRecord calls f for the committed records of a changelog from an offset on, up to where it ended when it was looked at.
+// eachRecord calls f for the committed records of a changelog from an offset on, up to where it
+// ended when it was looked at.
 func (op *operation) eachRecord(ctx context.Context, t target, c restore.Changelog, from int64, f func(*kgo.Record, state.Write)) error {
 	topic, layout := op.layout[c.Topic], t.layout(c.Store)
 	log := newReading(op.cluster, topic.Name, topic.ID, t.id.Partition)
@@ -30,15 +31,16 @@ func (op *operation) eachRecord(ctx context.Context, t target, c restore.Changel
 	}, nil)
 }
 
-// recentRows and recentBytes bound what is remembered of rows while a changelog is read: one that comes again later than that gets one more
-// tombstone, which does no harm.
+// recentRows and recentBytes bound what is remembered of rows while a changelog is read: one that
+// comes again later than that gets one more tombstone, which does no harm.
 const (
 	recentRows  = 1 << 20
 	recentBytes = 64 << 20
 )
 
-// eachRow calls f for a record of every row that the changelog may hold, with what was committed when it was looked at, and returns how
-// often: the same number for the same log. A key can have several rows, where the time of a record is a part of its row's key.
+// eachRow calls f for a record of every row that the changelog may hold, with what was committed
+// when it was looked at, and returns how often: the same number for the same log. A key can have
+// several rows, where the time of a record is a part of its row's key.
 func (op *operation) eachRow(ctx context.Context, t target, c restore.Changelog, f func(*kgo.Record)) (n int64, err error) {
 	recent, size := map[string]struct{}{}, 0
 	err = op.eachRecord(ctx, t, c, c.LogStart, func(r *kgo.Record, row state.Write) {
@@ -57,8 +59,9 @@ func (op *operation) eachRow(ctx context.Context, t target, c restore.Changelog,
 	return n, err
 }
 
-// streamTimeIn returns the stream time of a store that holds all that its changelog does: the last one that is known, or that of a row
-// which was written later. What was late and left no row is not known, and does not matter: it has moved no stream time.
+// streamTimeIn returns the stream time of a store that holds all that its changelog does: the last
+// one that is known, or that of a row which was written later. What was late and left no row is not
+// known, and does not matter: it has moved no stream time.
 func (op *operation) streamTimeIn(ctx context.Context, s sight, c restore.Changelog, last *task.Blob) (int64, error) {
 	layout := s.layout(c.Store)
 	known, _ := last.Changelog(c.Store)

@@ -18,8 +18,9 @@ import (
 // ErrNoTask says that an instance does not have the task that was named.
 var ErrNoTask = errors.New("the instance does not have that task")
 
-// Checkpoint makes dir, which must not exist, a checkpoint of a task of the instance on stateDir, which may run: it goes on meanwhile. The
-// task is named as in graph.TaskID.String. state.Directory.CheckpointTask says what a checkpoint is.
+// Checkpoint makes dir, which must not exist, a checkpoint of a task of the instance on stateDir,
+// which may run: it goes on meanwhile. The task is named as in graph.TaskID.String.
+// state.Directory.CheckpointTask says what a checkpoint is.
 func Checkpoint(ctx context.Context, stateDir, task, dir string) (err error) {
 	// The instance may have another working directory.
 	if dir, err = filepath.Abs(dir); err != nil {
@@ -60,9 +61,10 @@ func Checkpoint(ctx context.Context, stateDir, task, dir string) (err error) {
 	})
 }
 
-// ImportTask makes the checkpoint in from the database of a task of the instance on stateDir, which must not run and must not have that
-// task's database. A directory that is not there is made for application, which may be empty otherwise. Errors are those of
-// state.Directory.ImportTask and of state.OpenDirectory.
+// ImportTask makes the checkpoint in from the database of a task of the instance on stateDir, which
+// must not run and must not have that task's database. A directory that is not there is made for
+// application, which may be empty otherwise. Errors are those of state.Directory.ImportTask and of
+// state.OpenDirectory.
 func ImportTask(stateDir, application, task, from string) error {
 	id, err := parseTask(task)
 	if err != nil {

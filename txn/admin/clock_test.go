@@ -30,7 +30,8 @@ func (r timed) record(moment time.Time) state.ChangelogRecord {
 	return out
 }
 
-// clockCase is a changelog with times, of which the beginning may be deleted, and the rows of a state.
+// clockCase is a changelog with times, of which the beginning may be deleted, and the rows of a
+// state.
 type clockCase struct {
 	name     string
 	settings map[string]string
@@ -110,8 +111,8 @@ func (c clockCase) check(t *testing.T, layout state.Layout, moment time.Time) {
 	}
 }
 
-// TestVerifyForgets: what the broker has deleted of a changelog by the clock, and the store still has by its stream time, is no difference,
-// and what it cannot have deleted is one.
+// TestVerifyForgets: what the broker has deleted of a changelog by the clock, and the store still
+// has by its stream time, is no difference, and what it cannot have deleted is one.
 func TestVerifyForgets(t *testing.T) {
 	const week = 7 * 24 * time.Hour
 	layout := state.Layout{Kind: state.DedupeKind, Retention: time.Hour.Milliseconds()}
@@ -155,7 +156,8 @@ func TestVerifyForgets(t *testing.T) {
 	}
 }
 
-// TestVerifyHistories: versions that are out of sight may be on either side, and one that was superseded may be compacted away.
+// TestVerifyHistories: versions that are out of sight may be on either side, and one that was
+// superseded may be compacted away.
 func TestVerifyHistories(t *testing.T) {
 	layout := state.Layout{Kind: state.VersionedKind, Retention: time.Hour.Milliseconds()}
 	const minute = time.Minute

@@ -16,8 +16,9 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// TestWithoutGroupCheck is the negative control of the look at the group: without it the request itself is refused, because it comes from
-// outside of a group that has members. A transaction would not be.
+// TestWithoutGroupCheck is the negative control of the look at the group: without it the request
+// itself is refused, because it comes from outside of a group that has members. A transaction would
+// not be.
 func TestWithoutGroupCheck(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		ctx, network := t.Context(), virtual.NewNetwork(t, 1)

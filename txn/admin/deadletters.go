@@ -17,43 +17,44 @@ import (
 )
 
 // DeadLetters is a dead-letter topic for operators. [DeadLetters.Each] lists its dead letters,
-// [DeadLetters.Edit] corrects one, and [DeadLetters.Redrive] writes records to the topics in which they
-// died.
+// [DeadLetters.Edit] corrects one, and [DeadLetters.Redrive] writes records to the topics in which
+// they died.
 //
 // # What the topic holds
 //
-// The topic holds the dead letters of the runtime, and the actions of operators. Nothing else has to be
-// created, allowed or kept.
+// The topic holds the dead letters of the runtime, and the actions of operators. Nothing else has
+// to be created, allowed or kept.
 //
 //   - An edited dead letter is one more record, with the number of its edition.
-//   - A redriven dead letter is followed by a mark. A mark has a null key, a null value and the header
-//     [HeaderRedriven].
+//   - A redriven dead letter is followed by a mark. A mark has a null key, a null value and the
+//     header [HeaderRedriven].
 //
-// Both are written to the partition of the dead letter, and so behind it. Retention deletes from the
-// front, so a dead letter never outlives its editions and marks. Both have the header
+// Both are written to the partition of the dead letter, and so behind it. Retention deletes from
+// the front, so a dead letter never outlives its editions and marks. Both have the header
 // [graph.HeaderSession], which identifies their writer.
 //
-// The id, the number of deaths and the position of the last death identify a dead letter. If an input
-// was read again from far back, the topic can hold a dead letter twice. It counts once.
+// The id, the number of deaths and the position of the last death identify a dead letter. If an
+// input was read again from far back, the topic can hold a dead letter twice. It counts once.
 //
 // # Exactly once
 //
-// A batch of redriven records and their marks are one transaction. The transactional id follows from
-// the topic alone.
+// A batch of redriven records and their marks are one transaction. The transactional id follows
+// from the topic alone.
 //
-//   - A redrive that is killed leaves a batch as a whole or not at all. The next redrive first ends the
-//     open transaction of the last one. Then it reads the topic to its end, and leaves out dead letters
-//     with a mark. It waits for open transactions in the topic, because they may contain marks.
+//   - A redrive that is killed leaves a batch as a whole or not at all. The next redrive first ends
+//     the open transaction of the last one. Then it reads the topic to its end, and leaves out dead
+//     letters with a mark. It waits for open transactions in the topic, because they may contain
+//     marks.
 //   - Of two redrives of one topic at a time, the older one stops.
 //   - A batch that fails, or whose commit is not answered, is settled the same way. Then its marks
 //     decide whether it was committed.
-//   - Marks and editions of another writer end the redrive. It may have been suspended for long, and
-//     then its view of the partition is out of date.
+//   - Marks and editions of another writer end the redrive. It may have been suspended for long,
+//     and then its view of the partition is out of date.
 //
 // The readers of redriven records are not part of this promise:
 //
-//   - An application that has processed the record in another way meanwhile processes it twice, unless
-//     it dedupes (package inbox).
+//   - An application that has processed the record in another way meanwhile processes it twice,
+//     unless it dedupes (package inbox).
 //   - All applications that read the topic get the record, not only the one in which it died.
 //
 // All methods may be called by any goroutine.
@@ -67,8 +68,8 @@ func (c *Client) DeadLetters(topic string) *DeadLetters { return &DeadLetters{cl
 
 // The headers of a mark:
 //
-//   - HeaderRedriven names the dead letter as id/deaths/topic-partition@offset, with the position of the
-//     last death. Marks of older builds have id/deaths only, and are read too.
+//   - HeaderRedriven names the dead letter as id/deaths/topic-partition@offset, with the position
+//     of the last death. Marks of older builds have id/deaths only, and are read too.
 //   - HeaderRedrivenAt is the time in RFC 3339.
 //   - HeaderRedrivenTo is the target as topic-partition.
 const (
@@ -83,9 +84,9 @@ type DeadLetter struct {
 	// Partition and Offset are where the newest edition is in the dead-letter topic.
 	Partition int32
 	Offset    int64
-	// Timestamp is that of the newest edition in the dead-letter topic. It is the record's own, with two
-	// exceptions: the topic has the broker's time (message.timestamp.type=LogAppendTime), or it refuses
-	// the record's own. LastTimestamp is always the record's own.
+	// Timestamp is that of the newest edition in the dead-letter topic. It is the record's own,
+	// with two exceptions: the topic has the broker's time (message.timestamp.type=LogAppendTime),
+	// or it refuses the record's own. LastTimestamp is always the record's own.
 	Timestamp time.Time
 	// Key, Value and Headers are the record's own; Headers are without those of the dead letter.
 	Key, Value []byte
@@ -105,8 +106,8 @@ type DeadLetter struct {
 	rekeyed bool
 }
 
-// OwnKey returns the key that the record has for the application. That is Key, unless the record died
-// in an internal topic that has another key ([graph.HeaderOwnKey]). SetOwnKey changes it.
+// OwnKey returns the key that the record has for the application. That is Key, unless the record
+// died in an internal topic that has another key ([graph.HeaderOwnKey]). SetOwnKey changes it.
 func (l *DeadLetter) OwnKey() []byte {
 	if i := l.lastHeader(graph.HeaderOwnKey); i >= 0 {
 		return l.Headers[i].Value
@@ -114,8 +115,8 @@ func (l *DeadLetter) OwnKey() []byte {
 	return l.Key
 }
 
-// SetOwnKey changes the key that OwnKey returns, for [DeadLetters.Edit]. The key in an internal topic
-// stays.
+// SetOwnKey changes the key that OwnKey returns, for [DeadLetters.Edit]. The key in an internal
+// topic stays.
 func (l *DeadLetter) SetOwnKey(key []byte) {
 	if i := l.lastHeader(graph.HeaderOwnKey); i >= 0 {
 		l.Headers = slices.Clone(l.Headers) // a copy of the dead letter may share them
@@ -141,11 +142,12 @@ func (l *DeadLetter) lastHeader(name string) int {
 	return -1
 }
 
-// RecordTime returns the timestamp that the record had when it died last. A redrive writes it again.
+// RecordTime returns the timestamp that the record had when it died last. A redrive writes it
+// again.
 //
 // Dead letters of older builds do not have it if their own timestamp is another one: that of the
-// broker, or the time of the failure if the topic refused the record's. Then RecordTime is the timestamp
-// at the first death. It is wrong if a redrive has changed it since.
+// broker, or the time of the failure if the topic refused the record's. Then RecordTime is the
+// timestamp at the first death. It is wrong if a redrive has changed it since.
 func (l *DeadLetter) RecordTime() time.Time {
 	switch {
 	case l.LastTimestamp != state.NoTime:
@@ -166,18 +168,18 @@ type TopicPartition struct {
 // String returns topic[partition].
 func (p TopicPartition) String() string { return fmt.Sprintf("%s[%d]", p.Topic, p.Partition) }
 
-// LetterFilter chooses dead letters. A dead letter has to match every field that is set, and one value
-// of a field with several values. The zero LetterFilter chooses all dead letters that were not
-// redriven.
+// LetterFilter chooses dead letters. A dead letter has to match every field that is set, and one
+// value of a field with several values. The zero LetterFilter chooses all dead letters that were
+// not redriven.
 type LetterFilter struct {
 	IDs          []string
 	Keys         [][]byte // as in [DeadLetter.OwnKey]; a nil one is the null key
 	Classes      []graph.Class
 	Nodes        []string
 	Applications []string
-	// Topics match the topic in which the record died first. They also match the topic of the input, if
-	// an internal topic keeps that (topology.KeepOrigin). So the name of an input finds its records
-	// without knowledge of the internal topics.
+	// Topics match the topic in which the record died first. They also match the topic of the
+	// input, if an internal topic keeps that (topology.KeepOrigin). So the name of an input finds
+	// its records without knowledge of the internal topics.
 	Topics []string
 	// Since and Until bound the time of the last failure: at or after Since, before Until.
 	Since, Until time.Time
@@ -201,19 +203,21 @@ func (f *LetterFilter) Chooses(l *DeadLetter) bool {
 	return slices.ContainsFunc(f.Keys, func(k []byte) bool { return (k == nil) == (own == nil) && bytes.Equal(k, own) })
 }
 
-// LetterCounts is what a dead-letter topic held. Its JSON form is for programs, and its fields stay.
+// LetterCounts is what a dead-letter topic held. Its JSON form is for programs, and its fields
+// stay.
 type LetterCounts struct {
 	// Letters counts each dead letter once, Redriven the redriven ones among them.
 	Letters  int64 `json:"letters"`
 	Redriven int64 `json:"redriven"`
-	// Foreign are records of other programs: they have none of our headers. Malformed have some, but not all, or not as they
-	// should be.
+	// Foreign are records of other programs: they have none of our headers. Malformed have some,
+	// but not all, or not as they should be.
 	Foreign   int64 `json:"foreign"`
 	Malformed int64 `json:"malformed"`
 }
 
-// Each calls f for every chosen dead letter, partition by partition, in the order in which the records
-// died. An error of f ends it, and is returned as it is. Records of open transactions are left out.
+// Each calls f for every chosen dead letter, partition by partition, in the order in which the
+// records died. An error of f ends it, and is returned as it is. Records of open transactions are
+// left out.
 func (d *DeadLetters) Each(ctx context.Context, filter LetterFilter, f func(DeadLetter) error) (LetterCounts, error) {
 	t, err := d.open(ctx)
 	if err != nil {
@@ -282,12 +286,12 @@ func (t *letterTopic) topic(ctx context.Context, name string) (broker.TopicInfo,
 
 var errNoTopic = errors.New("it does not exist")
 
-// letterKey identifies a dead letter as [HeaderRedriven] does: the record, the number of the death, and
-// its position.
+// letterKey identifies a dead letter as [HeaderRedriven] does: the record, the number of the death,
+// and its position.
 type letterKey string
 
-// keyOf returns the key of the dead letter in a record. The position is that of the record that died, so
-// records that came with equal headers have dead letters of their own.
+// keyOf returns the key of the dead letter in a record. The position is that of the record that
+// died, so records that came with equal headers have dead letters of their own.
 func keyOf(i *graph.DeadLetterInfo, r *broker.Record) letterKey {
 	var topic, partition, offset string
 	for _, h := range r.Headers {
@@ -303,8 +307,8 @@ func keyOf(i *graph.DeadLetterInfo, r *broker.Record) letterKey {
 	return letterKey(fmt.Sprintf("%s/%s-%s@%s", olderKeyOf(i), topic, partition, offset))
 }
 
-// olderKeyOf returns the key of the dead letter in marks of older builds, which have the record and the
-// number of deaths only.
+// olderKeyOf returns the key of the dead letter in marks of older builds, which have the record and
+// the number of deaths only.
 func olderKeyOf(i *graph.DeadLetterInfo) letterKey {
 	return letterKey(fmt.Sprintf("%s/%d", i.ID, i.Deaths))
 }
@@ -385,11 +389,11 @@ func (t *letterTopic) scan(ctx context.Context, partition int32, start, end int6
 	return idx, err
 }
 
-// takeOlderMarks applies the marks of older builds to the dead letters that those builds have redriven.
-// Older builds took several dead letters for one, and redrove the first in the partition. So the mark
-// counts for the first. If retention has deleted it since, the mark counts for the next one, which is
-// then shown as redriven and left. It could be a copy of the deleted one, and a second redrive cannot
-// be undone.
+// takeOlderMarks applies the marks of older builds to the dead letters that those builds have
+// redriven. Older builds took several dead letters for one, and redrove the first in the partition.
+// So the mark counts for the first. If retention has deleted it since, the mark counts for the next
+// one, which is then shown as redriven and left. It could be a copy of the deleted one, and a
+// second redrive cannot be undone.
 func (idx *letterIndex) takeOlderMarks(first map[letterKey]letterKey) {
 	for older, key := range first {
 		m, marked := idx.redriven[older]

@@ -13,8 +13,8 @@ import (
 	"github.com/onceward/onceward/txn/internal/broker"
 )
 
-// Find returns the dead letter with that id. If a record has died several times, it is the one of the
-// last death. The error is ErrNoLetter if there is none.
+// Find returns the dead letter with that id. If a record has died several times, it is the one of
+// the last death. The error is ErrNoLetter if there is none.
 func (d *DeadLetters) Find(ctx context.Context, id string) (found DeadLetter, err error) {
 	_, err = d.Each(ctx, LetterFilter{IDs: []string{id}, Redriven: true}, func(l DeadLetter) error {
 		if found.ID == "" || l.Deaths > found.Deaths {
@@ -38,9 +38,9 @@ var (
 	ErrLetterEdited = errors.New("the dead letter was edited meanwhile; look at it again")
 )
 
-// Edit writes another edition of a dead letter. Key, Value and Headers are those of edited; everything
-// else stays. edited is a changed dead letter from Each or Find. It is refused if it is no longer the
-// newest edition, or was redriven meanwhile. The original stays in the topic.
+// Edit writes another edition of a dead letter. Key, Value and Headers are those of edited;
+// everything else stays. edited is a changed dead letter from Each or Find. It is refused if it is
+// no longer the newest edition, or was redriven meanwhile. The original stays in the topic.
 //
 // A dead letter that was cut counts as whole when every cut part (key, value, headers) was changed.
 //
@@ -60,7 +60,8 @@ func (d *DeadLetters) edit(ctx context.Context, edited DeadLetter, crash func(po
 		return err
 	}
 	defer w.close()
-	// A later edit or redrive stops this writer. The records of an earlier one are in the log already.
+	// A later edit or redrive stops this writer. The records of an earlier one are in the log
+	// already.
 	var before DeadLetter
 	committed := func(ctx context.Context) (done bool, err error) {
 		before, done, err = t.editedBy(ctx, w.session, &edited)
@@ -81,8 +82,8 @@ func (d *DeadLetters) edit(ctx context.Context, edited DeadLetter, crash func(po
 	return err
 }
 
-// editedBy reports whether the session has written its edition of a dead letter. If not, it returns the
-// dead letter as the operator has seen it, or an error if that is out of date.
+// editedBy reports whether the session has written its edition of a dead letter. If not, it returns
+// the dead letter as the operator has seen it, or an error if that is out of date.
 func (t *letterTopic) editedBy(
 	ctx context.Context, session string, edited *DeadLetter,
 ) (before DeadLetter, done bool, err error) {
@@ -122,8 +123,8 @@ func (t *letterTopic) mayEdit(ctx context.Context, idx *letterIndex, edited *Dea
 	return before, err
 }
 
-// stillCut returns the rest of [graph.HeaderCut]: the sizes of the cut parts that this edition does not
-// change. A changed part counts as written in full.
+// stillCut returns the rest of [graph.HeaderCut]: the sizes of the cut parts that this edition does
+// not change. A changed part counts as written in full.
 func stillCut(before, edited *DeadLetter) string {
 	same := func(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) }
 	var sizes []string

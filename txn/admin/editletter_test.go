@@ -15,7 +15,8 @@ import (
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
-// TestG5Edit: an edition takes the place of the dead letter, in its order, and the dead letter as it died stays in the topic.
+// TestG5Edit: an edition takes the place of the dead letter, in its order, and the dead letter as
+// it died stays in the topic.
 func TestG5Edit(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		o := newOffice(t)
@@ -130,7 +131,8 @@ func TestG5EditCut(t *testing.T) {
 	}
 }
 
-// TestG5EditOwnKey: a record that travels under another key than its own has its own changed, wherever it is redriven to.
+// TestG5EditOwnKey: a record that travels under another key than its own has its own changed,
+// wherever it is redriven to.
 func TestG5EditOwnKey(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		for to, want := range map[string]string{"": "id own=new", "other": "new"} {
@@ -173,7 +175,8 @@ func letterRecord(r Record) *kgo.Record {
 	return out
 }
 
-// TestG5Identities: dead letters of different records are different dead letters, though they agree in what says which record it was.
+// TestG5Identities: dead letters of different records are different dead letters, though they agree
+// in what says which record it was.
 func TestG5Identities(t *testing.T) {
 	t.Run("a topic that was created again", func(t *testing.T) {
 		virtual.Test(t, func(t *testing.T) {
@@ -224,7 +227,8 @@ func TestG5Identities(t *testing.T) {
 	})
 }
 
-// TestG5Copies: a dead letter that is in the topic twice, because its input was read again, is one dead letter.
+// TestG5Copies: a dead letter that is in the topic twice, because its input was read again, is one
+// dead letter.
 func TestG5Copies(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		o := newOffice(t)

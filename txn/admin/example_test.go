@@ -56,8 +56,9 @@ func must(err error) {
 	}
 }
 
-// ExampleApplication_AcceptSkip moves an offset from outside, as a tool does that knows nothing of the state, and takes it back into the
-// hands of the application, after a look at what would be done.
+// ExampleApplication_AcceptSkip moves an offset from outside, as a tool does that knows nothing of
+// the state, and takes it back into the hands of the application, after a look at what would be
+// done.
 func ExampleApplication_AcceptSkip() {
 	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "words", "counts"))
 	must(err)

@@ -25,20 +25,24 @@ import (
 type ForensicOptions struct {
 	// From is where inputs are read from, by topic; default is the start of their logs.
 	From Offsets
-	// Scratch is the directory for temporary state, which is removed again; default is that of the system.
+	// Scratch is the directory for temporary state, which is removed again; default is that of the
+	// system.
 	Scratch string
-	// State is that of an instance of the application, which has to be stopped, and whose state is compared with what the
-	// inputs make, as far as it has read them; nil is none. Where a difference need not mean that the state is wrong, because it
-	// depends on more than its inputs hold, it is said ([ForensicStore.NotComparable]): schedules of the wall clock, records that
-	// are parked or delayed, repartition topics, and inputs that are compacted or have lost their first records. Not known is
-	// what user functions depend on by themselves, and what operators have done to the offsets.
+	// State is that of an instance of the application, which has to be stopped, and whose state is
+	// compared with what the inputs make, as far as it has read them; nil is none. Where a
+	// difference need not mean that the state is wrong, because it depends on more than its inputs
+	// hold, it is said ([ForensicStore.NotComparable]): schedules of the wall clock, records that
+	// are parked or delayed, repartition topics, and inputs that are compacted or have lost their
+	// first records. Not known is what user functions depend on by themselves, and what operators
+	// have done to the offsets.
 	State *State
-	// Output is called for each record that would have been produced, those of internal topics left out; nil is nothing.
-	// Its error ends the run.
+	// Output is called for each record that would have been produced, those of internal topics left
+	// out; nil is nothing. Its error ends the run.
 	Output func(graph.Output) error
 }
 
-// ForensicReport is what a topology would have done. Its JSON form is for programs, and its fields stay.
+// ForensicReport is what a topology would have done. Its JSON form is for programs, and its fields
+// stay.
 type ForensicReport struct {
 	Application string `json:"application"`
 	Version     string `json:"version"`
@@ -48,9 +52,11 @@ type ForensicReport struct {
 	Outcomes []ForensicOutcome `json:"outcomes"`
 	// Outputs counts the records that would have been produced, dead letters included, by topic.
 	Outputs map[string]int64 `json:"outputs"`
-	// Stopped are the tasks that would have stopped, with the reason; nothing behind that was looked at.
+	// Stopped are the tasks that would have stopped, with the reason; nothing behind that was
+	// looked at.
 	Stopped []ForensicStop `json:"stopped"`
-	// Stores are those that were compared, by task and in the order of their declarations; nil if no state was given.
+	// Stores are those that were compared, by task and in the order of their declarations; nil if
+	// no state was given.
 	Stores []ForensicStore `json:"stores,omitempty"`
 }
 
@@ -69,7 +75,8 @@ type ForensicOutcome struct {
 	N       int64  `json:"n"`
 }
 
-// ForensicStop is where a task would have stopped, and why. Offset is -1 for a record that was parked.
+// ForensicStop is where a task would have stopped, and why. Offset is -1 for a record that was
+// parked.
 type ForensicStop struct {
 	Task      string `json:"task"`
 	Topic     string `json:"topic"`
@@ -78,14 +85,16 @@ type ForensicStop struct {
 	Reason    string `json:"reason"`
 }
 
-// Forensic runs a topology over what its inputs hold now, in mode topology.Forensic, and tells what it would have done.
-// It changes nothing: there is no group and no producer, and the state, empty at the beginning, is temporary. So it can
-// run beside the application, and as somebody who may only read.
+// Forensic runs a topology over what its inputs hold now, in mode topology.Forensic, and tells what
+// it would have done. It changes nothing: there is no group and no producer, and the state, empty
+// at the beginning, is temporary. So it can run beside the application, and as somebody who may
+// only read.
 //
-// Schedules of the wall clock do not fire, and what the cluster would refuse for its size is not refused. Nothing waits:
-// a retry comes at once, a delayed record as soon as it is its turn, and a parked one when all inputs are read, again and
-// again until it has failed a hundred times. Effects outside of the topology are suppressed by package processors/effect
-// in this mode; what user functions do by themselves, they do.
+// Schedules of the wall clock do not fire, and what the cluster would refuse for its size is not
+// refused. Nothing waits: a retry comes at once, a delayed record as soon as it is its turn, and a
+// parked one when all inputs are read, again and again until it has failed a hundred times. Effects
+// outside of the topology are suppressed by package processors/effect in this mode; what user
+// functions do by themselves, they do.
 //
 // A topology with global tables is refused: no commit names the rows that a record has met.
 func (c *Client) Forensic(ctx context.Context, t *topology.Topology, o ForensicOptions) (_ ForensicReport, err error) {
@@ -135,7 +144,8 @@ type forensic struct {
 	report   ForensicReport
 	// kept is how far the state that is compared has come, by the tasks that it has.
 	kept map[graph.TaskID]state.Positions
-	// ahead is how far the clock of the graphs was set ahead, so that parked records need not be waited for.
+	// ahead is how far the clock of the graphs was set ahead, so that parked records need not be
+	// waited for.
 	ahead time.Duration
 }
 
@@ -177,7 +187,8 @@ func (f *forensic) open(ctx context.Context) error {
 	return nil
 }
 
-// resolve adds the number of partitions of the repartition topics: of one that exists what it has, because the keys are divided by that.
+// resolve adds the number of partitions of the repartition topics: of one that exists what it has,
+// because the keys are divided by that.
 func (f *forensic) resolve(ctx context.Context) error {
 	found, _, err := f.cluster.Topics(ctx, f.topology.InternalTopics())
 	if err != nil {
@@ -256,7 +267,8 @@ func (f *forensic) bound(ctx context.Context, id graph.TaskID, q *forensicQueue,
 	return nil
 }
 
-// run lets all tasks work in turn until nothing is left. What one writes to a repartition topic another one finds in its queue.
+// run lets all tasks work in turn until nothing is left. What one writes to a repartition topic
+// another one finds in its queue.
 func (f *forensic) run(ctx context.Context) error {
 	for busy := true; busy; {
 		busy = false

@@ -20,8 +20,8 @@ import (
 	"github.com/onceward/onceward/txn/admin"
 )
 
-// lookedAt counts words behind a repartitioning. A word that is no word fails, stop stops the task, and again has to be
-// tried twice.
+// lookedAt counts words behind a repartitioning. A word that is no word fails, stop stops the task,
+// and again has to be tried twice.
 func lookedAt(t *testing.T) *topology.Topology {
 	t.Helper()
 	b := topology.NewBuilder("looked-at", topology.DeadLetters("dead"))
@@ -58,8 +58,8 @@ func lookedAt(t *testing.T) *topology.Topology {
 	return built
 }
 
-// TestForensic is the forensic run of requirement I1: it tells what would be done, over repartition topics and state, and
-// leaves nothing: no record, no topic, no group, no file.
+// TestForensic is the forensic run of requirement I1: it tells what would be done, over repartition
+// topics and state, and leaves nothing: no record, no topic, no group, no file.
 func TestForensic(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		ctx := t.Context()

@@ -8,8 +8,9 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// notComparable says why state of a task can be right although it is not what the run has made; empty where it cannot. That is
-// so where the task depends on anything but the records that its inputs hold now, and their order in each partition.
+// notComparable says why state of a task can be right although it is not what the run has made;
+// empty where it cannot. That is so where the task depends on anything but the records that its
+// inputs hold now, and their order in each partition.
 func (f *forensic) notComparable(ctx context.Context, t *forensicTask) (string, error) {
 	if t.stopped || t.leaves {
 		return "the task has not come to the end of its inputs in this run", nil

@@ -25,8 +25,8 @@ func keeping(s topology.Stream[string, string]) {
 		})
 }
 
-// TestForensicNotComparable is requirement I3: every reason for which right state is not what its inputs make now, and that
-// there is none where there is none.
+// TestForensicNotComparable is requirement I3: every reason for which right state is not what its
+// inputs make now, and that there is none where there is none.
 func TestForensicNotComparable(t *testing.T) {
 	read := func(b *topology.Builder, topic string, opts ...topology.SourceOption) topology.Stream[string, string] {
 		return topology.From(b, topology.Topic(topic, schemas.String(), schemas.String()), opts...)

@@ -14,18 +14,19 @@ import (
 type ForensicStore struct {
 	Task  string `json:"task"`
 	Store string `json:"store"`
-	// Rows is how many the instance has, Differences how many keys differ. First is the first of them in the order of the
-	// keys, nil if there is none.
+	// Rows is how many the instance has, Differences how many keys differ. First is the first of
+	// them in the order of the keys, nil if there is none.
 	Rows        int64               `json:"rows"`
 	Differences int64               `json:"differences"`
 	First       *ForensicDifference `json:"first,omitempty"`
-	// NotComparable says why the differences, if there are some, do not show that the state is wrong: it depends on what the inputs
-	// do not hold. It is empty where they show it. A store without differences is what its inputs make, whatever it depends on.
+	// NotComparable says why the differences, if there are some, do not show that the state is
+	// wrong: it depends on what the inputs do not hold. It is empty where they show it. A store
+	// without differences is what its inputs make, whatever it depends on.
 	NotComparable string `json:"not_comparable,omitempty"`
 }
 
-// ForensicDifference is a key that differs: Missing is one that only the inputs lead to, Extra one that only the instance
-// has, and OtherValue one with two values.
+// ForensicDifference is a key that differs: Missing is one that only the inputs lead to, Extra one
+// that only the instance has, and OtherValue one with two values.
 type ForensicDifference struct {
 	Kind Kind   `json:"kind"`
 	Key  []byte `json:"key"`

@@ -26,7 +26,8 @@ type forensicTask struct {
 }
 
 const (
-	// forensicTurn is how many records a task takes before the next one has its turn, so that what lies between them stays small.
+	// forensicTurn is how many records a task takes before the next one has its turn, so that what
+	// lies between them stays small.
 	forensicTurn = 1024
 	// forensicBytes is how much state a task holds before it goes to its database.
 	forensicBytes = 4 << 20
@@ -40,7 +41,8 @@ type forensicQueue struct {
 	partition int32
 	// from is where the reading has begun.
 	from int64
-	// next and end are the offsets that are left to be read; of a repartition topic next is that of the next record.
+	// next and end are the offsets that are left to be read; of a repartition topic next is that of
+	// the next record.
 	next, end int64
 	reader    *broker.Reader // nil for a repartition topic
 	records   []graph.Input
@@ -101,7 +103,8 @@ func (f *forensic) work(ctx context.Context, t *forensicTask) (worked bool, err 
 	return worked, nil
 }
 
-// oldest returns the input whose first record is the oldest by its event time, nil if there is none.
+// oldest returns the input whose first record is the oldest by its event time, nil if there is
+// none.
 func (t *forensicTask) oldest(ctx context.Context) (oldest *forensicQueue, err error) {
 	var first int64
 	for _, q := range t.inputs {
@@ -120,7 +123,8 @@ func (t *forensicTask) oldest(ctx context.Context) (oldest *forensicQueue, err e
 	return oldest, nil
 }
 
-// release tries parked records again, those that come next of all tasks, and reports whether there were any.
+// release tries parked records again, those that come next of all tasks, and reports whether there
+// were any.
 func (f *forensic) release() (released bool, err error) {
 	var first time.Time
 	for _, t := range f.tasks {

@@ -9,10 +9,11 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// Stores forget by their stream time. Brokers forget by the clock: they delete the beginning of the changelog of windows, sessions, series and ids,
-// and compact that of a history. Where the two times go together, the broker is a day behind. Where they do not, because old input is
-// processed or the input stands still, a changelog has lost what its store still has. That is no difference, and nobody can say that it is
-// none.
+// Stores forget by their stream time. Brokers forget by the clock: they delete the beginning of the
+// changelog of windows, sessions, series and ids, and compact that of a history. Where the two
+// times go together, the broker is a day behind. Where they do not, because old input is processed
+// or the input stands still, a changelog has lost what its store still has. That is no difference,
+// and nobody can say that it is none.
 
 // clockMargin is how far the clocks of the brokers may be ahead of this one.
 const clockMargin = time.Hour
@@ -28,9 +29,10 @@ func (r *replay) setting(name string) (value string, known bool) {
 	return s.Value, known
 }
 
-// lostBefore returns the time in milliseconds before which records may be gone without a later one that tells: all of them of a changelog
-// that deletes, superseded ones of a history. It is math.MinInt64 where none may be, and math.MaxInt64 where any may be, or where that is
-// not known because the configuration may not be seen.
+// lostBefore returns the time in milliseconds before which records may be gone without a later one
+// that tells: all of them of a changelog that deletes, superseded ones of a history. It is
+// math.MinInt64 where none may be, and math.MaxInt64 where any may be, or where that is not known
+// because the configuration may not be seen.
 func (r *replay) lostBefore(now time.Time) int64 {
 	before := func(setting string) int64 {
 		text, _ := r.setting(setting)
@@ -58,7 +60,8 @@ func (r *replay) lostBefore(now time.Time) int64 {
 	return before("retention.ms")
 }
 
-// lost reports whether the changelog may have forgotten the record of a row that only the state has.
+// lost reports whether the changelog may have forgotten the record of a row that only the state
+// has.
 func (r *replay) lost(d *Difference) bool {
 	if d.Kind != Extra || r.before == math.MinInt64 {
 		return false
@@ -67,7 +70,8 @@ func (r *replay) lost(d *Difference) bool {
 	return err == nil && record.Timestamp < r.before
 }
 
-// forgotten reports whether nobody can read the row of a store in segments any more: it may be there or not.
+// forgotten reports whether nobody can read the row of a store in segments any more: it may be
+// there or not.
 func (r *replay) forgotten(d *Difference) bool {
 	l := r.outcome.Layout
 	if !l.Segmented() {

@@ -28,7 +28,8 @@ func TestForgottenWindow(t *testing.T) {
 	}
 }
 
-// TestLostBefore: what a history may have lost to compaction is older than its topic's lag, and nothing is known without the settings.
+// TestLostBefore: what a history may have lost to compaction is older than its topic's lag, and
+// nothing is known without the settings.
 func TestLostBefore(t *testing.T) {
 	const lag = 7_200_000
 	now := time.UnixMilli(1_800_000_000_000)

@@ -14,12 +14,15 @@ import (
 	"github.com/onceward/onceward/txn/internal/restore"
 )
 
-// RebuildFromChangelog makes databases in the state directory of a stopped instance anew from their changelogs, beside the old ones, and
-// then switches; for an instance that runs there is txn.RebuildTasks. Stores names those to rebuild, none for all; the other stores of a
-// task are copied. Without Options.Tasks it is about all tasks that the directory has and that have those stores.
+// RebuildFromChangelog makes databases in the state directory of a stopped instance anew from their
+// changelogs, beside the old ones, and then switches; for an instance that runs there is
+// txn.RebuildTasks. Stores names those to rebuild, none for all; the other stores of a task are
+// copied. Without Options.Tasks it is about all tasks that the directory has and that have those
+// stores.
 //
-// It changes nothing on the cluster, and other instances may run. It is refused where the changelogs do not hold the state of the last
-// commit. Of several tasks those before a failure, or before the end of ctx, are rebuilt, and each of the others is as it was.
+// It changes nothing on the cluster, and other instances may run. It is refused where the
+// changelogs do not hold the state of the last commit. Of several tasks those before a failure, or
+// before the end of ctx, are rebuilt, and each of the others is as it was.
 func (a *Application) RebuildFromChangelog(ctx context.Context, stateDir string, stores []string, o Options) (Report, error) {
 	const name = "rebuild from-changelog"
 	op, err := a.open(ctx, o)
@@ -83,7 +86,8 @@ func (op *operation) rebuildIn(ctx context.Context, dir *state.Directory, stores
 	return report, nil
 }
 
-// inDirectory returns the selected tasks that have the stores and a place in the directory. With named tasks it refuses where one has not.
+// inDirectory returns the selected tasks that have the stores and a place in the directory. With
+// named tasks it refuses where one has not.
 func (op *operation) inDirectory(dir *state.Directory, stores []string, named bool) ([]target, error) {
 	var out []target
 	for _, t := range op.tasks {

@@ -17,31 +17,39 @@ import (
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
-// RebuildFromInput empties the state of tasks and lets their inputs be read again, from the start of their logs or where offsets says.
-// What the tasks write is written again too: consumers of their outputs see it a second time, and what the inputs have forgotten is
-// missing in the new state.
+// RebuildFromInput empties the state of tasks and lets their inputs be read again, from the start
+// of their logs or where offsets says. What the tasks write is written again too: consumers of
+// their outputs see it a second time, and what the inputs have forgotten is missing in the new
+// state.
 //
-// A store is emptied by tombstones in its changelog, so that the databases of all instances follow by themselves, wherever they are. Until
-// that is done, the committed offsets carry no metadata and no instance opens the task; an action that was interrupted is done again.
+// A store is emptied by tombstones in its changelog, so that the databases of all instances follow
+// by themselves, wherever they are. Until that is done, the committed offsets carry no metadata and
+// no instance opens the task; an action that was interrupted is done again.
 //
-// A table that is restored from its topic (topology.RestoreFromTopic) has no changelog, and that topic is not touched. Databases see by the
-// commit that they are from before. The topic is read from offset 0, and any other offset is refused.
+// A table that is restored from its topic (topology.RestoreFromTopic) has no changelog, and that
+// topic is not touched. Databases see by the commit that they are from before. The topic is read
+// from offset 0, and any other offset is refused.
 //
-// A store that the topology has gained since the application ran gets its changelog, so that it is filled before the topology starts, which
-// would go on with an empty one; and so do the repartition topics that it has gained. They are created as a start would, with as many replicas as
-// the rounds topic has, and the min.insync.replicas that this sets: how the application is configured (txn.Config.InternalReplicas) nobody else
-// says here, and what its starts have made, or have found to be enough, is enough for the next one.
+// A store that the topology has gained since the application ran gets its changelog, so that it is
+// filled before the topology starts, which would go on with an empty one; and so do the repartition
+// topics that it has gained. They are created as a start would, with as many replicas as the rounds
+// topic has, and the min.insync.replicas that this sets: how the application is configured
+// (txn.Config.InternalReplicas) nobody else says here, and what its starts have made, or have found
+// to be enough, is enough for the next one.
 //
-// It is refused for a task with a store that keeps histories (topology.VersionedStore), unless its changelog is empty: a record without a
-// value ends a version there, and empties nothing. The refusal says what to do.
+// It is refused for a task with a store that keeps histories (topology.VersionedStore), unless its
+// changelog is empty: a record without a value ends a version there, and empties nothing. The
+// refusal says what to do.
 //
-// It is refused for a task that reads a repartition topic from which records have been deleted, as their only copy is gone, unless every
-// task that writes to the topic is rebuilt with it; and for tasks that write to a repartition topic unless all of them, and all that read
-// it, are rebuilt together: they write everything again. Readers then begin behind what the topic holds.
+// It is refused for a task that reads a repartition topic from which records have been deleted, as
+// their only copy is gone, unless every task that writes to the topic is rebuilt with it; and for
+// tasks that write to a repartition topic unless all of them, and all that read it, are rebuilt
+// together: they write everything again. Readers then begin behind what the topic holds.
 //
-// Records that wait in delayed retry topics (topology.RetryTopics) come again with the inputs that they are from. Those that do not, because
-// their input is read from behind them or does not hold them any more, are dropped: InputReport.Dropped counts them. It is the same with
-// parked records (topology.ParkKeys), which are not counted.
+// Records that wait in delayed retry topics (topology.RetryTopics) come again with the inputs that
+// they are from. Those that do not, because their input is read from behind them or does not hold
+// them any more, are dropped: InputReport.Dropped counts them. It is the same with parked records
+// (topology.ParkKeys), which are not counted.
 func (a *Application) RebuildFromInput(ctx context.Context, o Options, offsets Offsets) (Report, error) {
 	o.creates = true
 	return a.act(ctx, "rebuild from-input", o, func(op *operation) planner {
@@ -102,8 +110,8 @@ func (op *operation) fromInput(ctx context.Context, s sight, offsets Offsets) (c
 	return c, nil
 }
 
-// readAgain returns the position at which a store begins anew that is restored from its source. It has no changelog that would be emptied:
-// the digest says to databases that they are from before.
+// readAgain returns the position at which a store begins anew that is restored from its source. It
+// has no changelog that would be emptied: the digest says to databases that they are from before.
 func (s sight) readAgain(cl restore.Changelog, inputs []state.Input) (state.Changelog, error) {
 	at, _ := state.Positions{Inputs: inputs}.Input(cl.Topic, s.id.Partition)
 	if at.Offset > 0 {
@@ -114,8 +122,9 @@ func (s sight) readAgain(cl restore.Changelog, inputs []state.Input) (state.Chan
 	return state.Changelog{Store: cl.Store, TopicID: cl.TopicID, StreamTime: task.NextDigest(last.StreamTime)}, nil
 }
 
-// lostRecords refuses a task of which databases can hold what its changelog does not: tombstones could not empty those. A store that is
-// restored from its source needs none: its databases are told by their digests, and the topic is not ours to delete.
+// lostRecords refuses a task of which databases can hold what its changelog does not: tombstones
+// could not empty those. A store that is restored from its source needs none: its databases are
+// told by their digests, and the topic is not ours to delete.
 func (op *operation) lostRecords(s sight) error {
 	var now []state.Changelog
 	for _, c := range s.Changelogs {
@@ -159,8 +168,9 @@ func (op *operation) replayFrom(s sight, i int, writtenAgain bool, offsets Offse
 	return at, s.inLog(i, at)
 }
 
-// writtenAgain returns the repartition topics among the sources of a subtopology that are written again, and refuses where a repartition
-// topic would be written again for readers that are not rebuilt, or by some of its writers only.
+// writtenAgain returns the repartition topics among the sources of a subtopology that are written
+// again, and refuses where a repartition topic would be written again for readers that are not
+// rebuilt, or by some of its writers only.
 func (op *operation) writtenAgain(sub graph.Subtopology) (map[string]bool, error) {
 	again := map[string]bool{}
 	for _, other := range op.topology.Subtopologies() {
@@ -225,8 +235,8 @@ func (op *operation) erase(ctx context.Context, changes []change) error {
 	if !slices.ContainsFunc(changes, func(c change) bool { return len(c.erase) > 0 }) {
 		return nil
 	}
-	// From here until the last commit no instance opens these tasks: the commit that named the old state is gone, and compaction may
-	// remove what it needs.
+	// From here until the last commit no instance opens these tasks: the commit that named the old
+	// state is gone, and compaction may remove what it needs.
 	marks := kadm.Offsets{}
 	for _, c := range changes {
 		if len(c.erase) == 0 {

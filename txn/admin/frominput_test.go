@@ -10,8 +10,8 @@ import (
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
-// TestLostRecordsOfASource: where the cluster has lost records of a changelog, its topic is to be deleted. Nobody is told to delete the topic
-// of others that a table is restored from.
+// TestLostRecordsOfASource: where the cluster has lost records of a changelog, its topic is to be
+// deleted. Nobody is told to delete the topic of others that a table is restored from.
 func TestLostRecordsOfASource(t *testing.T) {
 	for _, c := range []restore.Changelog{
 		{Store: "rows", Topic: "app-rows-changelog", TopicID: [16]byte{1}, HighWatermark: 9},

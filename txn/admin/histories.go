@@ -8,9 +8,9 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// histories compares the rows of both sides. In a store of histories a version is judged by when it was superseded, which the row that
-// follows in its key says: its difference waits for that. Rows of one key follow each other, except that rows of longer keys can be in
-// between.
+// histories compares the rows of both sides. In a store of histories a version is judged by when it
+// was superseded, which the row that follows in its key says: its difference waits for that. Rows
+// of one key follow each other, except that rows of longer keys can be in between.
 type histories struct {
 	*replay
 	// local waits for rows of the state, replayed for rows of the changelog.
@@ -72,9 +72,10 @@ func (h *histories) settleSide(waiting []Difference, next []byte) ([]Difference,
 	return kept, nil
 }
 
-// judgeVersion judges a version, given when the next one of its key begins, if there is one. A version that was superseded at the horizon
-// or before it is out of sight, and so is a last one that says that the key was deleted then: each side may have it or not. What was
-// superseded later the changelog may have lost to compaction, and a deletion together with its tombstone.
+// judgeVersion judges a version, given when the next one of its key begins, if there is one. A
+// version that was superseded at the horizon or before it is out of sight, and so is a last one
+// that says that the key was deleted then: each side may have it or not. What was superseded later
+// the changelog may have lost to compaction, and a deletion together with its tombstone.
 func (h *histories) judgeVersion(d *Difference, next int64, superseded bool) error {
 	l, now := h.outcome.Layout, h.streamTime()
 	p, err := l.Parts(d.Key, d.row())

@@ -8,7 +8,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 )
 
-// FillEnds asks the cluster where the changelogs end, for tasks of an instance that does not run. What it does not know stays unknown.
+// FillEnds asks the cluster where the changelogs end, for tasks of an instance that does not run.
+// What it does not know stays unknown.
 func (c *Client) FillEnds(ctx context.Context, tasks []TaskState) error {
 	var topics []string
 	for _, t := range tasks {

@@ -28,11 +28,11 @@ func markOf(topic string, l *DeadLetter, to TopicPartition, now time.Time, sessi
 
 const markTime = "2006-01-02T15:04:05.000Z07:00"
 
-// parseMark reads a mark; ok is false for every other record. A mark with an unreadable time counts. A
-// mark without a dead letter has no effect.
+// parseMark reads a mark; ok is false for every other record. A mark with an unreadable time
+// counts. A mark without a dead letter has no effect.
 //
-// The header alone is not enough. A dead letter of an older runtime can have it from the record that
-// died, and is a dead letter all the same.
+// The header alone is not enough. A dead letter of an older runtime can have it from the record
+// that died, and is a dead letter all the same.
 func parseMark(r *broker.Record) (m mark, ok bool) {
 	if r.Key != nil || r.Value != nil {
 		return mark{}, false

@@ -12,8 +12,8 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// olderMark writes the mark of a dead letter as builds did that told dead letters by their id and their deaths alone, the last of them with a
-// session.
+// olderMark writes the mark of a dead letter as builds did that told dead letters by their id and
+// their deaths alone, the last of them with a session.
 func (o *office) olderMark(l DeadLetter, session string) (at time.Time) {
 	o.t.Helper()
 	at = time.Now().UTC().Truncate(time.Millisecond)
@@ -54,7 +54,8 @@ func TestG5MarkOfAnOlderBuild(t *testing.T) {
 	})
 }
 
-// TestG5MarkOfAnOlderBuildIsOfOne: of several dead letters that an older build took for one it has redriven the first, and the others wait.
+// TestG5MarkOfAnOlderBuildIsOfOne: of several dead letters that an older build took for one it has
+// redriven the first, and the others wait.
 func TestG5MarkOfAnOlderBuildIsOfOne(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		o := newOffice(t)

@@ -19,26 +19,29 @@ import (
 // redriveTimeout is how long the transaction of a batch may stay open.
 const redriveTimeout = 30 * time.Second
 
-// ErrRedriveFenced says that another redrive, or edit, of the same topic has begun, or that a transaction took so long that the
-// brokers have aborted it. What was committed before stays.
+// ErrRedriveFenced says that another redrive, or edit, of the same topic has begun, or that a
+// transaction took so long that the brokers have aborted it. What was committed before stays.
 var ErrRedriveFenced = errors.New("another redrive or edit of the topic has begun, or a transaction took longer than " +
 	redriveTimeout.String() + "; what was committed stays")
 
-// letterWriter is the one who writes to a dead-letter topic beside the applications: a transactional producer whose id follows
-// from the topic, so that there is never more than one. It belongs to one goroutine.
+// letterWriter is the one who writes to a dead-letter topic beside the applications: a
+// transactional producer whose id follows from the topic, so that there is never more than one. It
+// belongs to one goroutine.
 type letterWriter struct {
 	producer *broker.Producer
 	cluster  *broker.Cluster
 	points   failpoint.Set
 	// producers are the producer ids that the transactional id has had.
 	producers map[int64]bool
-	// looked are the partitions that hold no transaction of the producer open, since it was initialised.
+	// looked are the partitions that hold no transaction of the producer open, since it was
+	// initialised.
 	looked map[Partition]bool
 	// session is in all that it writes about dead letters, and in nothing else.
 	session string
 }
 
-// newWriter returns a writer once everything is over that an earlier one has left open, and late requests of it are refused.
+// newWriter returns a writer once everything is over that an earlier one has left open, and late
+// requests of it are refused.
 func (t *letterTopic) newWriter(ctx context.Context, d *DeadLetters, batchBytes func(topic string) int32) (*letterWriter, error) {
 	cfg := d.client.cfg
 	cfg.BatchMaxBytes = batchBytes
@@ -76,8 +79,9 @@ func (w *letterWriter) settle(ctx context.Context) error {
 // noteMax bounds the question for the producer id.
 const noteMax = 5 * time.Second
 
-// note keeps the producer id that the transactional id has before it is initialised, which can give it another one. A transaction that hangs under
-// the old one can still be committed, beside the same records that are written again. Without an answer the look goes without it.
+// note keeps the producer id that the transactional id has before it is initialised, which can give
+// it another one. A transaction that hangs under the old one can still be committed, beside the
+// same records that are written again. Without an answer the look goes without it.
 func (w *letterWriter) note(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, noteMax)
 	defer cancel()
@@ -100,14 +104,17 @@ func (w *letterWriter) settled(ctx context.Context) error {
 // commitTries bounds how often a batch is tried that was aborted for reasons that pass.
 const commitTries = 5
 
-// written is what one transaction writes: records, and the marks that say of their dead letters that they are redriven.
+// written is what one transaction writes: records, and the marks that say of their dead letters
+// that they are redriven.
 type written struct{ records, marks []*broker.Record }
 
-// commit writes in one transaction; done says that it is known to be committed, with an error or without.
+// commit writes in one transaction; done says that it is known to be committed, with an error or
+// without.
 //
-// committed looks in the log for whether it took place. It is asked after every try that failed, when nothing of it can be open any
-// more. A try that failed is no proof that nobody else was there: it can have hung while another writer did all its work, and
-// settling makes this one the valid one again. So committed also has to refuse records that are not to be written any more.
+// committed looks in the log for whether it took place. It is asked after every try that failed,
+// when nothing of it can be open any more. A try that failed is no proof that nobody else was
+// there: it can have hung while another writer did all its work, and settling makes this one the
+// valid one again. So committed also has to refuse records that are not to be written any more.
 func (w *letterWriter) commit(
 	ctx context.Context, all written, committed func(context.Context) (bool, error), crash func(string) error,
 ) (done bool, err error) {
@@ -137,8 +144,8 @@ func (w *letterWriter) commit(
 // errCrash is what tests have a crash point return.
 var errCrash = errors.New("killed")
 
-// The points at which a test of this package can end a commit. The points of package failpoint are at the same places, for tests that kill
-// the process.
+// The points at which a test of this package can end a commit. The points of package failpoint are
+// at the same places, for tests that kill the process.
 const (
 	crashBegun    = "begun"
 	crashRecords  = "records"
@@ -160,8 +167,9 @@ func (w *letterWriter) try(ctx context.Context, all written, crash func(string) 
 	return nil
 }
 
-// look asks the partitions that records go to whether they hold an older transaction of the producer open. The next transaction
-// would decide how that one ends (protocol rule 13.7). Partitions that may not be read are not looked at.
+// look asks the partitions that records go to whether they hold an older transaction of the
+// producer open. The next transaction would decide how that one ends (protocol rule 13.7).
+// Partitions that may not be read are not looked at.
 func (w *letterWriter) look(ctx context.Context, records []*broker.Record) error {
 	ask := map[string][]int32{}
 	for _, r := range records {

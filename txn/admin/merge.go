@@ -8,14 +8,16 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// sides are what two sides have next, in the order of their keys: order is negative where only a has the key, positive where only b has
-// it, and 0 where both have it. What the other side has next is there in any case, unless it has ended.
+// sides are what two sides have next, in the order of their keys: order is negative where only a
+// has the key, positive where only b has it, and 0 where both have it. What the other side has next
+// is there in any case, unless it has ended.
 type sides struct {
 	a, b  state.Entry
 	order int
 }
 
-// merged goes through two sides that are each in the order of their keys. An error is the last thing that it yields.
+// merged goes through two sides that are each in the order of their keys. An error is the last
+// thing that it yields.
 func merged(a, b iter.Seq2[state.Entry, error]) iter.Seq2[sides, error] {
 	return func(yield func(sides, error) bool) {
 		nextA, stopA := iter.Pull2(a)

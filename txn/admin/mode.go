@@ -29,9 +29,10 @@ type committedMode struct {
 	from     modeSource
 }
 
-// modeOf returns the mode in which a change of a task is committed: that of its last known commit. With none known, or one that says none, it
-// is not for an operator's commit to say, and the first round decides. State that is adopted is something else. It was written in some mode,
-// and in a commit of none it would be anybody's: see adoptedMode.
+// modeOf returns the mode in which a change of a task is committed: that of its last known commit.
+// With none known, or one that says none, it is not for an operator's commit to say, and the first
+// round decides. State that is adopted is something else. It was written in some mode, and in a
+// commit of none it would be anybody's: see adoptedMode.
 func (op *operation) modeOf(ctx context.Context, s sight, c change) (committedMode, error) {
 	last, err := op.lastPositions(ctx, s)
 	switch {
@@ -45,9 +46,11 @@ func (op *operation) modeOf(ctx context.Context, s sight, c change) (committedMo
 	return committedMode{Mode: last.Mode, modeless: last.Modeless}, nil
 }
 
-// adoptedMode returns the mode of adopted state of which no commit says it: that which the last known commits of the application's tasks say,
-// also of those that are not acted on, or Options.Mode. Where neither says one it is refused. Rejected: to take it for Live, as most state is.
-// Who runs a replay is then told that the application has run live, and to go on so, and calls other systems.
+// adoptedMode returns the mode of adopted state of which no commit says it: that which the last
+// known commits of the application's tasks say, also of those that are not acted on, or
+// Options.Mode. Where neither says one it is refused. Rejected: to take it for Live, as most state
+// is. Who runs a replay is then told that the application has run live, and to go on so, and calls
+// other systems.
 func (op *operation) adoptedMode(ctx context.Context, s sight) (committedMode, error) {
 	if op.modes == nil {
 		modes, err := op.knownModes(ctx)

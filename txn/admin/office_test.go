@@ -18,7 +18,8 @@ import (
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
-// office is a dead-letter topic on a broker on virtual time, with the topic that its dead letters come from.
+// office is a dead-letter topic on a broker on virtual time, with the topic that its dead letters
+// come from.
 type office struct {
 	t       *testing.T
 	ctx     context.Context
@@ -149,7 +150,8 @@ func (o *office) read(topic string) []Record {
 	return c.Records
 }
 
-// want compares the committed records of a topic, whatever their order between partitions; of one key the order counts.
+// want compares the committed records of a topic, whatever their order between partitions; of one
+// key the order counts.
 func (o *office) want(topic string, records ...string) {
 	o.t.Helper()
 	got := map[string][]string{}

@@ -35,14 +35,17 @@ type operation struct {
 	restorer *restore.Restorer
 	starts   *broker.Starts
 	tasks    []target
-	// coming are the inputs among the internal topics that a dry run does not create. They are in the layout, and hold nothing.
+	// coming are the inputs among the internal topics that a dry run does not create. They are in
+	// the layout, and hold nothing.
 	coming topics.Layout
 	// withoutParked and mode are those of the options.
 	withoutParked bool
 	mode          *topology.Mode
-	// kept are the positions that clean stops have left in the rounds topic, by task; nil until they are needed.
+	// kept are the positions that clean stops have left in the rounds topic, by task; nil until
+	// they are needed.
 	kept map[string]string
-	// modes are those that the last known commits of the application's tasks say; nil until they are needed.
+	// modes are those that the last known commits of the application's tasks say; nil until they
+	// are needed.
 	modes []topology.Mode
 }
 
@@ -62,7 +65,8 @@ type sight struct {
 
 type bounds struct{ start, end int64 }
 
-// reportAfter is when a wait for somebody's transaction is reported, and then again: the runtime's transaction timeout and a margin.
+// reportAfter is when a wait for somebody's transaction is reported, and then again: the runtime's
+// transaction timeout and a margin.
 const reportAfter = 25 * time.Second
 
 // newWaits returns what reports the waits of a tool.
@@ -110,8 +114,9 @@ func (a *Application) open(ctx context.Context, o Options) (_ *operation, err er
 	return op, err
 }
 
-// completeTopics refuses an application of which internal topics are not there, or creates those that its topology has gained since it ran,
-// where the action fills them. A dry run goes on without the changelogs, which would be empty, and as if the inputs were there.
+// completeTopics refuses an application of which internal topics are not there, or creates those
+// that its topology has gained since it ran, where the action fills them. A dry run goes on without
+// the changelogs, which would be empty, and as if the inputs were there.
 func (op *operation) completeTopics(ctx context.Context, plan *topics.Plan, o Options) error {
 	rounds := topics.RoundsTopic(op.topology.Application())
 	missing := slices.DeleteFunc(append(op.topology.InternalTopics(), rounds), func(name string) bool {
@@ -149,7 +154,8 @@ func (op *operation) completeTopics(ctx context.Context, plan *topics.Plan, o Op
 	return nil
 }
 
-// restoreBytes is the memory of a rebuild, as that of a runtime by default: with the least one no chunk is large enough for a table.
+// restoreBytes is the memory of a rebuild, as that of a runtime by default: with the least one no
+// chunk is large enough for a table.
 const restoreBytes = 64 << 20
 
 func (op *operation) close() {
@@ -216,7 +222,8 @@ func (op *operation) changelogTopic(store string) string {
 // forget makes the next look read everything again.
 func (op *operation) forget() { op.kept, op.modes = nil, nil }
 
-// parallelLooks bounds how many tasks are looked at together: a look can wait for a while, and does not cost much.
+// parallelLooks bounds how many tasks are looked at together: a look can wait for a while, and does
+// not cost much.
 const parallelLooks = 16
 
 // together looks at n tasks at the same time, as far as parallelLooks allows.
@@ -264,8 +271,9 @@ func (op *operation) look(ctx context.Context, t target) (sight, error) {
 	return s, nil
 }
 
-// requireEmptyGroup refuses while the group has members: they would go on from what they know. It is asked for a clear answer; what counts
-// is that the commit itself is one that brokers refuse unless the group is empty.
+// requireEmptyGroup refuses while the group has members: they would go on from what they know. It
+// is asked for a clear answer; what counts is that the commit itself is one that brokers refuse
+// unless the group is empty.
 func (op *operation) requireEmptyGroup(ctx context.Context) error {
 	group := op.topology.Application()
 	if skipGroupCheck {
@@ -294,8 +302,8 @@ func (op *operation) transactionalIDs(ctx context.Context) ([]string, error) {
 	return ids, nil
 }
 
-// fence initialises transactional ids: what they have open is aborted or completed, and requests of the processes that had them are
-// refused from then on. After it no offset can be pending any more.
+// fence initialises transactional ids: what they have open is aborted or completed, and requests of
+// the processes that had them are refused from then on. After it no offset can be pending any more.
 func (op *operation) fence(ctx context.Context, ids []string) error {
 	cfg := op.client.cfg
 	for _, id := range ids {
@@ -309,7 +317,8 @@ func (op *operation) fence(ctx context.Context, ids []string) error {
 	return nil
 }
 
-// keptPositions returns what the last clean stop has kept of a task in the rounds topic (rule 7.6); nil if there is nothing.
+// keptPositions returns what the last clean stop has kept of a task in the rounds topic (rule 7.6);
+// nil if there is nothing.
 func (op *operation) keptPositions(ctx context.Context, t target) (*task.Blob, error) {
 	if op.kept == nil {
 		kept, err := op.readKept(ctx)
@@ -325,8 +334,8 @@ func (op *operation) keptPositions(ctx context.Context, t target) (*task.Blob, e
 	return op.restorer.Parse(ctx, op.request(t), metadata)
 }
 
-// readKept reads what clean stops have kept of all tasks. The topic can hold much more: the metadata of every round that was too large for its
-// commit, until they are compacted.
+// readKept reads what clean stops have kept of all tasks. The topic can hold much more: the
+// metadata of every round that was too large for its commit, until they are compacted.
 func (op *operation) readKept(ctx context.Context) (map[string]string, error) {
 	t := op.layout[op.restorer.RoundsTopic]
 	start, _, err := op.cluster.LogBounds(ctx, t.Name, 0)
@@ -347,9 +356,10 @@ func (op *operation) readKept(ctx context.Context) (map[string]string, error) {
 	return kept, err
 }
 
-// commit writes the offsets of all changes in one request, with the metadata that make state and offsets name each other, and reads them
-// back. It is a plain commit from outside of the group: brokers take it only while the group is empty, which a transaction's is not
-// refused for. No round can be pending beside it, because every transactional id was initialised before.
+// commit writes the offsets of all changes in one request, with the metadata that make state and
+// offsets name each other, and reads them back. It is a plain commit from outside of the group:
+// brokers take it only while the group is empty, which a transaction's is not refused for. No round
+// can be pending beside it, because every transactional id was initialised before.
 func (op *operation) commit(ctx context.Context, changes []change) error {
 	offsets, metadata := kadm.Offsets{}, map[string]string{}
 	for _, c := range changes {
@@ -417,7 +427,8 @@ func (op *operation) commitOffsets(ctx context.Context, offsets kadm.Offsets) er
 	return nil
 }
 
-// metadata returns the text to commit: the blob, or a reference to the record that it is too large for.
+// metadata returns the text to commit: the blob, or a reference to the record that it is too large
+// for.
 func (op *operation) metadata(ctx context.Context, c change) (string, error) {
 	blob := task.NewBlob(fingerprint(op.topology), *c.next)
 	blob.Parked, blob.Mode, blob.Modeless = c.parked, c.mode.Mode, c.mode.modeless

@@ -28,8 +28,9 @@ func overtaken(point string, meanwhile func()) func(string) error {
 	}
 }
 
-// TestG5RedriveOvertaken: a redrive that hangs and comes back with a timeout, which does not say that it was fenced, writes nothing
-// again that another one has redriven meanwhile: neither its batch nor what comes behind it. What it has committed it reports.
+// TestG5RedriveOvertaken: a redrive that hangs and comes back with a timeout, which does not say
+// that it was fenced, writes nothing again that another one has redriven meanwhile: neither its
+// batch nor what comes behind it. What it has committed it reports.
 func TestG5RedriveOvertaken(t *testing.T) {
 	var keys [][]byte // of one partition, because it is there that they meet
 	for i := 0; len(keys) < 3; i++ {
@@ -65,7 +66,8 @@ func TestG5RedriveOvertaken(t *testing.T) {
 	}
 }
 
-// TestG5RedriveEditedMeanwhile: a batch that has hung while a dead letter was edited is not written as it was before.
+// TestG5RedriveEditedMeanwhile: a batch that has hung while a dead letter was edited is not written
+// as it was before.
 func TestG5RedriveEditedMeanwhile(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		o := newOffice(t)
@@ -85,7 +87,8 @@ func TestG5RedriveEditedMeanwhile(t *testing.T) {
 	})
 }
 
-// TestG5RedriveAlone: with nobody else a batch that fails with a timeout is written once, by this redrive.
+// TestG5RedriveAlone: with nobody else a batch that fails with a timeout is written once, by this
+// redrive.
 func TestG5RedriveAlone(t *testing.T) {
 	for _, point := range crashPoints {
 		t.Run(point, func(t *testing.T) {
@@ -100,8 +103,9 @@ func TestG5RedriveAlone(t *testing.T) {
 	}
 }
 
-// TestG5MarkHeaders: a record that brings the headers of a mark dies as any other, and makes no mark: neither hides its dead letter nor
-// marks another one. The headers do not outlive it. The same holds for a dead letter that has them, from a runtime that let them pass.
+// TestG5MarkHeaders: a record that brings the headers of a mark dies as any other, and makes no
+// mark: neither hides its dead letter nor marks another one. The headers do not outlive it. The
+// same holds for a dead letter that has them, from a runtime that let them pass.
 func TestG5MarkHeaders(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		o := newOffice(t)
@@ -154,7 +158,8 @@ func TestG5MarkHeaders(t *testing.T) {
 	})
 }
 
-// TestTargetsConcurrent: the client asks for the limits of topics while the redrive looks for more of them.
+// TestTargetsConcurrent: the client asks for the limits of topics while the redrive looks for more
+// of them.
 func TestTargetsConcurrent(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		o := newOffice(t)
@@ -190,7 +195,8 @@ func TestTargetsConcurrent(t *testing.T) {
 	})
 }
 
-// TestG5EditOvertaken: an edit that hangs and comes back with a timeout looks at the dead letter again.
+// TestG5EditOvertaken: an edit that hangs and comes back with a timeout looks at the dead letter
+// again.
 func TestG5EditOvertaken(t *testing.T) {
 	for name, c := range map[string]struct {
 		point     string

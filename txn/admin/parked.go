@@ -10,16 +10,18 @@ import (
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
-// withoutPlace returns the records that wait by the last known commit of a task, and for which the topology has no store. A state that is
-// kept without them loses them: what is committed then names no position in their store, so that with ParkKeys again it would be a new one
-// whose changelog holds records of unknown origin, and the offsets of those that wait are committed.
+// withoutPlace returns the records that wait by the last known commit of a task, and for which the
+// topology has no store. A state that is kept without them loses them: what is committed then names
+// no position in their store, so that with ParkKeys again it would be a new one whose changelog
+// holds records of unknown origin, and the offsets of those that wait are committed.
 func (s sight) withoutPlace(last *task.Blob) []task.BlobParked {
 	return slices.DeleteFunc(slices.Clone(last.WhereParked()), func(p task.BlobParked) bool {
 		return slices.ContainsFunc(s.Changelogs, func(c restore.Changelog) bool { return c.Store == p.Store })
 	})
 }
 
-// The refusals of a state that would be kept without records that wait. Options.WithoutParked is the word that it may be.
+// The refusals of a state that would be kept without records that wait. Options.WithoutParked is
+// the word that it may be.
 
 func (s sight) noPlace(p task.BlobParked) error {
 	return refuse("%d records wait in store %s, and the topology has no place for parked records there: give the source its ParkKeys "+
@@ -57,13 +59,16 @@ func (s sight) lostUnsaid(c restore.Changelog, why string) error {
 		c.Topic, s.id.Partition, c.Store, why, s.id)
 }
 
-// parked finds how many records wait in a state that a change keeps, all of it that the changelogs hold. It is counted, because the state can
-// be a later one than the commit's, and what wrote the commit may not have said it.
+// parked finds how many records wait in a state that a change keeps, all of it that the changelogs
+// hold. It is counted, because the state can be a later one than the commit's, and what wrote the
+// commit may not have said it.
 //
-// It refuses to lose records that wait, or notes as given up what Options.WithoutParked loses: those for which the topology has no store,
-// which the commit says, or their changelog where it does not, -1 where that does not tell either; and those that a changelog does not hold. These
-// are as many as the commit says, where the changelog does not go on behind it: it has lost them, or is another topic, and nobody would ever
-// process them. Where the commit does not say it, and may be that of a build which never did, they are -1 where the changelog has lost anything.
+// It refuses to lose records that wait, or notes as given up what Options.WithoutParked loses:
+// those for which the topology has no store, which the commit says, or their changelog where it
+// does not, -1 where that does not tell either; and those that a changelog does not hold. These are
+// as many as the commit says, where the changelog does not go on behind it: it has lost them, or is
+// another topic, and nobody would ever process them. Where the commit does not say it, and may be
+// that of a build which never did, they are -1 where the changelog has lost anything.
 //
 // It writes to the change alone, so that those of several tasks can be asked for at the same time.
 func (op *operation) parked(ctx context.Context, s sight, c *change) error {
@@ -97,7 +102,8 @@ func (op *operation) parked(ctx context.Context, s sight, c *change) error {
 	return nil
 }
 
-// parkedElsewhere is parked for a store that the topology does not have, and of which the last known commit does not say what waits.
+// parkedElsewhere is parked for a store that the topology does not have, and of which the last
+// known commit does not say what waits.
 func (op *operation) parkedElsewhere(
 	ctx context.Context, s sight, last *task.Blob, src graph.Source, giveUp func(task.BlobParked, error) error,
 ) error {
@@ -149,7 +155,8 @@ func (op *operation) parkedHere(
 	return nil
 }
 
-// parkedFlag is the flag of a way that keeps the state, where the look has shown that it has to give up records that wait.
+// parkedFlag is the flag of a way that keeps the state, where the look has shown that it has to
+// give up records that wait.
 func (s sight) parkedFlag() string {
 	if s.Stop != nil && s.Stop.Parked {
 		return "--without-parked "
@@ -157,8 +164,8 @@ func (s sight) parkedFlag() string {
 	return ""
 }
 
-// adoptLost is how the loss of records of a changelog is accepted: with those that waited in it, if some did or may have, and with offsets that
-// are committed, because adopt takes these.
+// adoptLost is how the loss of records of a changelog is accepted: with those that waited in it, if
+// some did or may have, and with offsets that are committed, because adopt takes these.
 func (s sight) adoptLost(waited bool) string {
 	flag, offsets := s.parkedFlag(), ""
 	if waited {

@@ -23,10 +23,11 @@ const (
 	Safe Judgement = "safe"
 	// Unknown: it cannot be told, because what ran before is not known, or where.
 	Unknown Judgement = "unknown"
-	// Rebuild: the topology starts, and its state is not what it would be had it run from the beginning, or cannot be read, until it is
-	// made anew.
+	// Rebuild: the topology starts, and its state is not what it would be had it run from the
+	// beginning, or cannot be read, until it is made anew.
 	Rebuild Judgement = "rebuild"
-	// Refused: it does not start as it is, or what waits, or is in a changelog, would be lost or misread.
+	// Refused: it does not start as it is, or what waits, or is in a changelog, would be lost or
+	// misread.
 	Refused Judgement = "refused"
 )
 
@@ -44,7 +45,8 @@ type Finding struct {
 	Remedy string `json:"remedy,omitempty"`
 }
 
-// Plan is what the next start of a topology would mean. Its JSON form is for programs, and its fields stay.
+// Plan is what the next start of a topology would mean. Its JSON form is for programs, and its
+// fields stay.
 type Plan struct {
 	Application string `json:"application"`
 	// Before is the fingerprint of the topology that ran, empty if it is not known.
@@ -58,7 +60,8 @@ type Plan struct {
 	Findings []Finding `json:"findings"`
 }
 
-// prospect is everything that a plan is made of: what the topology is and was, and what the cluster has.
+// prospect is everything that a plan is made of: what the topology is and was, and what the cluster
+// has.
 type prospect struct {
 	// before is nil if it is not known.
 	before *graph.Description
@@ -70,9 +73,11 @@ type prospect struct {
 	missing    []string
 	// unread is what waits in repartition topics whose format changes or that are read no more.
 	unread map[string]restore.Unread
-	// parked counts the parked records that wait in stores that the topology does not have any more.
+	// parked counts the parked records that wait in stores that the topology does not have any
+	// more.
 	parked map[string]int64
-	// parkedUnknown are those of which it is not known, because a commit leaves it to a changelog that is gone.
+	// parkedUnknown are those of which it is not known, because a commit leaves it to a changelog
+	// that is gone.
 	parkedUnknown map[string]bool
 	tasks         []taskProspect
 	// left is what waits for tasks that the topology does not have any more.
@@ -92,8 +97,8 @@ type taskProspect struct {
 	stop *restore.StopError
 	// committed says that the group has an offset for one of its inputs.
 	committed bool
-	// empty are its stores that hold nothing and that its last commit does not name, gone is the number of stores that it names and the
-	// topology does not have.
+	// empty are its stores that hold nothing and that its last commit does not name, gone is the
+	// number of stores that it names and the topology does not have.
 	empty []string
 	gone  int
 	// holds are its stores of whose changelog a restore would read records.
@@ -164,7 +169,8 @@ func (p prospect) started() bool {
 	return slices.ContainsFunc(p.tasks, func(t taskProspect) bool { return t.committed || t.stop != nil })
 }
 
-// judgeTasks says which tasks would not be opened, and which of their stores begin with nothing although their inputs do not.
+// judgeTasks says which tasks would not be opened, and which of their stores begin with nothing
+// although their inputs do not.
 func (p prospect) judgeTasks() []Finding {
 	var findings []Finding
 	empty := map[string][]string{}
@@ -203,7 +209,8 @@ func (p prospect) judgeTasks() []Finding {
 	return findings
 }
 
-// judgeLeft says what waits for nobody, where the comparison with the topology that ran does not say it.
+// judgeLeft says what waits for nobody, where the comparison with the topology that ran does not
+// say it.
 func (p prospect) judgeLeft() []Finding {
 	var findings []Finding
 	for _, l := range p.left {
@@ -306,10 +313,12 @@ func (p prospect) judgeStore(d graph.Difference, f *Finding) {
 	}
 }
 
-// judgeKind judges a store that becomes one of another kind, which cannot read the records of the one before. A start goes by the changelog too:
-// where that holds nothing, as after the topic was deleted, there is nothing to misread, and rows that a directory has of it are left behind.
-// Where this topology has committed what it holds, the description is that of a directory that it has not run in: a start there is refused if
-// its rows came from the same topic, and goes on if that was created again since. Only the directory tells.
+// judgeKind judges a store that becomes one of another kind, which cannot read the records of the
+// one before. A start goes by the changelog too: where that holds nothing, as after the topic was
+// deleted, there is nothing to misread, and rows that a directory has of it are left behind. Where
+// this topology has committed what it holds, the description is that of a directory that it has not
+// run in: a start there is refused if its rows came from the same topic, and goes on if that was
+// created again since. Only the directory tells.
 func (p prospect) judgeKind(store string, f *Finding) {
 	holds, ours := false, true
 	for _, t := range p.tasksWith(store) {

@@ -13,7 +13,8 @@ import (
 	"github.com/onceward/onceward/txn/internal/topics"
 )
 
-// TestPlanRestoredTable: a table that is restored from its topic has no changelog that would follow it to tasks of other names, or stay.
+// TestPlanRestoredTable: a table that is restored from its topic has no changelog that would follow
+// it to tasks of other names, or stay.
 func TestPlanRestoredTable(t *testing.T) {
 	describe := func(opts ...topology.SourceOption) graph.Description {
 		b := topology.NewBuilder("app")
@@ -53,7 +54,8 @@ func TestPlanRestoredTable(t *testing.T) {
 	}
 }
 
-// planned declares the topology of these tests: lines are sent through a repartition topic and counted.
+// planned declares the topology of these tests: lines are sent through a repartition topic and
+// counted.
 type planned struct {
 	lines  schemas.Codec[string]
 	counts topology.AnyStore

@@ -7,22 +7,25 @@ import (
 	"github.com/onceward/onceward/txn/internal/restore"
 )
 
-// Progress is how far a reading of changelogs is: for one store of a task that is verified, or for a task that is rebuilt.
+// Progress is how far a reading of changelogs is: for one store of a task that is verified, or for
+// a task that is rebuilt.
 type Progress struct {
 	Task graph.TaskID
 	// Store is the one that is verified, empty for a task that is rebuilt.
 	Store string
 	// Records and Bytes (of keys and values) are what was read so far.
 	Records, Bytes int64
-	// Left is the distance to the end in offsets, of which compaction and aborted transactions may have emptied some.
+	// Left is the distance to the end in offsets, of which compaction and aborted transactions may
+	// have emptied some.
 	Left int64
-	// Rate is how many offsets a second were put behind lately, Remaining how long the rest takes at this rate. Both are 0 as long as nobody
-	// can tell.
+	// Rate is how many offsets a second were put behind lately, Remaining how long the rest takes
+	// at this rate. Both are 0 as long as nobody can tell.
 	Rate      float64
 	Remaining time.Duration
 }
 
-// toldEvery is how often somebody who wants to know is told how far a reading is, and once more at its end.
+// toldEvery is how often somebody who wants to know is told how far a reading is, and once more at
+// its end.
 const toldEvery = 250 * time.Millisecond
 
 func progressOf(task graph.TaskID, store string, s restore.Snapshot) Progress {
@@ -31,7 +34,8 @@ func progressOf(task graph.TaskID, store string, s restore.Snapshot) Progress {
 	}
 }
 
-// follow tells how far a restore is until the function that it returns is called, which tells the end.
+// follow tells how far a restore is until the function that it returns is called, which tells the
+// end.
 func follow(task graph.TaskID, p *restore.Progress, tell func(Progress)) (end func()) {
 	if tell == nil {
 		return func() {}

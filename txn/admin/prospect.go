@@ -21,22 +21,26 @@ import (
 	"github.com/onceward/onceward/txn/internal/topics"
 )
 
-// Plan compares the topology with what there is of its application, and says what the next start would make of it, before anything is
-// touched: it writes nothing, joins nothing, and may be asked while instances run, old or new ones.
+// Plan compares the topology with what there is of its application, and says what the next start
+// would make of it, before anything is touched: it writes nothing, joins nothing, and may be asked
+// while instances run, old or new ones.
 //
-// before describes the topology that ran, as [topology.Topology.Description] has it; it is stored in the state directory of each instance
-// (state.ReadDescription). It may be nil: then formats of stores and records are not compared, and the plan says so. What the cluster has
-// is looked at in any case: topics and their settings, committed offsets, and for each task whether state and offsets name each other for
-// the new topology, by the same rules by which an instance opens it. Local databases are not looked at; they follow the changelogs.
-// [Application.PlanWith] looks at those of a stopped instance.
-// For a table without one (topology.RestoreFromTopic) that is not all: whether a directory is there, and how much of the topic was compacted
-// while it was not, says a start alone.
+// before describes the topology that ran, as [topology.Topology.Description] has it; it is stored
+// in the state directory of each instance (state.ReadDescription). It may be nil: then formats of
+// stores and records are not compared, and the plan says so. What the cluster has is looked at in
+// any case: topics and their settings, committed offsets, and for each task whether state and
+// offsets name each other for the new topology, by the same rules by which an instance opens it.
+// Local databases are not looked at; they follow the changelogs. [Application.PlanWith] looks at
+// those of a stopped instance. For a table without one (topology.RestoreFromTopic) that is not all:
+// whether a directory is there, and how much of the topic was compacted while it was not, says a
+// start alone.
 func (a *Application) Plan(ctx context.Context, before *graph.Description) (Plan, error) {
 	return a.PlanWith(ctx, before, nil)
 }
 
-// PlanWith is Plan for an instance with that state: it has to be of this cluster, and its databases are judged together with the commits, as the
-// start judges them. That takes no instance of the application to be running; otherwise only the cluster is compared. local may be nil.
+// PlanWith is Plan for an instance with that state: it has to be of this cluster, and its databases
+// are judged together with the commits, as the start judges them. That takes no instance of the
+// application to be running; otherwise only the cluster is compared. local may be nil.
 func (a *Application) PlanWith(ctx context.Context, before *graph.Description, local *State) (Plan, error) {
 	p, err := a.look(ctx, before, local)
 	if err != nil {
@@ -120,7 +124,8 @@ func (a *Application) look(ctx context.Context, before *graph.Description, local
 	return p, err
 }
 
-// mismatchesIn takes an error apart: topics that do not fit are findings, everything else stays an error.
+// mismatchesIn takes an error apart: topics that do not fit are findings, everything else stays an
+// error.
 func mismatchesIn(err error) ([]*topics.Mismatch, error) {
 	all := []error{err}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
@@ -138,7 +143,8 @@ func mismatchesIn(err error) ([]*topics.Mismatch, error) {
 	return mismatches, errors.Join(others...)
 }
 
-// countUnread finds what waits in the repartition topics of the topology that ran whose codecs change or that are read no more.
+// countUnread finds what waits in the repartition topics of the topology that ran whose codecs
+// change or that are read no more.
 func (p *prospect) countUnread(ctx context.Context, cluster *broker.Cluster, log *slog.Logger) error {
 	if p.before == nil {
 		return nil
@@ -168,8 +174,8 @@ func (p *prospect) countUnread(ctx context.Context, cluster *broker.Cluster, log
 	return nil
 }
 
-// countParked counts the records that wait in the stores of the topology that ran which are there no more, as its last commits say, or the
-// changelogs where they do not.
+// countParked counts the records that wait in the stores of the topology that ran which are there
+// no more, as its last commits say, or the changelogs where they do not.
 func (p *prospect) countParked(ctx context.Context, client *Client, cluster *broker.Cluster, restorer *restore.Restorer) error {
 	if p.before == nil {
 		return nil
@@ -234,13 +240,16 @@ func (p *prospect) countParked(ctx context.Context, client *Client, cluster *bro
 // goneParkStore is a store of parked keys that is there no more.
 type goneParkStore struct {
 	restore.ParkStore
-	// asked says that the source is still there, with the same task: that looks into the changelog where no commit is known.
+	// asked says that the source is still there, with the same task: that looks into the changelog
+	// where no commit is known.
 	asked bool
 }
 
-// waitingIn returns how many records of a task wait in stores that are there no more, by store; -1 is not known. Where the start asks no changelog
-// it is not asked here either: where the commit names it at 0, because nothing was ever in it; and where no commit is known of a task that is
-// gone, because its offsets were deleted, or committed anew from outside, which is how what waits is given up (restore.Left.WayOut).
+// waitingIn returns how many records of a task wait in stores that are there no more, by store; -1
+// is not known. Where the start asks no changelog it is not asked here either: where the commit
+// names it at 0, because nothing was ever in it; and where no commit is known of a task that is
+// gone, because its offsets were deleted, or committed anew from outside, which is how what waits
+// is given up (restore.Left.WayOut).
 func waitingIn(
 	ctx context.Context, restorer *restore.Restorer, id graph.TaskID, metadata string, parking []goneParkStore,
 ) (map[string]int64, error) {
@@ -283,8 +292,8 @@ func (c *Client) describe(ctx context.Context, topic string) (described kadm.Top
 	return described, true, nil
 }
 
-// unread finds what waits in a topic behind the committed offsets; nothing if it does not exist. Brokers say of such a topic, to who may not
-// see it, that he may not.
+// unread finds what waits in a topic behind the committed offsets; nothing if it does not exist.
+// Brokers say of such a topic, to who may not see it, that he may not.
 func unread(ctx context.Context, cluster *broker.Cluster, log *slog.Logger, topic string, read bool) (waits restore.Unread, err error) {
 	found, hidden, err := cluster.Topics(ctx, []string{topic})
 	if len(hidden) > 0 {
@@ -309,7 +318,8 @@ type taskLooker struct {
 	restorer *restore.Restorer
 	layout   topics.Layout
 	starts   *broker.Starts
-	// quiet says that no instance runs, so that commits and changelogs stay what they are between two looks.
+	// quiet says that no instance runs, so that commits and changelogs stay what they are between
+	// two looks.
 	quiet bool
 	// fingerprint is what commits of the topology carry.
 	fingerprint [8]byte
@@ -333,8 +343,8 @@ func (l taskLooker) lookAll(ctx context.Context, t *topology.Topology) ([]taskPr
 	return out, cmp.Or(errs...)
 }
 
-// tasksOf returns how many tasks of a subtopology can have a past: as many as its sources have partitions, or its changelogs where they have
-// fewer, or where no source exists yet.
+// tasksOf returns how many tasks of a subtopology can have a past: as many as its sources have
+// partitions, or its changelogs where they have fewer, or where no source exists yet.
 func (l taskLooker) tasksOf(sub graph.Subtopology) int32 {
 	n, changelogs := int32(0), int32(0)
 	for _, source := range sub.Sources {
@@ -354,7 +364,8 @@ func (l taskLooker) tasksOf(sub graph.Subtopology) int32 {
 	return min(n, changelogs)
 }
 
-// unassigned returns for each input how many of its partitions have no task, because it has grown since the changelogs were made.
+// unassigned returns for each input how many of its partitions have no task, because it has grown
+// since the changelogs were made.
 func (l taskLooker) unassigned(t *topology.Topology) map[string]int32 {
 	out := map[string]int32{}
 	for _, sub := range t.Subtopologies() {
@@ -423,7 +434,8 @@ func (l taskLooker) has(topic string) bool {
 	return there
 }
 
-// members returns the names of the instances that are in a group now, sorted; none if there is no such group.
+// members returns the names of the instances that are in a group now, sorted; none if there is no
+// such group.
 func (c *Client) members(ctx context.Context, group string) ([]string, error) {
 	described, err := c.adm.DescribeGroups(ctx, group)
 	if err != nil {

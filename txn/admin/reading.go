@@ -13,11 +13,13 @@ import (
 const (
 	fetchBytes = 4 << 20
 	fetchWait  = 250 * time.Millisecond
-	// heldMax is how long an open transaction may hold a reading up: longer than the coordinator lets one live by default.
+	// heldMax is how long an open transaction may hold a reading up: longer than the coordinator
+	// lets one live by default.
 	heldMax = 30 * time.Second
 )
 
-// reading reads the committed records of one partition of a topic, by raw fetches. It belongs to one goroutine.
+// reading reads the committed records of one partition of a topic, by raw fetches. It belongs to
+// one goroutine.
 type reading struct {
 	cluster   *broker.Cluster
 	reader    *broker.Reader
@@ -31,8 +33,8 @@ func newReading(c *broker.Cluster, topic string, id [16]byte, partition int32) *
 	}
 }
 
-// each hands the records from from on and below to to take, and says after each answer to step where it is; step may be nil. A transaction
-// that is open below to is waited for, for heldMax.
+// each hands the records from from on and below to to take, and says after each answer to step
+// where it is; step may be nil. A transaction that is open below to is waited for, for heldMax.
 func (r *reading) each(ctx context.Context, from, to int64, take func(*broker.Record) error, step func(at int64) error) error {
 	moved := time.Now()
 	for at := from; at < to; {

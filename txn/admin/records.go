@@ -18,8 +18,9 @@ type EachOptions struct {
 	Partitions []int32
 }
 
-// Each hands the committed records that a topic holds as of the call to take, partition by partition, in order, without
-// keeping them. It stops at the first error of take, and returns it. A topic that does not exist is an error.
+// Each hands the committed records that a topic holds as of the call to take, partition by
+// partition, in order, without keeping them. It stops at the first error of take, and returns it. A
+// topic that does not exist is an error.
 func (c *Client) Each(ctx context.Context, topic string, o EachOptions, take func(Record) error) error {
 	cluster, err := broker.Connect(ctx, c.cfg, c.cfg.ClientID)
 	if err != nil {

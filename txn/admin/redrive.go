@@ -25,31 +25,34 @@ type RedriveOptions struct {
 	DryRun bool
 	// Rate is how many records a second are redriven at most, 0 for no limit.
 	Rate float64
-	// DeathsMax leaves out records that have died so often. 0 is [RedriveDeathsMaxDefault], a negative
-	// number no limit. A redrive does not take records that die while it runs.
+	// DeathsMax leaves out records that have died so often. 0 is [RedriveDeathsMaxDefault], a
+	// negative number no limit. A redrive does not take records that die while it runs.
 	DeathsMax int
 	// To is a topic to write to, instead of the one in which the record died last. The key is then
 	// [DeadLetter.OwnKey], and the partition that of the key.
 	To string
-	// TimestampNow gives the records the present time as their timestamp. By default they keep their own.
-	// A target topic with message.timestamp.type=LogAppendTime gives them the time of the broker.
+	// TimestampNow gives the records the present time as their timestamp. By default they keep
+	// their own. A target topic with message.timestamp.type=LogAppendTime gives them the time of
+	// the broker.
 	TimestampNow bool
-	// Repair gives the records, and those that are made from them, the mode topology.Repair. In that mode
-	// they make no calls to other systems (package processors/effect). By default they keep the mode in
-	// which they died.
+	// Repair gives the records, and those that are made from them, the mode topology.Repair. In
+	// that mode they make no calls to other systems (package processors/effect). By default they
+	// keep the mode in which they died.
 	Repair bool
-	// Step, if not nil, is called for every chosen dead letter with its outcome: after the commit if it
-	// was redriven. An error of Step ends the redrive between two transactions, and is returned as it is.
+	// Step, if not nil, is called for every chosen dead letter with its outcome: after the commit
+	// if it was redriven. An error of Step ends the redrive between two transactions, and is
+	// returned as it is.
 	Step func(DeadLetter, RedriveOutcome) error
 
 	// batchMax bounds the records of a transaction; tests make it small.
 	batchMax int
-	// crash is called by tests at the points of a batch. Its error ends the redrive there, as a kill does.
+	// crash is called by tests at the points of a batch. Its error ends the redrive there, as a
+	// kill does.
 	crash func(point string) error
 }
 
-// RedriveDeathsMaxDefault is the default of [RedriveOptions.DeathsMax]: a record is redriven twice at
-// most.
+// RedriveDeathsMaxDefault is the default of [RedriveOptions.DeathsMax]: a record is redriven twice
+// at most.
 const RedriveDeathsMaxDefault = 3
 
 // RedriveOutcome is the outcome for a dead letter. The texts are for programs and stay.
@@ -63,9 +66,9 @@ const (
 	// LeftCut: the record was cut to fit into the dead-letter topic. Replace the cut parts with
 	// [DeadLetters.Edit].
 	LeftCut RedriveOutcome = "left: cut"
-	// LeftReplay: the record died in a replay. The live application reads the same inputs, and would get
-	// it again. Redrive it with LetterFilter.Applications after the replay has replaced the live
-	// application, or with Repair.
+	// LeftReplay: the record died in a replay. The live application reads the same inputs, and
+	// would get it again. Redrive it with LetterFilter.Applications after the replay has replaced
+	// the live application, or with Repair.
 	LeftReplay RedriveOutcome = "left: died in a replay"
 	// LeftNoTopic: the topic or the partition to write to does not exist.
 	LeftNoTopic RedriveOutcome = "left: no such topic or partition"
@@ -73,18 +76,19 @@ const (
 	LeftLoop RedriveOutcome = "left: target is the dead-letter topic"
 	// LeftTooLarge: with the headers of the dead letter the record is larger than the topic takes.
 	LeftTooLarge RedriveOutcome = "left: too large for the topic"
-	// LeftTooOld: the timestamp is older than the retention of the topic, which could delete the record
-	// before it is read.
+	// LeftTooOld: the timestamp is older than the retention of the topic, which could delete the
+	// record before it is read.
 	LeftTooOld RedriveOutcome = "left: older than the topic keeps records"
-	// LeftTimestamp: the timestamp is negative, or too far ahead of the clock. The limit is an hour, or
-	// message.timestamp.after.max.ms of the target topic if that is less. If the setting is unknown, the
-	// limit is zero. There is no check in two cases: the dead letter has the same timestamp, which its
-	// topic has taken, or the target topic has message.timestamp.type=LogAppendTime. In these cases an
-	// application can refuse the record again, beyond txn.Config.MaxFutureTimestamp (an hour by default).
+	// LeftTimestamp: the timestamp is negative, or too far ahead of the clock. The limit is an
+	// hour, or message.timestamp.after.max.ms of the target topic if that is less. If the setting
+	// is unknown, the limit is zero. There is no check in two cases: the dead letter has the same
+	// timestamp, which its topic has taken, or the target topic has
+	// message.timestamp.type=LogAppendTime. In these cases an application can refuse the record
+	// again, beyond txn.Config.MaxFutureTimestamp (an hour by default).
 	LeftTimestamp RedriveOutcome = "left: timestamp negative or in the future"
-	// LeftRefused: the cluster refuses the record. Either its timestamp is outside of the limits of the
-	// topic (message.timestamp.before.max.ms, message.timestamp.after.max.ms), or it has no key and the
-	// topic is compacted.
+	// LeftRefused: the cluster refuses the record. Either its timestamp is outside of the limits of
+	// the topic (message.timestamp.before.max.ms, message.timestamp.after.max.ms), or it has no key
+	// and the topic is compacted.
 	LeftRefused RedriveOutcome = "left: refused by the cluster"
 )
 
@@ -99,20 +103,21 @@ type RedriveReport struct {
 	Counts LetterCounts `json:"counts"`
 }
 
-// redriveBatchMax bounds the records of a transaction. The cost of a transaction is small for so many
-// records, and it is still short.
+// redriveBatchMax bounds the records of a transaction. The cost of a transaction is small for so
+// many records, and it is still short.
 const redriveBatchMax = 500
 
 // redriveBytesMax bounds a batch by its size.
 const redriveBytesMax = 8 << 20
 
 // Redrive writes the chosen records to the topics in which they died last. Key, value, headers and
-// timestamp are the original or edited ones. The headers of the dead letter are added, so a record that
-// dies again keeps its id.
+// timestamp are the original or edited ones. The headers of the dead letter are added, so a record
+// that dies again keeps its id.
 //
-// It is exactly once, and may be killed and repeated at any time; see [DeadLetters]. After an error the
-// batches committed before it stay, and the report counts them. A record that the cluster refuses is an
-// outcome and not an error, and the redrive continues. A missing permission is an error.
+// It is exactly once, and may be killed and repeated at any time; see [DeadLetters]. After an error
+// the batches committed before it stay, and the report counts them. A record that the cluster
+// refuses is an outcome and not an error, and the redrive continues. A missing permission is an
+// error.
 func (d *DeadLetters) Redrive(ctx context.Context, o RedriveOptions) (RedriveReport, error) {
 	o.Filter.Redriven = false
 	o.DeathsMax, o.batchMax = cmp.Or(o.DeathsMax, RedriveDeathsMaxDefault), cmp.Or(o.batchMax, redriveBatchMax)
@@ -163,7 +168,8 @@ type redriven struct {
 
 // partition redrives one partition of the dead-letter topic.
 func (r *redrive) partition(ctx context.Context, p int32) error {
-	// Not the last stable offset: committed marks of an earlier redrive can be behind an open transaction.
+	// Not the last stable offset: committed marks of an earlier redrive can be behind an open
+	// transaction.
 	_, end, err := r.cluster.LogBounds(ctx, r.info.Name, p)
 	if err != nil {
 		return err
@@ -234,8 +240,8 @@ func (r *redrive) target(ctx context.Context, l *DeadLetter) (*broker.Record, Re
 	rec := &broker.Record{Topic: topic, Partition: l.To.Partition, Key: l.Key, Value: l.Value, Timestamp: time.Now()}
 	if !r.options.TimestampNow {
 		at, now := l.RecordTime(), rec.Timestamp
-		// A timestamp that the dead-letter topic has taken is taken again. Another one may be refused, unless
-		// the target topic gives records its own time.
+		// A timestamp that the dead-letter topic has taken is taken again. Another one may be
+		// refused, unless the target topic gives records its own time.
 		unknown := at.UnixMilli() != l.Timestamp.UnixMilli() && !givesTime(info)
 		if unknown && (at.UnixMilli() < 0 || at.After(now.Add(aheadMax(info)))) {
 			return nil, LeftTimestamp, nil
@@ -260,8 +266,8 @@ func (r *redrive) target(ctx context.Context, l *DeadLetter) (*broker.Record, Re
 		rec.Headers = append(rec.Headers, broker.RecordHeader{Key: topology.HeaderMode, Value: []byte(topology.Repair.String())})
 	}
 	for _, h := range l.about {
-		// These describe the last death only, as our own headers do. An older build would take the time for
-		// a header of the record, and keep it in the next dead letter.
+		// These describe the last death only, as our own headers do. An older build would take the
+		// time for a header of the record, and keep it in the next dead letter.
 		if strings.HasPrefix(h.Key, streamsHeaders) || h.Key == graph.HeaderLastTimestamp {
 			continue
 		}
@@ -325,8 +331,8 @@ func (r *redrive) flush(ctx context.Context, end int64) error {
 	return r.write(ctx, batch, end)
 }
 
-// write commits dead letters as one transaction. A refusal names only a partition. So a batch that is
-// refused for good is written again in halves, until the refused record is alone.
+// write commits dead letters as one transaction. A refusal names only a partition. So a batch that
+// is refused for good is written again in halves, until the refused record is alone.
 func (r *redrive) write(ctx context.Context, batch []redriven, end int64) error {
 	now := time.Now()
 	var all written
@@ -361,8 +367,8 @@ func (r *redrive) write(ctx context.Context, batch []redriven, end int64) error 
 	return err
 }
 
-// refused reports whether the target topic will never take the record, with the outcome. A refused mark
-// does not count: then the redrive itself is impossible.
+// refused reports whether the target topic will never take the record, with the outcome. A refused
+// mark does not count: then the redrive itself is impossible.
 func (r *redrive) refused(err error) (RedriveOutcome, bool) {
 	var record *broker.ProduceError
 	if !errors.As(err, &record) || record.Topic == r.info.Name || broker.ScopeOf(err) != broker.ScopeRecord {
@@ -375,8 +381,8 @@ func (r *redrive) refused(err error) (RedriveOutcome, bool) {
 }
 
 // committed reports whether the batch with that last dead letter was committed. The error is
-// ErrRedriveFenced if another writer has redriven or edited dead letters of the partition since it was
-// indexed up to end. Then the index is out of date.
+// ErrRedriveFenced if another writer has redriven or edited dead letters of the partition since it
+// was indexed up to end. Then the index is out of date.
 func (r *redrive) committed(ctx context.Context, last *DeadLetter, end int64) (bool, error) {
 	start, now, err := r.cluster.LogBounds(ctx, r.info.Name, last.Partition)
 	if err != nil {

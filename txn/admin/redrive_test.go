@@ -18,7 +18,8 @@ import (
 	"github.com/onceward/onceward/txn/internal/broker"
 )
 
-// TestG5Redrive: what is redriven is the record as it was, once; the marks keep it from being redriven again.
+// TestG5Redrive: what is redriven is the record as it was, once; the marks keep it from being
+// redriven again.
 func TestG5Redrive(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		o := newOffice(t)
@@ -143,8 +144,9 @@ func (o *office) all(f LetterFilter) map[string]DeadLetter {
 // crashPoints are all points of a batch.
 var crashPoints = []string{crashBegun, crashRecords, crashFlushed, crashAnswered}
 
-// TestG5RedriveKilled: killed at any point of any batch and done again, a redrive has written every record once. The control is a
-// reader that does not tell what is committed: it sees what the killed ones have left.
+// TestG5RedriveKilled: killed at any point of any batch and done again, a redrive has written every
+// record once. The control is a reader that does not tell what is committed: it sees what the
+// killed ones have left.
 func TestG5RedriveKilled(t *testing.T) {
 	for _, point := range crashPoints {
 		for batch := range 3 {
@@ -216,15 +218,17 @@ func (o *office) uncommitted(topic string) (n int) {
 	return n
 }
 
-// TestG5MarksBehindOpenTransaction: a mark that is committed behind a transaction of somebody else, who has not ended it, counts.
-// The control is what a reader up to the last stable offset knows: nothing of it.
+// TestG5MarksBehindOpenTransaction: a mark that is committed behind a transaction of somebody else,
+// who has not ended it, counts. The control is what a reader up to the last stable offset knows:
+// nothing of it.
 func TestG5MarksBehindOpenTransaction(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		o := newOffice(t)
 		o.die("a=1")
 		p := graph.PartitionOf([]byte("a"), officePartitions)
 		application := o.broker.Client(t, "application", kgo.TransactionalID("app~one~0~0"), kgo.RecordPartitioner(kgo.ManualPartitioner()))
-		// The first redrive is at its end when the application begins: its commit comes behind what is open.
+		// The first redrive is at its end when the application begins: its commit comes behind what
+		// is open.
 		_, err := o.letters.Redrive(o.ctx, RedriveOptions{crash: func(point string) error {
 			if point != crashBegun {
 				return nil
@@ -262,7 +266,8 @@ func TestG5MarksBehindOpenTransaction(t *testing.T) {
 	})
 }
 
-// TestG5TwoRedrives: of two at a time the older one ends, between two batches at the latest, and nothing is written twice.
+// TestG5TwoRedrives: of two at a time the older one ends, between two batches at the latest, and
+// nothing is written twice.
 func TestG5TwoRedrives(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		o := newOffice(t)
@@ -286,7 +291,8 @@ func TestG5TwoRedrives(t *testing.T) {
 	})
 }
 
-// TestG5LoopGuard: what dies again and again is left alone at some point, keeps its id and its first origin, and does not grow.
+// TestG5LoopGuard: what dies again and again is left alone at some point, keeps its id and its
+// first origin, and does not grow.
 func TestG5LoopGuard(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		o := newOffice(t)
@@ -322,8 +328,9 @@ func TestG5LoopGuard(t *testing.T) {
 	})
 }
 
-// TestG5OwnKey: a record that died under another key than its own is chosen by its own, written back as it died, and to
-// another topic as the application knows it. On demand it says that it comes again.
+// TestG5OwnKey: a record that died under another key than its own is chosen by its own, written
+// back as it died, and to another topic as the application knows it. On demand it says that it
+// comes again.
 func TestG5OwnKey(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		o := newOffice(t)
@@ -419,8 +426,8 @@ func TestG5Left(t *testing.T) {
 	})
 }
 
-// TestG5RedriveAhead: a record that was somewhat ahead of the clock when it died is redriven as far as the topic takes it, also where its dead letter
-// has the broker's time.
+// TestG5RedriveAhead: a record that was somewhat ahead of the clock when it died is redriven as far
+// as the topic takes it, also where its dead letter has the broker's time.
 func TestG5RedriveAhead(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		const unlimited = "9223372036854775807"
@@ -492,8 +499,8 @@ func TestG5Rate(t *testing.T) {
 	})
 }
 
-// TestLettersOfAnInput: a dead letter is chosen by the topic in which the record died, and by the input that it came from, where the topic keeps
-// that (G5).
+// TestLettersOfAnInput: a dead letter is chosen by the topic in which the record died, and by the
+// input that it came from, where the topic keeps that (G5).
 func TestLettersOfAnInput(t *testing.T) {
 	var kept, direct, other DeadLetter
 	kept.Origin.Topic, kept.Source.Topic = "app-words-repartition", "in"
@@ -507,8 +514,9 @@ func TestLettersOfAnInput(t *testing.T) {
 	}
 }
 
-// TestRedriveBehindAHangingOne: the markers of a redrive's commit are lost in the topic to which it has written. The next redrive would take these
-// records along, so it refuses, names the transaction, and writes nothing, until that is repaired.
+// TestRedriveBehindAHangingOne: the markers of a redrive's commit are lost in the topic to which it
+// has written. The next redrive would take these records along, so it refuses, names the
+// transaction, and writes nothing, until that is repaired.
 func TestRedriveBehindAHangingOne(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		o := newOffice(t)

@@ -9,7 +9,8 @@ import (
 	"github.com/onceward/onceward/txn/internal/broker"
 )
 
-// targets are the topics that are written to. The client asks for their limits from goroutines of its own.
+// targets are the topics that are written to. The client asks for their limits from goroutines of
+// its own.
 type targets struct {
 	sync.Mutex
 	// known has nil for one that does not exist; what it points to does not change.

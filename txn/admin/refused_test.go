@@ -10,8 +10,8 @@ import (
 	"github.com/onceward/onceward/txn/internal/broker"
 )
 
-// TestG5Refused: a dead letter that the cluster refuses, for a reason that shows only then, stays where it is, and those around it are
-// redriven in their order.
+// TestG5Refused: a dead letter that the cluster refuses, for a reason that shows only then, stays
+// where it is, and those around it are redriven in their order.
 func TestG5Refused(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		o := newOffice(t)

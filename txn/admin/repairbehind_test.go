@@ -8,8 +8,9 @@ import (
 	"github.com/onceward/onceward/txn/internal/hanging"
 )
 
-// TestCoordinatorBehind: a coordinator that knows an older epoch than that of the transaction can be one that was replaced and has not noticed. Its
-// answer is no reason to write the outcome that an operator names: the transaction can be ongoing.
+// TestCoordinatorBehind: a coordinator that knows an older epoch than that of the transaction can
+// be one that was replaced and has not noticed. Its answer is no reason to write the outcome that
+// an operator names: the transaction can be ongoing.
 func TestCoordinatorBehind(t *testing.T) {
 	found := func(epoch int16) hanging.Finding {
 		return hanging.Finding{Transaction: hanging.Transaction{

@@ -14,19 +14,22 @@ import (
 )
 
 const (
-	// pendingRecords and pendingBytes bound what is kept in memory before it goes to the scratch database.
+	// pendingRecords and pendingBytes bound what is kept in memory before it goes to the scratch
+	// database.
 	pendingRecords = 32768
 	pendingBytes   = 16 << 20
 )
 
-// The stores of the scratch database: the rows as the changelog says, and the last offset of each key that was written later.
+// The stores of the scratch database: the rows as the changelog says, and the last offset of each
+// key that was written later.
 var (
 	rowsID  = state.IDOf("rows")
 	laterID = state.IDOf("later")
 )
 
-// addRow takes the row of a record. It puts an end to other rows of its id, as in a restore: the changelog may be compacted while it is
-// read, which takes the tombstones of an id that came back at another time.
+// addRow takes the row of a record. It puts an end to other rows of its id, as in a restore: the
+// changelog may be compacted while it is read, which takes the tombstones of an id that came back
+// at another time.
 func (r *replay) addRow(rec *broker.Record) error {
 	layout := r.outcome.Layout
 	w, err := r.log.row(layout, rec)
@@ -41,8 +44,9 @@ func (r *replay) addRow(rec *broker.Record) error {
 	return nil
 }
 
-// noteLater keeps the offset by the row of the record. A history has a row for each version, of which compaction takes the older ones
-// whatever the later one's time: there the key of the record is what counts.
+// noteLater keeps the offset by the row of the record. A history has a row for each version, of
+// which compaction takes the older ones whatever the later one's time: there the key of the record
+// is what counts.
 func (r *replay) noteLater(rec *broker.Record) error {
 	key := rec.Key
 	if r.outcome.Layout.Kind != state.VersionedKind {
@@ -56,7 +60,8 @@ func (r *replay) noteLater(rec *broker.Record) error {
 	return nil
 }
 
-// errOvertaken says that a changelog that deletes has lost its beginning while it was read: what was read of that is no part of it any more.
+// errOvertaken says that a changelog that deletes has lost its beginning while it was read: what
+// was read of that is no part of it any more.
 var errOvertaken = errors.New("the changelog deletes its beginning while it is read; verify again")
 
 // read hands the committed records from from on, as far as the log has them, and below to to take.
@@ -139,7 +144,8 @@ func (r *replay) compare(scan *Scan) error {
 	return h.end()
 }
 
-// compared judges one row of the state, if order is not positive, and one of the replayed changelog, if it is not negative.
+// compared judges one row of the state, if order is not positive, and one of the replayed
+// changelog, if it is not negative.
 func (h *histories) compared(a, b state.Entry, order int) error {
 	if err := h.settle(a, b, order); err != nil {
 		return err
@@ -165,8 +171,9 @@ func (h *histories) compared(a, b state.Entry, order int) error {
 	return h.judge(&d, h.lost(&d))
 }
 
-// judge counts a difference, or says that it cannot be told: because the changelog may have lost the record of the row, because a key that
-// was written past the position may have lost its older records to compaction, or one that was deleted past it even its tombstone.
+// judge counts a difference, or says that it cannot be told: because the changelog may have lost
+// the record of the row, because a key that was written past the position may have lost its older
+// records to compaction, or one that was deleted past it even its tombstone.
 func (r *replay) judge(d *Difference, lost bool) error {
 	o := r.outcome
 	key := d.Key

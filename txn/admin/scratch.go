@@ -12,8 +12,8 @@ import (
 	"github.com/onceward/onceward/state/pebblestore"
 )
 
-// scratch is a directory for one temporary database at a time. Its lock tells a directory that is in use from one that a killed process
-// has left.
+// scratch is a directory for one temporary database at a time. Its lock tells a directory that is
+// in use from one that a killed process has left.
 type scratch struct {
 	path string
 	lock *flock.Flock
@@ -25,7 +25,8 @@ const (
 	scratchDatabase = "replayed"
 )
 
-// newScratch makes the directory, or takes one that nobody uses any more. It refuses a directory with anything else in it.
+// newScratch makes the directory, or takes one that nobody uses any more. It refuses a directory
+// with anything else in it.
 func newScratch(path string) (*scratch, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, err

@@ -8,12 +8,13 @@ import (
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
-// AcceptSkip takes offsets that were moved forward on purpose, by a tool that knows nothing of the state: the state stays as it is, the
-// input between is left out, and offsets and state are committed together. Tasks that open anyway are left alone.
+// AcceptSkip takes offsets that were moved forward on purpose, by a tool that knows nothing of the
+// state: the state stays as it is, the input between is left out, and offsets and state are
+// committed together. Tasks that open anyway are left alone.
 //
-// It is refused where an offset was moved back, because input would be applied twice, and where it is not known for which offsets the
-// state was written: neither the commit nor what a clean stop has kept says it, or the changelogs have gone on since. Parked records are as
-// with Adopt.
+// It is refused where an offset was moved back, because input would be applied twice, and where it
+// is not known for which offsets the state was written: neither the commit nor what a clean stop
+// has kept says it, or the changelogs have gone on since. Parked records are as with Adopt.
 func (a *Application) AcceptSkip(ctx context.Context, o Options) (Report, error) {
 	return a.act(ctx, "accept-skip", o, func(op *operation) planner { return op.acceptSkip })
 }
@@ -53,9 +54,10 @@ func (op *operation) acceptSkip(ctx context.Context, s sight) (change, error) {
 	return change{reason: s.reason(), next: next, keepsState: true, keeps: last}, nil
 }
 
-// Reset moves committed offsets, and commits them together with the state that they belong to, which stays as it is. Topics that offsets
-// does not name stay where they are. A task with stores can only go forward: input that is in its state already would be applied twice.
-// A task without stores goes anywhere. Parked records are as with Adopt.
+// Reset moves committed offsets, and commits them together with the state that they belong to,
+// which stays as it is. Topics that offsets does not name stay where they are. A task with stores
+// can only go forward: input that is in its state already would be applied twice. A task without
+// stores goes anywhere. Parked records are as with Adopt.
 func (a *Application) Reset(ctx context.Context, o Options, offsets Offsets) (Report, error) {
 	return a.act(ctx, "reset", o, func(op *operation) planner {
 		return func(ctx context.Context, s sight) (change, error) { return op.reset(ctx, s, offsets) }
@@ -101,7 +103,8 @@ func (op *operation) reset(ctx context.Context, s sight, offsets Offsets) (chang
 		next, err := op.skip(ctx, s, s.Blob, wanted)
 		return change{reason: "the operator moves it", next: next, keepsState: true, keeps: s.Blob}, err
 	}
-	// There is no state that could contain anything, as far as the topology has it: parked records can wait beside it.
+	// There is no state that could contain anything, as far as the topology has it: parked records
+	// can wait beside it.
 	next := &state.Positions{}
 	for i, in := range s.Inputs {
 		if err := s.inLog(i, wanted[i]); err != nil {
@@ -125,8 +128,8 @@ func (s sight) waysOut() string {
 	return fmt.Sprintf("`onceward accept-skip %s%s`, `onceward adopt %s%s` or `onceward rebuild from-input %s`", flag, s.id, flag, s.id, s.id)
 }
 
-// skip returns the positions of a state that was written up to last, with its inputs at the wanted offsets, none of which may be lower.
-// An input without an offset stays where the state is.
+// skip returns the positions of a state that was written up to last, with its inputs at the wanted
+// offsets, none of which may be lower. An input without an offset stays where the state is.
 func (op *operation) skip(ctx context.Context, s sight, last *task.Blob, wanted []int64) (*state.Positions, error) {
 	if err := op.describesState(ctx, s, last); err != nil {
 		return nil, err

@@ -20,11 +20,12 @@ import (
 	"github.com/onceward/onceward/txn/internal/control"
 )
 
-// State is the committed state of one instance on this machine, to be read by its operator. It reads the databases of an instance that
-// does not run, and asks one that runs over the control socket in its state directory. It changes nothing in either case.
+// State is the committed state of one instance on this machine, to be read by its operator. It
+// reads the databases of an instance that does not run, and asks one that runs over the control
+// socket in its state directory. It changes nothing in either case.
 //
-// While the State of an instance that does not run is open, the instance cannot be started: a start waits ten seconds for it. A State is
-// safe for concurrent use.
+// While the State of an instance that does not run is open, the instance cannot be started: a start
+// waits ten seconds for it. A State is safe for concurrent use.
 type State struct {
 	path     string
 	identity state.Identity
@@ -45,10 +46,12 @@ type At struct {
 	Task graph.TaskID
 	// Positions are the input offsets and changelog positions of the state, with its last round.
 	Positions state.Positions
-	// Epoch is the ownership under which a running instance has the task, zero for one that does not run.
+	// Epoch is the ownership under which a running instance has the task, zero for one that does
+	// not run.
 	Epoch txn.Epoch
-	// Stale is why the state would not have been served without being asked for stale state, as txn.Read says it; nil if it would.
-	// State of an instance that does not run is not stale by itself, but others may have gone on from it.
+	// Stale is why the state would not have been served without being asked for stale state, as
+	// txn.Read says it; nil if it would. State of an instance that does not run is not stale by
+	// itself, but others may have gone on from it.
 	Stale error
 }
 
@@ -64,7 +67,8 @@ type TaskState struct {
 	At
 	// DirectoryBytes is the size of the task's directory.
 	DirectoryBytes int64
-	// Stores are in the order of their names. There are none for a task that has no database to read at the moment: Stale says why.
+	// Stores are in the order of their names. There are none for a task that has no database to
+	// read at the moment: Stale says why.
 	Stores []StoreState
 }
 
@@ -78,18 +82,20 @@ type StoreState struct {
 	Counted bool
 	// DiskBytes is about the size of the rows in tables on the disk.
 	DiskBytes int64
-	// FromSource says that the store has no changelog, because it is restored from its source (topology.RestoreFromTopic): Changelog is that
-	// topic.
+	// FromSource says that the store has no changelog, because it is restored from its source
+	// (topology.RestoreFromTopic): Changelog is that topic.
 	FromSource bool
-	// Changelog is the topic of the changelog, Partitions the number of its partitions, 0 if that is not known.
+	// Changelog is the topic of the changelog, Partitions the number of its partitions, 0 if that
+	// is not known.
 	Changelog  string
 	Partitions int32
 	// End is the last stable offset of the changelog's partition, -1 if it is not known.
 	End int64
 }
 
-// Lag returns how far the state at those positions is behind its changelog, in offsets; ok is false if that is not known. A running task
-// is behind by what its next rounds have written. A single offset behind the state is the marker of the transaction that wrote it, and none.
+// Lag returns how far the state at those positions is behind its changelog, in offsets; ok is false
+// if that is not known. A running task is behind by what its next rounds have written. A single
+// offset behind the state is the marker of the transaction that wrote it, and none.
 func (s StoreState) Lag(p state.Positions) (lag int64, ok bool) {
 	c, named := p.Changelog(s.Name)
 	if !named || s.End < 0 {
@@ -113,24 +119,28 @@ type ScanRequest struct {
 	Stale bool
 }
 
-// Scan is a range of rows as they were at one moment. It belongs to one goroutine and has to be closed, also in the middle.
+// Scan is a range of rows as they were at one moment. It belongs to one goroutine and has to be
+// closed, also in the middle.
 type Scan struct {
 	At
 	rows  iter.Seq2[state.Entry, error]
 	close func() error
 }
 
-// Rows yields the rows in the order of their keys, once. An error is the last thing that it yields; without one, the rows are complete.
+// Rows yields the rows in the order of their keys, once. An error is the last thing that it yields;
+// without one, the rows are complete.
 func (s *Scan) Rows() iter.Seq2[state.Entry, error] { return s.rows }
 
 // Close releases what the scan holds.
 func (s *Scan) Close() error { return s.close() }
 
-// openWait is how long a locked directory is waited for whose process does not answer: it may be starting or stopping.
+// openWait is how long a locked directory is waited for whose process does not answer: it may be
+// starting or stopping.
 const openWait = 5 * time.Second
 
-// OpenState opens the state directory of an instance on this machine. If a process has it, that process is asked from then on. It fails
-// with state.ErrLocked if that process does not answer in five seconds, and otherwise as state.OpenDirectoryReadOnly does.
+// OpenState opens the state directory of an instance on this machine. If a process has it, that
+// process is asked from then on. It fails with state.ErrLocked if that process does not answer in
+// five seconds, and otherwise as state.OpenDirectoryReadOnly does.
 func OpenState(ctx context.Context, dir string) (*State, error) {
 	pause := backoff.Backoff{Next: 20 * time.Millisecond, Max: 500 * time.Millisecond}
 	for until := time.Now().Add(openWait); ; {
@@ -163,7 +173,8 @@ func ping(ctx context.Context, dir string) error {
 	return control.Status(ctx, dir, &status)
 }
 
-// positions returns those of the databases; none while an instance runs on them, or one runs elsewhere.
+// positions returns those of the databases; none while an instance runs on them, or one runs
+// elsewhere.
 func (s *State) positions(ctx context.Context, quiet bool) (map[graph.TaskID]state.Positions, error) {
 	out := map[graph.TaskID]state.Positions{}
 	if s.running || !quiet {
@@ -207,8 +218,9 @@ const (
 	Counts = Detail(control.Counts)
 )
 
-// Tasks describes every task that has state here, in the order of subtopology and partition, and behind them the global tables. The
-// subtopology of a global table is "globals/" and the name of its store, and its partition is 0.
+// Tasks describes every task that has state here, in the order of subtopology and partition, and
+// behind them the global tables. The subtopology of a global table is "globals/" and the name of
+// its store, and its partition is 0.
 func (s *State) Tasks(ctx context.Context, d Detail) ([]TaskState, error) {
 	tasks, err := s.source.tasks(ctx, d)
 	if err != nil {
@@ -229,8 +241,8 @@ func (s *State) Tasks(ctx context.Context, d Detail) ([]TaskState, error) {
 	return tasks, nil
 }
 
-// Get returns the row of a key. It fails with txn.ErrNotServing, or one that wraps it, if the partition is not here or, unless stale is
-// set, not to be served; and with state.ErrUnknownStore.
+// Get returns the row of a key. It fails with txn.ErrNotServing, or one that wraps it, if the
+// partition is not here or, unless stale is set, not to be served; and with state.ErrUnknownStore.
 func (s *State) Get(ctx context.Context, store string, partition int32, key []byte, stale bool) (Row, error) {
 	row, err := s.source.get(ctx, store, partition, key, stale)
 	if err != nil {
@@ -239,10 +251,11 @@ func (s *State) Get(ctx context.Context, store string, partition int32, key []by
 	return row, nil
 }
 
-// GetBehind waits until the state contains what came of the record at an offset of an input, in the partition of that number, and returns
-// the row of a key as it is then: for those who have written the record, and want to know what has become of it. It fails as Get does, but
-// for a task that is being restored or in doubt, which is waited for; and when ctx ends. The state of an instance that does not run stays
-// where it is.
+// GetBehind waits until the state contains what came of the record at an offset of an input, in the
+// partition of that number, and returns the row of a key as it is then: for those who have written
+// the record, and want to know what has become of it. It fails as Get does, but for a task that is
+// being restored or in doubt, which is waited for; and when ctx ends. The state of an instance that
+// does not run stays where it is.
 func (s *State) GetBehind(ctx context.Context, store string, partition int32, key []byte, topic string, offset int64) (Row, error) {
 	pause := backoff.Backoff{Next: 20 * time.Millisecond, Max: 500 * time.Millisecond}
 	for {
@@ -264,8 +277,8 @@ func (s *State) GetBehind(ctx context.Context, store string, partition int32, ke
 	}
 }
 
-// Scan begins to read a range of rows. It needs the same memory whatever the number of rows. It fails as Get does. A running instance
-// gives the scan up if nothing of it is read for a minute.
+// Scan begins to read a range of rows. It needs the same memory whatever the number of rows. It
+// fails as Get does. A running instance gives the scan up if nothing of it is read for a minute.
 func (s *State) Scan(ctx context.Context, q ScanRequest) (*Scan, error) {
 	scan, err := s.source.scan(ctx, q)
 	if err != nil {

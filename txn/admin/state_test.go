@@ -65,7 +65,8 @@ func (s *scene) write(t *testing.T, records ...string) {
 	}
 }
 
-// store makes the state directory with the rows of "rows", each "key=value", at a position that was written some time ago.
+// store makes the state directory with the rows of "rows", each "key=value", at a position that was
+// written some time ago.
 func (s *scene) store(t *testing.T, position int64, age time.Duration, rows ...string) {
 	t.Helper()
 	s.storeAt(t, state.Positions{
@@ -235,7 +236,8 @@ func (a answering) View(string, int32, bool) (control.StateAt, state.View, error
 func (a answering) Checkpoint(string, string) error { return a.err }
 func (a answering) Reason(error) string             { return a.reason }
 
-// TestRunningErrors: an error of a running instance is what it was, on the other side of its socket.
+// TestRunningErrors: an error of a running instance is what it was, on the other side of its
+// socket.
 func TestRunningErrors(t *testing.T) {
 	dir, err := state.OpenDirectory(filepath.Join(t.TempDir(), "state"), state.DirectoryOptions{Application: "app"})
 	if err != nil {
@@ -290,7 +292,8 @@ func (s *scene) verify(t *testing.T, o admin.VerifyOptions) admin.Verification {
 	return got[0]
 }
 
-// TestVerify: what differs is told by key and kind, and what compaction may have changed is not called a difference.
+// TestVerify: what differs is told by key and kind, and what compaction may have changed is not
+// called a difference.
 func TestVerify(t *testing.T) {
 	const day = 24 * time.Hour
 	for _, tc := range []struct {
@@ -338,7 +341,8 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// TestVerifyWithoutChangelog: a changelog that cannot be the one of the state is an error, and not a difference.
+// TestVerifyWithoutChangelog: a changelog that cannot be the one of the state is an error, and not
+// a difference.
 func TestVerifyWithoutChangelog(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
@@ -418,7 +422,8 @@ func TestVerifyMany(t *testing.T) {
 	})
 }
 
-// TestVerifyScratch: what a killed process left is taken over, what another one uses or what is none of ours is not touched.
+// TestVerifyScratch: what a killed process left is taken over, what another one uses or what is
+// none of ours is not touched.
 func TestVerifyScratch(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		s := newScene(t)

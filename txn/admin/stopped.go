@@ -19,7 +19,8 @@ import (
 	"github.com/onceward/onceward/txn/internal/control"
 )
 
-// stopped is the state directory of an instance that does not run. Databases are opened when they are asked for, and stay open.
+// stopped is the state directory of an instance that does not run. Databases are opened when they
+// are asked for, and stay open.
 type stopped struct {
 	dir    *state.ReadOnlyDirectory
 	shared *pebblestore.Shared
@@ -73,7 +74,8 @@ func (s *stopped) database(id state.TaskDirectory) (state.ReadOnlyDatabase, erro
 	return db, nil
 }
 
-// path returns where a database is: of a task, or of a global table, which is called by control.GlobalPrefix and its store.
+// path returns where a database is: of a task, or of a global table, which is called by
+// control.GlobalPrefix and its store.
 func (s *stopped) path(id state.TaskDirectory) (string, error) {
 	if store, global := strings.CutPrefix(id.Subtopology, control.GlobalPrefix); global {
 		return s.dir.GlobalPath(store)
@@ -133,7 +135,8 @@ func (s *stopped) tasks(ctx context.Context, d Detail) ([]TaskState, error) {
 	return tasks, nil
 }
 
-// sources returns the topics of the stores that have no changelog, by the description of the topology that ran last.
+// sources returns the topics of the stores that have no changelog, by the description of the
+// topology that ran last.
 func (s *stopped) sources() (map[string]string, error) {
 	text, err := state.ReadDescription(s.dir.Path())
 	if err != nil || text == nil {
@@ -159,7 +162,8 @@ func (s *stopped) sources() (map[string]string, error) {
 
 func atDirectory(id state.TaskDirectory, db state.ReadOnlyDatabase) At {
 	at := At{Task: graph.TaskID{Subtopology: id.Subtopology, Partition: id.Partition}, Positions: db.Positions()}
-	// A global table has no commit whose positions it could lack. Its restore goes on at the next start.
+	// A global table has no commit whose positions it could lack. Its restore goes on at the next
+	// start.
 	if unfinished(at.Positions) && !strings.HasPrefix(id.Subtopology, control.GlobalPrefix) {
 		at.Stale = errUnfinished
 	}
@@ -169,8 +173,9 @@ func atDirectory(id state.TaskDirectory, db state.ReadOnlyDatabase) At {
 // errUnfinished is a restore that the end of its process has interrupted.
 var errUnfinished = fmt.Errorf("%w, which was not finished: the next start goes on with it", txn.ErrRestoring)
 
-// unfinished reports whether the positions are those that a restore writes on its way: it sets the inputs last. A restore that began with
-// some state can leave positions that look like those of a round; each store is then right by itself.
+// unfinished reports whether the positions are those that a restore writes on its way: it sets the
+// inputs last. A restore that began with some state can leave positions that look like those of a
+// round; each store is then right by itself.
 func unfinished(p state.Positions) bool {
 	return slices.ContainsFunc(p.Changelogs, func(c state.Changelog) bool {
 		return c.Scanned > c.Applied || len(p.Inputs) == 0 && c.Applied > 0

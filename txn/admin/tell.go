@@ -7,8 +7,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Tell writes one record to a partition of a topic, such as the resolution of an effect, and returns its offset. It is a plain record,
-// outside of any transaction: after an error it may have been written or not. What the task that reads it makes of it is in its state: see
+// Tell writes one record to a partition of a topic, such as the resolution of an effect, and
+// returns its offset. It is a plain record, outside of any transaction: after an error it may have
+// been written or not. What the task that reads it makes of it is in its state: see
 // [State.GetBehind].
 func (c *Client) Tell(ctx context.Context, topic string, partition int32, key, value []byte) (offset int64, err error) {
 	if err := c.CheckPartition(ctx, topic, partition); err != nil {

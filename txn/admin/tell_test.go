@@ -7,7 +7,8 @@ import (
 	"github.com/onceward/onceward/e2e/virtual"
 )
 
-// TestTell: the record is in the partition that was named, whatever its key, where the answer says; and nowhere where there is none.
+// TestTell: the record is in the partition that was named, whatever its key, where the answer says;
+// and nowhere where there is none.
 func TestTell(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		o := newOffice(t)

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestTogether: tasks are looked at at the same time, up to a bound, because each look can wait for a while.
+// TestTogether: tasks are looked at at the same time, up to a bound, because each look can wait for
+// a while.
 func TestTogether(t *testing.T) {
 	var looked, now, most atomic.Int64
 	var all sync.WaitGroup

@@ -14,27 +14,28 @@ import (
 	"github.com/onceward/onceward/txn/internal/hanging"
 )
 
-// Transaction is a transaction that partitions of an application hold open, its own or one of somebody else. Its JSON form is for programs,
-// and its fields stay.
+// Transaction is a transaction that partitions of an application hold open, its own or one of
+// somebody else. Its JSON form is for programs, and its fields stay.
 type Transaction struct {
 	// ID names it: producer id and epoch, with a slash between them.
 	ID            string `json:"id"`
 	ProducerID    int64  `json:"producer_id"`
 	ProducerEpoch int16  `json:"producer_epoch"`
-	// TransactionalID and State are what a coordinator says of the producer id now. They are empty where no coordinator knows it, or where the
-	// principal may not describe the transactional id.
+	// TransactionalID and State are what a coordinator says of the producer id now. They are empty
+	// where no coordinator knows it, or where the principal may not describe the transactional id.
 	TransactionalID string `json:"transactional_id"`
 	State           string `json:"state"`
 	// Own says that the producer is known to be one of the application's.
 	Own bool `json:"own"`
 	// Ongoing says that the coordinator knows the transaction, and will end it.
 	Ongoing bool `json:"ongoing"`
-	// Known says that the coordinators tell whether the transaction is ongoing. If they do and it is not, it hangs. If they do not, no
-	// coordinator names the producer: it can be ongoing under a transactional id that the principal may not describe. It hangs as well if the
-	// verdict is commit or abort.
+	// Known says that the coordinators tell whether the transaction is ongoing. If they do and it
+	// is not, it hangs. If they do not, no coordinator names the producer: it can be ongoing under
+	// a transactional id that the principal may not describe. It hangs as well if the verdict is
+	// commit or abort.
 	Known bool `json:"known"`
-	// Verdict is how the transaction ended, by the evidence: commit, abort or unknown. It is empty for one that is ongoing, and for one of
-	// which evidence was not looked for.
+	// Verdict is how the transaction ended, by the evidence: commit, abort or unknown. It is empty
+	// for one that is ongoing, and for one of which evidence was not looked for.
 	Verdict string `json:"verdict"`
 	// Reasons are the evidence, a sentence each.
 	Reasons []string `json:"reasons"`
@@ -50,8 +51,8 @@ type OpenPartition struct {
 	Partition int32  `json:"partition"`
 	// FirstOffset is that of its first record. Readers of committed records get no further.
 	FirstOffset int64 `json:"first_offset"`
-	// LastRecord is the timestamp of the producer's last record in the partition, which is that of the event where the topic has no log append
-	// time.
+	// LastRecord is the timestamp of the producer's last record in the partition, which is that of
+	// the event where the topic has no log append time.
 	LastRecord       time.Time `json:"last_record"`
 	CoordinatorEpoch int32     `json:"coordinator_epoch"`
 }
@@ -71,16 +72,18 @@ type OpenTransactions struct {
 	Application string `json:"application"`
 	// Transactions are sorted by producer id and epoch.
 	Transactions []Transaction `json:"transactions"`
-	// Unasked says what could not be asked for want of a permission, or because the cluster does not name a topic; empty if everything was.
+	// Unasked says what could not be asked for want of a permission, or because the cluster does
+	// not name a topic; empty if everything was.
 	Unasked string `json:"unasked,omitempty"`
 }
 
-// Transactions returns the transactions that inputs, outputs, dead letters, internal topics and committed offsets of the application hold
-// open. If one may hang, the logs are read for evidence from a while before its records on, which can take long; with ids (Transaction.ID) that
-// is done for these only. It changes nothing, and instances may run.
+// Transactions returns the transactions that inputs, outputs, dead letters, internal topics and
+// committed offsets of the application hold open. If one may hang, the logs are read for evidence
+// from a while before its records on, which can take long; with ids (Transaction.ID) that is done
+// for these only. It changes nothing, and instances may run.
 //
-// It takes the permission to read each topic, that of committed offsets (__consumer_offsets) included. What may not be read is left out, and
-// told in Unasked.
+// It takes the permission to read each topic, that of committed offsets (__consumer_offsets)
+// included. What may not be read is left out, and told in Unasked.
 func (a *Application) Transactions(ctx context.Context, ids ...string) (OpenTransactions, error) {
 	out := OpenTransactions{Application: a.topology.Application(), Transactions: []Transaction{}}
 	c, err := a.cluster(ctx)
@@ -105,7 +108,8 @@ func (a *Application) cluster(ctx context.Context) (*broker.Cluster, error) {
 	return broker.Connect(ctx, a.client.cfg, a.topology.Application())
 }
 
-// find returns what is open, and what was not asked: topics that may not be read, or that the cluster does not name. Evidence is looked for only of those ids, of all if there are none.
+// find returns what is open, and what was not asked: topics that may not be read, or that the
+// cluster does not name. Evidence is looked for only of those ids, of all if there are none.
 func (a *Application) find(ctx context.Context, c *broker.Cluster, ids []string) (found []hanging.Finding, unasked, err error) {
 	search, hidden := hanging.SearchOf(ctx, c, a.topology)
 	if hidden != nil && search.Partitions == nil {
@@ -179,21 +183,25 @@ const (
 
 // RepairOptions say what to repair.
 type RepairOptions struct {
-	// Transactions are those to repair, by Transaction.ID; none are all of the application's own that hang and whose outcome the evidence tells.
+	// Transactions are those to repair, by Transaction.ID; none are all of the application's own
+	// that hang and whose outcome the evidence tells.
 	Transactions []string
 	// Partitions restrict the repair to some; none are all that hold a transaction open.
 	Partitions []Partition
-	// Outcome is what an operator knows to have become of the one transaction that is named, where the evidence does not tell: OutcomeCommit or
-	// OutcomeAbort. The opposite of the evidence is refused.
+	// Outcome is what an operator knows to have become of the one transaction that is named, where
+	// the evidence does not tell: OutcomeCommit or OutcomeAbort. The opposite of the evidence is
+	// refused.
 	Outcome string
-	// NotOngoing is the operator's word that no process has the transaction under way. It is needed beside Outcome if no coordinator names the
-	// producer, see Transaction.Known, or if its coordinator knows an older epoch only.
+	// NotOngoing is the operator's word that no process has the transaction under way. It is needed
+	// beside Outcome if no coordinator names the producer, see Transaction.Known, or if its
+	// coordinator knows an older epoch only.
 	NotOngoing bool
 	// DryRun finds out what would be done, with every check, and does nothing.
 	DryRun bool
 }
 
-// RepairReport is what a repair has done, or with DryRun would do. Its JSON form is for programs, and its fields stay.
+// RepairReport is what a repair has done, or with DryRun would do. Its JSON form is for programs,
+// and its fields stay.
 type RepairReport struct {
 	Application  string                `json:"application"`
 	DryRun       bool                  `json:"dry_run"`
@@ -207,23 +215,28 @@ type RepairedTransaction struct {
 	// Outcome is commit or abort; empty for one that is left as it is, and then Left says why.
 	Outcome string `json:"outcome"`
 	Left    string `json:"left,omitempty"`
-	// Written are the partitions that got a marker, in that order. Ended are those in which the transaction had ended meanwhile.
+	// Written are the partitions that got a marker, in that order. Ended are those in which the
+	// transaction had ended meanwhile.
 	Written []Partition `json:"written"`
 	Ended   []Partition `json:"ended,omitempty"`
 }
 
-// RepairTransactions writes the missing markers of hanging transactions, outputs and changelogs first and committed offsets last. Instances
-// may run. Right before each marker it looks again: nothing is written where the transaction is not the same one any more, or its producer
-// has a transaction under way. It takes ClusterAction on the cluster, beside what Transactions takes.
+// RepairTransactions writes the missing markers of hanging transactions, outputs and changelogs
+// first and committed offsets last. Instances may run. Right before each marker it looks again:
+// nothing is written where the transaction is not the same one any more, or its producer has a
+// transaction under way. It takes ClusterAction on the cluster, beside what Transactions takes.
 //
-// An outcome that the operator names is written for the one transaction that is named. If no coordinator names its producer, it can be an
-// ongoing one of a transactional id that the principal may not describe. Its age does not tell, which is by the timestamps of records. So without
-// evidence it is refused unless NotOngoing is set. Transactions of other applications have to be named.
+// An outcome that the operator names is written for the one transaction that is named. If no
+// coordinator names its producer, it can be an ongoing one of a transactional id that the principal
+// may not describe. Its age does not tell, which is by the timestamps of records. So without
+// evidence it is refused unless NotOngoing is set. Transactions of other applications have to be
+// named.
 //
-// If a topic of the application may not be read, or the cluster does not name it, committed offsets are repaired only if Partitions name them: results that belong to
-// them could be open there.
+// If a topic of the application may not be read, or the cluster does not name it, committed offsets
+// are repaired only if Partitions name them: results that belong to them could be open there.
 //
-// A refusal changes nothing, but for an error in the middle of the repair: then the report says what was written.
+// A refusal changes nothing, but for an error in the middle of the repair: then the report says
+// what was written.
 func (a *Application) RepairTransactions(ctx context.Context, o RepairOptions) (RepairReport, error) {
 	report := RepairReport{Application: a.topology.Application(), DryRun: o.DryRun, Transactions: []RepairedTransaction{}}
 	c, err := a.cluster(ctx)

@@ -77,8 +77,9 @@ func addOffset(t *testing.T, broker *virtual.Kafka, cl *kgo.Client) {
 	}
 }
 
-// TestOffsetsNeedAllTopics: where a topic may not be read, or the cluster does not name it, results that belong to the offsets can be open.
-// Then offsets are repaired only if they are named. Nothing else of the transaction is repaired without them.
+// TestOffsetsNeedAllTopics: where a topic may not be read, or the cluster does not name it, results
+// that belong to the offsets can be open. Then offsets are repaired only if they are named. Nothing
+// else of the transaction is repaired without them.
 func TestOffsetsNeedAllTopics(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		a, broker := hung(t)
@@ -108,8 +109,8 @@ func TestOffsetsNeedAllTopics(t *testing.T) {
 	})
 }
 
-// TestDeniedAndUnanswered: one topic may not be read, and another one has no leader. That is an error, and not a view without hanging
-// transactions.
+// TestDeniedAndUnanswered: one topic may not be read, and another one has no leader. That is an
+// error, and not a view without hanging transactions.
 func TestDeniedAndUnanswered(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		a, broker := hung(t)

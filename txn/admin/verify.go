@@ -16,25 +16,30 @@ import (
 	"github.com/onceward/onceward/txn/internal/restore"
 )
 
-// ErrFromSource says that a store has no changelog that it could be compared with: it is restored from its source topic
-// (topology.RestoreFromTopic), whose records only the program can turn into rows.
+// ErrFromSource says that a store has no changelog that it could be compared with: it is restored
+// from its source topic (topology.RestoreFromTopic), whose records only the program can turn into
+// rows.
 var ErrFromSource = errors.New("the store is restored from its source topic, and has no changelog to compare it with")
 
-// ErrChangelog says that a changelog does not have what the state was made of: it is gone, it is another one of that name, it was cut off
-// in front of the position of the state, or it ends before it. It wraps txn.ErrIntegrity.
+// ErrChangelog says that a changelog does not have what the state was made of: it is gone, it is
+// another one of that name, it was cut off in front of the position of the state, or it ends before
+// it. It wraps txn.ErrIntegrity.
 var ErrChangelog = fmt.Errorf("%w: the changelog is not the one of this state", txn.ErrIntegrity)
 
 // VerifyOptions are the options of Verify. The zero value verifies everything.
 type VerifyOptions struct {
 	// Task and Store leave out every other one, unless they are empty.
 	Task, Store string
-	// Scratch is a directory for what is read from a changelog: about as large as the store, one store at a time. It is made and removed
-	// again; what a killed process left in it is removed as well. Default is the state directory's path with ".verify" behind it.
+	// Scratch is a directory for what is read from a changelog: about as large as the store, one
+	// store at a time. It is made and removed again; what a killed process left in it is removed as
+	// well. Default is the state directory's path with ".verify" behind it.
 	Scratch string
-	// DifferencesMax is how many differences of a store are returned, the first by the order of the keys. Default 10.
+	// DifferencesMax is how many differences of a store are returned, the first by the order of the
+	// keys. Default 10.
 	DifferencesMax int
-	// Progress is told how far the reading of a changelog is, a few times a second at most and at its end. What is written meanwhile to the
-	// changelog of a running instance is read after that, as another such reading of the same store.
+	// Progress is told how far the reading of a changelog is, a few times a second at most and at
+	// its end. What is written meanwhile to the changelog of a running instance is read after that,
+	// as another such reading of the same store.
 	Progress func(Progress)
 }
 
@@ -52,13 +57,15 @@ type Verification struct {
 	// Differences counts the keys that differ, First has some of them.
 	Differences int64
 	First       []Difference
-	// Unjudged counts the keys that differ in a way that nobody can judge. Either the changelog was written past Position since, and
-	// compaction may have removed what was below. Or only the state has the row, and it is so old by the clock that the broker may have
-	// deleted its record, or compacted it away, while the store, which goes by its stream time, still has it. Rows that are out of sight by
-	// the stream time are not counted at all: nobody reads them, and each side may have them or not.
+	// Unjudged counts the keys that differ in a way that nobody can judge. Either the changelog was
+	// written past Position since, and compaction may have removed what was below. Or only the
+	// state has the row, and it is so old by the clock that the broker may have deleted its record,
+	// or compacted it away, while the store, which goes by its stream time, still has it. Rows that
+	// are out of sight by the stream time are not counted at all: nobody reads them, and each side
+	// may have them or not.
 	Unjudged int64
-	// Unused says that the state names no position in the changelog: the topology that ran last does not have the store, and what is left
-	// of it was not looked at.
+	// Unused says that the state names no position in the changelog: the topology that ran last
+	// does not have the store, and what is left of it was not looked at.
 	Unused bool
 	// Err is why the store could not be verified, nil if it was.
 	Err error
@@ -95,14 +102,15 @@ func (d *Difference) row() []byte {
 	return d.Changelog
 }
 
-// Verify compares state with a fresh replay of its changelogs up to the position that the state names, store by store, and returns one
-// outcome for each. The memory that it needs does not depend on the size of the stores.
+// Verify compares state with a fresh replay of its changelogs up to the position that the state
+// names, store by store, and returns one outcome for each. The memory that it needs does not depend
+// on the size of the stores.
 //
-// Of a running instance, each store is compared in one view; no view is held while most of its changelog is read. A store whose task is
-// being restored cannot be verified.
+// Of a running instance, each store is compared in one view; no view is held while most of its
+// changelog is read. A store whose task is being restored cannot be verified.
 //
-// An error means that the cluster or the directory cannot be read; what goes wrong with one store is in its outcome. When ctx ends, that
-// is the error.
+// An error means that the cluster or the directory cannot be read; what goes wrong with one store
+// is in its outcome. When ctx ends, that is the error.
 func (c *Client) Verify(ctx context.Context, s *State, o VerifyOptions) (_ []Verification, err error) {
 	if o.DifferencesMax <= 0 {
 		o.DifferencesMax = 10
@@ -225,7 +233,8 @@ func (v *verifier) attempt(ctx context.Context, o *Verification) (err error) {
 	return r.compare(scan)
 }
 
-// position is up to where a state contains its changelog. A restore can be past the last record that it has applied.
+// position is up to where a state contains its changelog. A restore can be past the last record
+// that it has applied.
 func position(c state.Changelog) int64 { return max(c.Applied, c.Scanned) }
 
 // replay is one changelog, read into the scratch database.
@@ -235,7 +244,8 @@ type replay struct {
 	topicID [16]byte
 	log     *reading
 	db      state.Database
-	// rows is up to where records were made rows. later is up to where keys were noted that were written past rows.
+	// rows is up to where records were made rows. later is up to where keys were noted that were
+	// written past rows.
 	rows, later int64
 	stable      int64
 	pending     pending
@@ -246,7 +256,8 @@ type replay struct {
 	gone   bool
 }
 
-// A high watermark below the position is believed only when it stays there: a new leader may not know its own yet.
+// A high watermark below the position is believed only when it stays there: a new leader may not
+// know its own yet.
 const (
 	watermarkReadings = 3
 	watermarkPause    = time.Second
@@ -287,14 +298,16 @@ func (r *replay) check(ctx context.Context) error {
 	}
 }
 
-// tailMax is how many offsets are read at most while a view is held: a running instance cannot give space free meanwhile. tailTries is
-// how often the reading runs after an instance that writes faster.
+// tailMax is how many offsets are read at most while a view is held: a running instance cannot give
+// space free meanwhile. tailTries is how often the reading runs after an instance that writes
+// faster.
 const (
 	tailMax   = 100_000
 	tailTries = 5
 )
 
-// catchUp takes a view, once what is left to read up to it and behind it is little, and reads that. Without running, the first is taken.
+// catchUp takes a view, once what is left to read up to it and behind it is little, and reads that.
+// Without running, the first is taken.
 func (r *replay) catchUp(ctx context.Context) (*Scan, error) {
 	o := r.outcome
 	for try := 1; ; try++ {
@@ -353,7 +366,8 @@ func (r *replay) advance(ctx context.Context) error {
 // tombstoneMargin of its retention is how long a tombstone is relied on.
 const tombstoneMargin = 0.8
 
-// deletionsGone reports whether keys that were deleted past the position may have vanished from the changelog without a trace.
+// deletionsGone reports whether keys that were deleted past the position may have vanished from the
+// changelog without a trace.
 func (r *replay) deletionsGone() bool {
 	o := r.outcome
 	millis, err := strconv.ParseInt(r.topics[o.Changelog].Settings["delete.retention.ms"].Value, 10, 64)

@@ -14,10 +14,12 @@ import (
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
-// Application is one application that stands still, as an operator puts it right: the ways out where the state of a task and its
-// committed offsets do not name each other, so that the task does not open. See the package documentation.
+// Application is one application that stands still, as an operator puts it right: the ways out
+// where the state of a task and its committed offsets do not name each other, so that the task does
+// not open. See the package documentation.
 //
-// All methods may be called by any goroutine; two actions on one application at a time refuse each other at best.
+// All methods may be called by any goroutine; two actions on one application at a time refuse each
+// other at best.
 type Application struct {
 	client   *Client
 	topology *topology.Topology
@@ -30,26 +32,32 @@ func (c *Client) Application(t *topology.Topology) *Application {
 
 // Options are what all actions have in common.
 type Options struct {
-	// Tasks are the tasks to act on, named as in graph.TaskID.String; none are all tasks of the application.
+	// Tasks are the tasks to act on, named as in graph.TaskID.String; none are all tasks of the
+	// application.
 	Tasks []string
 	// DryRun finds out what would be done, with every check, and does nothing.
 	DryRun bool
-	// WithoutParked gives up parked records (topology.ParkKeys) that the state cannot be kept with: those for which the topology has no
-	// place, and those which their changelog has lost, or may have. Nobody processes them any more; TaskReport.GivenUp counts them. Without it
-	// Adopt, AdoptFromRounds, AcceptSkip and Reset are refused for them. The other actions keep no state, or all of it.
+	// WithoutParked gives up parked records (topology.ParkKeys) that the state cannot be kept with:
+	// those for which the topology has no place, and those which their changelog has lost, or may
+	// have. Nobody processes them any more; TaskReport.GivenUp counts them. Without it Adopt,
+	// AdoptFromRounds, AcceptSkip and Reset are refused for them. The other actions keep no state,
+	// or all of it.
 	WithoutParked bool
-	// Mode is the mode in which state was written that Adopt takes and of which no commit is known. Nil is that on which the commits of the
-	// application's other tasks agree; without such, Adopt is refused, as it is where they say other modes. For all other state it means nothing.
+	// Mode is the mode in which state was written that Adopt takes and of which no commit is known.
+	// Nil is that on which the commits of the application's other tasks agree; without such, Adopt
+	// is refused, as it is where they say other modes. For all other state it means nothing.
 	Mode *topology.Mode
-	// Progress is told by RebuildFromChangelog how far the rebuild of a task is, a few times a second at most and at its end, by one
-	// goroutine at a time. The other actions have nothing to say.
+	// Progress is told by RebuildFromChangelog how far the rebuild of a task is, a few times a
+	// second at most and at its end, by one goroutine at a time. The other actions have nothing to
+	// say.
 	Progress func(Progress)
 
 	// creates has internal topics created that the topology has gained.
 	creates bool
 }
 
-// Offsets are wanted offsets by the topic of an input, the same in every partition that is acted on.
+// Offsets are wanted offsets by the topic of an input, the same in every partition that is acted
+// on.
 type Offsets map[string]int64
 
 // The offsets that are resolved for each partition.
@@ -60,15 +68,16 @@ const (
 	End int64 = -1
 )
 
-// Report is what an action has done, or with Options.DryRun would do. Its JSON form is for programs, and its fields stay.
+// Report is what an action has done, or with Options.DryRun would do. Its JSON form is for
+// programs, and its fields stay.
 type Report struct {
 	Action      string `json:"action"`
 	Application string `json:"application"`
 	DryRun      bool   `json:"dry_run"`
 	// Tasks are sorted by subtopology and partition.
 	Tasks []TaskReport `json:"tasks"`
-	// Fenced are the transactional ids of the application that are initialised first: whatever they had open is aborted, and a process
-	// that was thought dead cannot commit any more.
+	// Fenced are the transactional ids of the application that are initialised first: whatever they
+	// had open is aborted, and a process that was thought dead cannot commit any more.
 	Fenced []string `json:"fenced"`
 }
 
@@ -81,11 +90,13 @@ type TaskReport struct {
 	Reason     string            `json:"reason"`
 	Inputs     []InputReport     `json:"inputs"`
 	Changelogs []ChangelogReport `json:"changelogs"`
-	// Mode is the mode in which adopted state counts as written from now on, where no commit of the task was known that said it. Empty otherwise.
+	// Mode is the mode in which adopted state counts as written from now on, where no commit of the
+	// task was known that said it. Empty otherwise.
 	Mode string `json:"mode,omitempty"`
 	// ModeAssumed says that Mode is that of the application's other tasks, and not Options.Mode.
 	ModeAssumed bool `json:"mode_assumed,omitempty"`
-	// GivenUp are the parked records that nobody processes any more, because Options.WithoutParked says so.
+	// GivenUp are the parked records that nobody processes any more, because Options.WithoutParked
+	// says so.
 	GivenUp []GivenUpReport `json:"given_up,omitempty"`
 }
 
@@ -99,7 +110,8 @@ type InputReport struct {
 	Dropped int64 `json:"dropped,omitempty"`
 }
 
-// ChangelogReport is the position in a changelog that the commit names: the state of the store is what the log holds below it.
+// ChangelogReport is the position in a changelog that the commit names: the state of the store is
+// what the log holds below it.
 type ChangelogReport struct {
 	Store     string `json:"store"`
 	Topic     string `json:"topic"`
@@ -112,8 +124,8 @@ type ChangelogReport struct {
 // GivenUpReport is how many records of a store of parked keys are given up.
 type GivenUpReport struct {
 	Store string `json:"store"`
-	// Records is -1 where it is not known, because the last commit does not say it and the changelog is gone, may not be seen, or has lost
-	// records.
+	// Records is -1 where it is not known, because the last commit does not say it and the
+	// changelog is gone, may not be seen, or has lost records.
 	Records int64 `json:"records"`
 }
 
@@ -155,15 +167,16 @@ type change struct {
 	before []restore.Input
 	// next is what is committed; nil where the task needs nothing.
 	next *state.Positions
-	// keepsState says that next goes with the state that there is, for which operation.parked finds what follows; keeps is the last known
-	// commit of it, nil if there is none.
+	// keepsState says that next goes with the state that there is, for which operation.parked finds
+	// what follows; keeps is the last known commit of it, nil if there is none.
 	keepsState bool
 	keeps      *task.Blob
 	// parked are the records that wait in the state that is kept.
 	parked []task.BlobParked
 	// givenUp are those that are not kept with it.
 	givenUp []task.BlobParked
-	// adopts says that next keeps all that the changelogs hold, whatever the last commit says of it.
+	// adopts says that next keeps all that the changelogs hold, whatever the last commit says of
+	// it.
 	adopts bool
 	// mode is what the commit says of the mode: see modeOf.
 	mode committedMode
@@ -174,11 +187,13 @@ type change struct {
 	tombstones []int64
 }
 
-// planner decides what happens to a task, or refuses. It changes nothing and gives the same answer to the same sight.
+// planner decides what happens to a task, or refuses. It changes nothing and gives the same answer
+// to the same sight.
 type planner func(ctx context.Context, s sight) (change, error)
 
-// act is every action: look at all tasks, plan all of them, and only if none is refused fence the application's transactions, look and
-// plan again, and write. The second look sees what a transaction has left that was thought dead during the first one.
+// act is every action: look at all tasks, plan all of them, and only if none is refused fence the
+// application's transactions, look and plan again, and write. The second look sees what a
+// transaction has left that was thought dead during the first one.
 func (a *Application) act(ctx context.Context, name string, o Options, plan func(*operation) planner) (Report, error) {
 	op, err := a.open(ctx, o)
 	if err != nil {
@@ -313,9 +328,10 @@ func fingerprint(t *topology.Topology) (out [8]byte) {
 	return out
 }
 
-// declared is the round that a commit of an operator's names. It is made from the content of the changelogs that it declares: who declares
-// the same content again names the same round, so that a database which has it already is not taken for one of another round. Its producer
-// id is negative, which no producer's is.
+// declared is the round that a commit of an operator's names. It is made from the content of the
+// changelogs that it declares: who declares the same content again names the same round, so that a
+// database which has it already is not taken for one of another round. Its producer id is negative,
+// which no producer's is.
 func declared(changelogs []state.Changelog) state.RoundID {
 	h := task.TopicsHash(changelogs)
 	for _, c := range changelogs {

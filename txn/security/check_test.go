@@ -9,7 +9,8 @@ import (
 	"github.com/onceward/onceward/txn/security"
 )
 
-// checkError asserts that err is one line that matches want, an *security.Error, and shows no secret.
+// checkError asserts that err is one line that matches want, an *security.Error, and shows no
+// secret.
 func checkError(t *testing.T, err error, want string) {
 	t.Helper()
 	switch {

@@ -6,7 +6,8 @@ import (
 	"github.com/onceward/onceward/txn/security"
 )
 
-// A password shows itself neither in logs nor in errors, and what gives protection away has to say so.
+// A password shows itself neither in logs nor in errors, and what gives protection away has to say
+// so.
 func ExampleConfig_Validate() {
 	cfg := security.Config{
 		SASL: security.SASL{Mechanism: security.Plain, User: "payments", Password: security.NewSecret("not for the log")},

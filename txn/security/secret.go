@@ -6,11 +6,11 @@ import (
 	"log/slog"
 )
 
-// Secret is a password or a token. However it is printed, logged or marshalled, it shows only whether it is set. The zero Secret is
-// not set.
+// Secret is a password or a token. However it is printed, logged or marshalled, it shows only
+// whether it is set. The zero Secret is not set.
 type Secret struct {
-	// text is a pointer, because fmt prints the fields of an enclosing struct without calling their methods where they are not
-	// exported: it then shows an address.
+	// text is a pointer, because fmt prints the fields of an enclosing struct without calling their
+	// methods where they are not exported: it then shows an address.
 	text *string
 }
 
@@ -54,7 +54,8 @@ func (s Secret) Format(f fmt.State, _ rune) {
 // LogValue is String.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// MarshalText returns String. There is no UnmarshalText: a secret comes from a file or the environment.
+// MarshalText returns String. There is no UnmarshalText: a secret comes from a file or the
+// environment.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // MarshalJSON returns String as a JSON string.

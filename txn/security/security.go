@@ -13,17 +13,23 @@ type Config struct {
 	SASL SASL
 }
 
-// TLS is the encryption of connections and the check of the brokers' certificates. It is on as soon as any field is set.
+// TLS is the encryption of connections and the check of the brokers' certificates. It is on as soon
+// as any field is set.
 type TLS struct {
-	// Enabled turns TLS on with the system's certificate authorities, where no other field is needed.
+	// Enabled turns TLS on with the system's certificate authorities, where no other field is
+	// needed.
 	Enabled bool
-	// CAFile has the certificates (PEM) of the authorities that sign the brokers' certificates, instead of the system's.
+	// CAFile has the certificates (PEM) of the authorities that sign the brokers' certificates,
+	// instead of the system's.
 	CAFile string
-	// CertFile and KeyFile have the client's certificate and its key (PEM, not encrypted), for brokers that ask for one.
+	// CertFile and KeyFile have the client's certificate and its key (PEM, not encrypted), for
+	// brokers that ask for one.
 	CertFile, KeyFile string
-	// ServerName is the name that the brokers' certificates must have, instead of the host of each broker's address.
+	// ServerName is the name that the brokers' certificates must have, instead of the host of each
+	// broker's address.
 	ServerName string
-	// InsecureSkipVerify accepts every certificate: whoever is in between can read and change everything.
+	// InsecureSkipVerify accepts every certificate: whoever is in between can read and change
+	// everything.
 	InsecureSkipVerify bool
 }
 
@@ -44,13 +50,13 @@ const (
 // SASL is the authentication of the client. It is on as soon as Mechanism is set.
 type SASL struct {
 	Mechanism Mechanism
-	// User and one of Password and PasswordFile are for PLAIN and SCRAM. A line break at the end of the file is not part of the
-	// password.
+	// User and one of Password and PasswordFile are for PLAIN and SCRAM. A line break at the end of
+	// the file is not part of the password.
 	User         string
 	Password     Secret
 	PasswordFile string
-	// Token or TokenFile is for OAUTHBEARER: a function that returns a token which is valid now, called for each authentication from
-	// any goroutine, or a file that somebody else keeps fresh.
+	// Token or TokenFile is for OAUTHBEARER: a function that returns a token which is valid now,
+	// called for each authentication from any goroutine, or a file that somebody else keeps fresh.
 	Token     func(context.Context) (Secret, error)
 	TokenFile string
 	// InsecureWithoutTLS allows PLAIN and OAUTHBEARER on connections that are not encrypted.
@@ -72,7 +78,8 @@ func (e *Error) Error() string { return e.Field + ": " + e.Reason }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Validate returns every mistake that can be seen without looking at files, each an [*Error], joined.
+// Validate returns every mistake that can be seen without looking at files, each an [*Error],
+// joined.
 func (c Config) Validate() error {
 	var errs []error
 	wrong := func(field, reason string, args ...any) {

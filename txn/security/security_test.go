@@ -14,7 +14,8 @@ import (
 
 const canary = "canary-k2Jq"
 
-// TestSecretIsNeverShown prints, logs and marshals a secret in every way that a program does it by accident.
+// TestSecretIsNeverShown prints, logs and marshals a secret in every way that a program does it by
+// accident.
 func TestSecretIsNeverShown(t *testing.T) {
 	s := security.NewSecret(canary)
 	sasl := security.SASL{Mechanism: security.Plain, User: "u", Password: s}

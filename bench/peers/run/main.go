@@ -2,8 +2,9 @@
 //
 //	go run ./bench/peers/run -brokers 127.0.0.1:9092 -out bench
 //
-// Package peers says how. It creates topics and groups of its own, and deletes them. With -parts it measures these anew, and keeps the
-// others of the report that is there. With -sweep it looks for the settings of Kafka Streams instead, and writes them to a file.
+// Package peers says how. It creates topics and groups of its own, and deletes them. With -parts it
+// measures these anew, and keeps the others of the report that is there. With -sweep it looks for
+// the settings of Kafka Streams instead, and writes them to a file.
 package main
 
 import (

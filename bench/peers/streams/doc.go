@@ -1,15 +1,15 @@
-// Package streams runs programs of Kafka Streams beside Onceward's own, for the measurements that compare the two. The programs
-// are in the directory java; Maven gets the jars that they need, and they are compiled where they are measured. Nothing of it
-// is part of Onceward's binaries.
+// Package streams runs programs of Kafka Streams beside Onceward's own, for the measurements that
+// compare the two. The programs are in the directory java; Maven gets the jars that they need, and
+// they are compiled where they are measured. Nothing of it is part of Onceward's binaries.
 //
 // # Programs
 //
 //   - StreamsRestore has two key-value stores and restores them (package bench/restore).
 //   - StreamsWorkload runs one of the workloads of package bench/workload (package bench/peers).
 //
-// Each writes a line of JSON to its output once it is running, and ends in order when its input does, as package bench/measure
-// has it. What it is told of Kafka Streams is a file of properties, so that every setting has the name that its documentation
-// uses.
+// Each writes a line of JSON to its output once it is running, and ends in order when its input
+// does, as package bench/measure has it. What it is told of Kafka Streams is a file of properties,
+// so that every setting has the name that its documentation uses.
 //
 // # Concurrency
 //

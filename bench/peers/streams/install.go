@@ -35,12 +35,14 @@ const envJars = "ONCEWARD_STREAMS_JARS"
 
 // Installation is what the programs are run with.
 type Installation struct {
-	// Java is the program java of a JDK, 17 or newer, ClassPath has the jars of Kafka Streams and, after Compile, the programs.
+	// Java is the program java of a JDK, 17 or newer, ClassPath has the jars of Kafka Streams and,
+	// after Compile, the programs.
 	Java, ClassPath string
 }
 
-// Find finds Java, by JAVA_HOME or in PATH, and the jars: in the directory that ONCEWARD_STREAMS_JARS names, else in the user's
-// cache directory, where Maven puts them the first time.
+// Find finds Java, by JAVA_HOME or in PATH, and the jars: in the directory that
+// ONCEWARD_STREAMS_JARS names, else in the user's cache directory, where Maven puts them the first
+// time.
 func Find(ctx context.Context) (Installation, error) {
 	java := "java"
 	if home := os.Getenv("JAVA_HOME"); home != "" {
@@ -95,8 +97,8 @@ func download(ctx context.Context, dir string) (err error) {
 	return os.Rename(libs, dir)
 }
 
-// Compile makes the programs' classes in the directory and returns the installation that has them. The compiler runs before and
-// not in the process that is measured.
+// Compile makes the programs' classes in the directory and returns the installation that has them.
+// The compiler runs before and not in the process that is measured.
 func (i Installation) Compile(ctx context.Context, dir string) (Installation, error) {
 	written, err := writeSources(dir)
 	if err != nil {

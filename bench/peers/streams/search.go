@@ -26,14 +26,16 @@ type Trial struct {
 
 // Choice is how Kafka Streams is run, and why.
 type Choice struct {
-	// Time is when it was found, and Records over how many records each trial went, if who keeps choices of several searches has said so.
+	// Time is when it was found, and Records over how many records each trial went, if who keeps
+	// choices of several searches has said so.
 	Time    time.Time `json:"time,omitzero"`
 	Records int64     `json:"records,omitempty"`
 	// Tunings and Heaps are the trials.
 	Tunings []Trial `json:"tunings,omitempty"`
 	Heaps   []Trial `json:"heaps,omitempty"`
-	// Tuning is the fastest one with Heap. SmallHeap is the smallest heap before the first that costs it five percent or more, Heap itself if
-	// none was looked for or the next smaller one costs as much.
+	// Tuning is the fastest one with Heap. SmallHeap is the smallest heap before the first that
+	// costs it five percent or more, Heap itself if none was looked for or the next smaller one
+	// costs as much.
 	Tuning    Tuning `json:"tuning,omitzero"`
 	Heap      string `json:"heap,omitempty"`
 	SmallHeap string `json:"small_heap,omitempty"`
@@ -44,12 +46,14 @@ type Search struct {
 	Tunings []Tuning
 	// Heaps are in descending order. Tunings are compared with the first one.
 	Heaps []string
-	// Runs is how often each setting is tried, and HeapRuns how often each heap, the first one for the fastest setting again: the rate that
-	// has won is the luckiest of all, and no measure of what a heap costs. 0 is Runs.
+	// Runs is how often each setting is tried, and HeapRuns how often each heap, the first one for
+	// the fastest setting again: the rate that has won is the luckiest of all, and no measure of
+	// what a heap costs. 0 is Runs.
 	Runs, HeapRuns int
 	// Run tries a setting and returns records per second.
 	Run func(ctx context.Context, tuning Tuning, heap string) (rate float64, err error)
-	// Dir is where Run has its files. What is kept of a failure is for others too, and has a dot in its place.
+	// Dir is where Run has its files. What is kept of a failure is for others too, and has a dot in
+	// its place.
 	Dir string
 	// Failed is told of a setting that did not get through, which is no failure of the search.
 	Failed func(err error)

@@ -16,7 +16,8 @@ func TestPomHasTheVersion(t *testing.T) {
 	}
 }
 
-// TestCommand: what was chosen is in the properties after the defaults, where the later line counts.
+// TestCommand: what was chosen is in the properties after the defaults, where the later line
+// counts.
 func TestCommand(t *testing.T) {
 	dir := t.TempDir()
 	a := Application{
@@ -51,7 +52,8 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// TestSearch: the fastest setting, and with it the smallest heap before the first that costs too much.
+// TestSearch: the fastest setting, and with it the smallest heap before the first that costs too
+// much.
 func TestSearch(t *testing.T) {
 	broken := errors.New("broken in /some/where/state")
 	rates := map[string]float64{"2g": 1000, "1g": 980, "512m": 960, "256m": 950, "128m": 1000}

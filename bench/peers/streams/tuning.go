@@ -38,8 +38,8 @@ type Application struct {
 	Own []string
 }
 
-// Command returns the command that runs the application, with these arguments after the file of properties. State that is in its
-// directory is what it starts with.
+// Command returns the command that runs the application, with these arguments after the file of
+// properties. State that is in its directory is what it starts with.
 func (i Installation) Command(ctx context.Context, a Application, args ...string) (*exec.Cmd, error) {
 	lines := []string{
 		"application.id=" + a.ID, "bootstrap.servers=" + strings.Join(a.Brokers, ","),

@@ -77,8 +77,8 @@ func TestSpellings(t *testing.T) {
 	}
 }
 
-// TestPipelineAgreesWithRecount runs the drill's pipeline without a broker: what the table compares after kills has to agree without
-// any, or the table would blame the kills.
+// TestPipelineAgreesWithRecount runs the drill's pipeline without a broker: what the table compares
+// after kills has to agree without any, or the table would blame the kills.
 func TestPipelineAgreesWithRecount(t *testing.T) {
 	top, err := Topology()
 	if err != nil {

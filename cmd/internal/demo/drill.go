@@ -28,8 +28,8 @@ type drill struct {
 	restoreKilled   bool
 }
 
-// start starts the pipeline and notes where it begins: a transaction that is listed before it has moved on may still be one of the
-// life before.
+// start starts the pipeline and notes where it begins: a transaction that is listed before it has
+// moved on may still be one of the life before.
 func (d *drill) start(ctx context.Context) (err error) {
 	if d.base, err = d.progress(ctx, 0); err != nil {
 		return err
@@ -37,7 +37,8 @@ func (d *drill) start(ctx context.Context) (err error) {
 	return d.pipeline.start()
 }
 
-// stepDeadline bounds every wait of the drill: a pipeline that makes no progress is a failure, not a hang.
+// stepDeadline bounds every wait of the drill: a pipeline that makes no progress is a failure, not
+// a hang.
 const stepDeadline = 60 * time.Second
 
 func (d *drill) run(ctx context.Context) error {
@@ -45,8 +46,8 @@ func (d *drill) run(ctx context.Context) error {
 		return err
 	}
 	for i := range d.o.Kills {
-		// Spread over 12 to 72 % of the input: what is left is for tries that do not count. After the second one the
-		// restore is hit.
+		// Spread over 12 to 72 % of the input: what is left is for tries that do not count. After
+		// the second one the restore is hit.
 		at := 0.12 + 0.60*float64(i)/float64(max(d.o.Kills-1, 1))
 		if err := d.killAt(ctx, at); err != nil {
 			return err
@@ -66,8 +67,9 @@ func (d *drill) run(ctx context.Context) error {
 // latest is the share of the input after which no kill may fall.
 const latest = 0.90
 
-// killAt waits until the share is committed and kills. The kill counts only if the broker still lists an open transaction of the
-// application when the process is gone; otherwise the pipeline is started again for another try.
+// killAt waits until the share is committed and kills. The kill counts only if the broker still
+// lists an open transaction of the application when the process is gone; otherwise the pipeline is
+// started again for another try.
 func (d *drill) killAt(ctx context.Context, share float64) error {
 	for {
 		committed, err := d.waitFor(ctx, share)
@@ -108,12 +110,14 @@ func (d *drill) strike(ctx context.Context) (string, error) {
 	return open[0], nil
 }
 
-// beside is how many times a kill is to fall into a restore while other tasks have a transaction open, before one into a restore alone
-// will do: how long a restore goes on beside running tasks is up to the machine.
+// beside is how many times a kill is to fall into a restore while other tasks have a transaction
+// open, before one into a restore alone will do: how long a restore goes on beside running tasks is
+// up to the machine.
 const beside = 3
 
-// killRestore stops the pipeline in order, takes the state of one task away, as a lost disk does, starts it again, and kills it while
-// that task is being restored in full, if it can be while others already have a transaction open.
+// killRestore stops the pipeline in order, takes the state of one task away, as a lost disk does,
+// starts it again, and kills it while that task is being restored in full, if it can be while
+// others already have a transaction open.
 func (d *drill) killRestore(ctx context.Context) error {
 	for try := range 20 {
 		if err := d.start(ctx); err != nil {
@@ -171,8 +175,9 @@ func (d *drill) stop(ctx context.Context) error {
 	return d.pipeline.stop(ctx)
 }
 
-// waitRestore waits until a task is being restored, as the pipeline itself says, and, if that is asked for, a transaction of this life is open
-// at the same time: producers are initialised before any task is restored, so no older one is left. It returns no task when all of them run.
+// waitRestore waits until a task is being restored, as the pipeline itself says, and, if that is
+// asked for, a transaction of this life is open at the same time: producers are initialised before
+// any task is restored, so no older one is left. It returns no task when all of them run.
 func (d *drill) waitRestore(ctx context.Context, withOpen bool) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, stepDeadline)
 	defer cancel()
@@ -207,8 +212,9 @@ func (d *drill) waitRestore(ctx context.Context, withOpen bool) (string, error) 
 	})
 }
 
-// waitFor waits until the share of the input is committed, the pipeline has moved on since it was started, and one of its
-// transactions is open; or until everything is committed. It returns the share that is committed.
+// waitFor waits until the share of the input is committed, the pipeline has moved on since it was
+// started, and one of its transactions is open; or until everything is committed. It returns the
+// share that is committed.
 func (d *drill) waitFor(ctx context.Context, share float64) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, stepDeadline)
 	defer cancel()
@@ -242,8 +248,8 @@ func poll[T any](ctx context.Context, f func() (T, bool, error)) (T, error) {
 	}
 }
 
-// progress returns the share of the input that is committed, shows it from time to time, and feeds the pipeline up to the given share, or
-// behind what is committed.
+// progress returns the share of the input that is committed, shows it from time to time, and feeds
+// the pipeline up to the given share, or behind what is committed.
 func (d *drill) progress(ctx context.Context, share float64) (float64, error) {
 	committed, _, err := d.adm.Progress(ctx, application, eventsTopic)
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 	"github.com/onceward/onceward/bench/load"
 )
 
-// fact is one generated event as the generator knows it. The recount works on facts; the pipeline sees only their bytes.
+// fact is one generated event as the generator knows it. The recount works on facts; the pipeline
+// sees only their bytes.
 type fact struct {
 	partition int32
 	account   string

@@ -6,17 +6,18 @@ import (
 	"github.com/onceward/onceward/bench/load"
 )
 
-// feed writes the events while the pipeline runs, and never far ahead of where the next kill is to fall. With all of them in the topic
-// from the start, every life of the pipeline commits what a machine processes in a commit interval, a tenth of the input on a fast one, and
-// the tries for a kill that counts use the input up.
+// feed writes the events while the pipeline runs, and never far ahead of where the next kill is to
+// fall. With all of them in the topic from the start, every life of the pipeline commits what a
+// machine processes in a commit interval, a tenth of the input on a fast one, and the tries for a
+// kill that counts use the input up.
 type feed struct {
 	writer  *load.Writer
 	facts   []fact
 	written int
 }
 
-// leads is how many leads the input has: the part that is written beyond what is asked for or committed, so that transactions are open
-// there.
+// leads is how many leads the input has: the part that is written beyond what is asked for or
+// committed, so that transactions are open there.
 const leads = 100
 
 func newFeed(brokers []string, facts []fact) (*feed, error) {

@@ -34,7 +34,8 @@ type process struct {
 	exited   chan error
 }
 
-// start runs the pipeline. It ends when its standard input does, so that it never outlives the drill.
+// start runs the pipeline. It ends when its standard input does, so that it never outlives the
+// drill.
 func (p *process) start() error {
 	self, err := os.Executable()
 	if err != nil {

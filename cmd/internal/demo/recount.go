@@ -1,6 +1,7 @@
 package demo
 
-// figures is what the demo compares: counted from the outputs on one side, recomputed from the facts on the other.
+// figures is what the demo compares: counted from the outputs on one side, recomputed from the
+// facts on the other.
 type figures struct {
 	applied, duplicates, conflicts, stale, gaps        int
 	contributions, reversals, recaptured, overcaptured int
@@ -11,8 +12,9 @@ type figures struct {
 
 type balance struct{ count, amount int64 }
 
-// recount computes the figures from the facts in the order of their partitions. It is deliberately plain, and shares nothing with the
-// pipeline but the rules: an event that fails anywhere has no effect at all.
+// recount computes the figures from the facts in the order of their partitions. It is deliberately
+// plain, and shares nothing with the pipeline but the rules: an event that fails anywhere has no
+// effect at all.
 func recount(facts []fact) figures {
 	out := figures{balances: map[string]balance{}, versions: map[string]int64{}}
 	type said struct {

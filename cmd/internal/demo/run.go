@@ -19,9 +19,11 @@ type Options struct {
 	// Events is how many events are generated; Seed makes others.
 	Events int
 	Seed   uint64
-	// Kills is how often the pipeline is killed while it processes; one more kill falls into a restore. 0 means no kill at all.
+	// Kills is how often the pipeline is killed while it processes; one more kill falls into a
+	// restore. 0 means no kill at all.
 	Kills int
-	// Dir keeps the broker's data and the pipeline's state; a temporary one, removed at the end, by default.
+	// Dir keeps the broker's data and the pipeline's state; a temporary one, removed at the end, by
+	// default.
 	Dir string
 	Out io.Writer
 }

@@ -14,11 +14,12 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// MaxBytes is the size of the largest file. The files are written by hand; what is larger is another file.
+// MaxBytes is the size of the largest file. The files are written by hand; what is larger is
+// another file.
 const MaxBytes = 1 << 20
 
-// depthMax is how deep the brackets of a file may be nested. The parser is recursive, and a stack that
-// overflows cannot be recovered.
+// depthMax is how deep the brackets of a file may be nested. The parser is recursive, and a stack
+// that overflows cannot be recovered.
 const depthMax = 100
 
 // File is one file that is being read, with what was found wrong in it.
@@ -98,8 +99,9 @@ func unreadable(src []byte) string {
 	return ""
 }
 
-// nesting returns an upper bound of how deep the values of src are nested: every bracket that is open, even
-// in a text, every "- " and "? " at the beginning of a line, and every step of the indentation.
+// nesting returns an upper bound of how deep the values of src are nested: every bracket that is
+// open, even in a text, every "- " and "? " at the beginning of a line, and every step of the
+// indentation.
 func nesting(src []byte) int {
 	open, deepest, levels := 0, 0, 0
 	for line := range bytes.Lines(src) {
@@ -124,8 +126,8 @@ func nesting(src []byte) int {
 	return deepest + levels
 }
 
-// parse is the parser of the library, without its panics: it is large, and a file that it trips over is a
-// wrong file.
+// parse is the parser of the library, without its panics: it is large, and a file that it trips
+// over is a wrong file.
 func parse(src []byte) (tree *ast.File, err error) {
 	defer func() {
 		if recover() != nil {

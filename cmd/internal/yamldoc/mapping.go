@@ -13,7 +13,8 @@ import (
 type Mapping struct {
 	value   Value
 	entries []Entry
-	// meant are the known keys that an unknown one was probably meant to be: one mistake is enough for both.
+	// meant are the known keys that an unknown one was probably meant to be: one mistake is enough
+	// for both.
 	meant []string
 }
 
@@ -25,8 +26,8 @@ type Entry struct {
 	Value       Value
 }
 
-// Mapping returns the value as a mapping. Keys other than the known ones are mistakes, and repeated ones
-// are; with no known ones every key is allowed.
+// Mapping returns the value as a mapping. Keys other than the known ones are mistakes, and repeated
+// ones are; with no known ones every key is allowed.
 func (v Value) Mapping(known ...string) Mapping {
 	m := Mapping{value: v}
 	n, ok := v.node.(*ast.MappingNode)
@@ -91,8 +92,8 @@ func (m Mapping) Optional(key string) Value {
 	return Value{file: m.value.file, path: path, at: m.value.at}
 }
 
-// Required returns the value of a key, and notes a mistake if the key is missing. hint says what to write, where the name
-// of the key alone does not.
+// Required returns the value of a key, and notes a mistake if the key is missing. hint says what to
+// write, where the name of the key alone does not.
 func (m Mapping) Required(key string, hint ...string) Value {
 	v := m.Optional(key)
 	if m.value.IsMapping() && !v.Present() && !slices.Contains(m.meant, key) {
@@ -120,8 +121,8 @@ func closest(word string, known []string) string {
 	return best
 }
 
-// editDistance returns how many characters have to be inserted, deleted, replaced or swapped with their
-// neighbour to make a into b.
+// editDistance returns how many characters have to be inserted, deleted, replaced or swapped with
+// their neighbour to make a into b.
 func editDistance(a, b string) int {
 	from, to := []rune(a), []rune(b)
 	rows := make([][]int, len(from)+1)

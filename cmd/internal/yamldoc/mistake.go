@@ -31,7 +31,8 @@ type Mistake struct {
 // Error returns the place and the text in one line.
 func (m *Mistake) Error() string { return m.Position.String() + ": " + m.Text }
 
-// Error is everything that is wrong with a file, in the order of the places. It has at least one mistake.
+// Error is everything that is wrong with a file, in the order of the places. It has at least one
+// mistake.
 type Error struct{ Mistakes []*Mistake }
 
 // Error returns the mistakes, one a line.

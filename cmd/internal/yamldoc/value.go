@@ -9,8 +9,8 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// Value is a value of a file, or the place where one is missing. A missing value, and one that is not of the
-// kind that is asked for, gives zero results; only the second is a mistake.
+// Value is a value of a file, or the place where one is missing. A missing value, and one that is
+// not of the kind that is asked for, gives zero results; only the second is a mistake.
 type Value struct {
 	file *File
 	// node is nil if the value is missing.
@@ -27,8 +27,8 @@ func (v Value) Present() bool { return v.node != nil }
 // Position returns where the value is, or where its mapping begins if it is missing.
 func (v Value) Position() Position { return v.at }
 
-// Path names the value by the keys that lead to it, such as steps[2].dedupe.name. It is empty for the
-// document.
+// Path names the value by the keys that lead to it, such as steps[2].dedupe.name. It is empty for
+// the document.
 func (v Value) Path() string { return v.path }
 
 // Key is the last part of the path.
@@ -61,8 +61,8 @@ func (f *File) position(node ast.Node) Position {
 	return at
 }
 
-// Text returns the value as a text. It is a mistake if the value is empty or anything else than text, so
-// that no topic is called 0x10 or null by accident.
+// Text returns the value as a text. It is a mistake if the value is empty or anything else than
+// text, so that no topic is called 0x10 or null by accident.
 func (v Value) Text() string {
 	switch n := v.node.(type) {
 	case nil:
@@ -94,7 +94,8 @@ func (v Value) Source() string {
 	}
 }
 
-// Word returns a scalar as it is written, whatever its type. It is for values that another parser checks.
+// Word returns a scalar as it is written, whatever its type. It is for values that another parser
+// checks.
 func (v Value) Word() string {
 	switch n := v.node.(type) {
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
@@ -117,8 +118,8 @@ func (v Value) Bool() bool {
 	}
 }
 
-// Choice returns the value if it is one of the allowed ones, and the first of them if it is missing or
-// wrong.
+// Choice returns the value if it is one of the allowed ones, and the first of them if it is missing
+// or wrong.
 func (v Value) Choice(allowed ...string) string {
 	if v.node == nil {
 		return allowed[0]
@@ -175,8 +176,8 @@ func (v Value) IsEmptyList() bool {
 	return ok && len(n.Values) == 0
 }
 
-// In returns the place of a character of the text: its line, from 1, and its column, from 0, within the
-// text. Where the writing of the text hides the place, it is that of the text as a whole.
+// In returns the place of a character of the text: its line, from 1, and its column, from 0, within
+// the text. Where the writing of the text hides the place, it is that of the text as a whole.
 func (v Value) In(line, column int) Position {
 	at := v.at
 	switch n := v.node.(type) {

@@ -1,5 +1,5 @@
-// Package declare is what the declarations of all processors have in common: options, the mistakes in them,
-// and the node that comes of it. It belongs to the goroutine that declares the topology.
+// Package declare is what the declarations of all processors have in common: options, the mistakes
+// in them, and the node that comes of it. It belongs to the goroutine that declares the topology.
 package declare
 
 import (
@@ -68,15 +68,16 @@ func Apply[S any, O ~func(s *S) error](c *Common, s *S, opts []O) {
 	}
 }
 
-// Node declares the node of a processor that keeps state by the key of its records. Its mistakes are at the line of the
-// user's program.
+// Node declares the node of a processor that keeps state by the key of its records. Its mistakes
+// are at the line of the user's program.
 func Node[K, V any](
 	s topology.Stream[K, V], name string, c *Common, stores ...topology.AnyStore,
 ) *topology.Node[K, V] {
 	return Unkeyed(s, name, c, stores...).Keyed()
 }
 
-// Unkeyed declares the node of a processor whose state has nothing to do with the keys of what it gets.
+// Unkeyed declares the node of a processor whose state has nothing to do with the keys of what it
+// gets.
 func Unkeyed[K, V any](
 	s topology.Stream[K, V], name string, c *Common, stores ...topology.AnyStore,
 ) *topology.Node[K, V] {
@@ -95,8 +96,9 @@ func React[K, V any](node *topology.Node[K, V], c *Common) {
 	}
 }
 
-// Readable reads the first row of a store when a task is opened, and returns why it cannot be read. Where every row says
-// with what settings it was written, a program with others never writes beside them: its tasks do not open.
+// Readable reads the first row of a store when a task is opened, and returns why it cannot be read.
+// Where every row says with what settings it was written, a program with others never writes beside
+// them: its tasks do not open.
 func Readable[K, V any](rows state.KeyValue[K, V]) error {
 	for _, err := range rows.All() {
 		return err
@@ -104,7 +106,8 @@ func Readable[K, V any](rows state.KeyValue[K, V]) error {
 	return nil
 }
 
-// Use is what an option or its absence says of the use of a stream of a processor, for Build to compare with the topology.
+// Use is what an option or its absence says of the use of a stream of a processor, for Build to
+// compare with the topology.
 type Use struct {
 	// Stream is the name of the method that returns the stream.
 	Stream string
@@ -114,8 +117,9 @@ type Use struct {
 	Needed string
 }
 
-// Emitted is the use of a stream of records that fail unless an option emits them. The option is named after the stream:
-// EmitConflicts for Conflicts. record is one of them in words, such as "a conflict".
+// Emitted is the use of a stream of records that fail unless an option emits them. The option is
+// named after the stream: EmitConflicts for Conflicts. record is one of them in words, such as "a
+// conflict".
 func Emitted(stream, record string, emitted bool) Use {
 	option := "Emit" + stream
 	if emitted {
@@ -124,8 +128,8 @@ func Emitted(stream, record string, emitted bool) Use {
 	return Use{Stream: stream, Never: record + " fails; " + option + " emits it instead"}
 }
 
-// CheckUse has Build compare the use of an outlet of node with what is said of it. It does nothing if a mistake in the
-// options was noted: one mistake is enough.
+// CheckUse has Build compare the use of an outlet of node with what is said of it. It does nothing
+// if a mistake in the options was noted: one mistake is enough.
 func CheckUse[K, V, K2, V2 any](node *topology.Node[K, V], c *Common, out topology.OutletOf[K2, V2], use Use) {
 	if c.Wrong() {
 		return

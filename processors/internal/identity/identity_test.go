@@ -29,7 +29,8 @@ func TestCheckID(t *testing.T) {
 	}
 }
 
-// TestRefused: a class that the function gave stays, Poison too, which ClassOf answers for no class as well.
+// TestRefused: a class that the function gave stays, Poison too, which ClassOf answers for no class
+// as well.
 func TestRefused(t *testing.T) {
 	cause := errors.New("cause")
 	for class := topology.Transient; class <= topology.Fatal; class++ {

@@ -9,8 +9,9 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// KeyCodec returns the codec for keys of type K in a store: given, which must be a schemas.Codec[K], or if
-// that is nil the one that schemas has for K. The error is a mistake of the declaration.
+// KeyCodec returns the codec for keys of type K in a store: given, which must be a
+// schemas.Codec[K], or if that is nil the one that schemas has for K. The error is a mistake of the
+// declaration.
 func KeyCodec[K any](given any) (schemas.Codec[K], error) {
 	if given != nil {
 		if codec, ok := given.(schemas.Codec[K]); ok {
@@ -27,8 +28,9 @@ func KeyCodec[K any](given any) (schemas.Codec[K], error) {
 	return nil, fmt.Errorf("keys of type %s need a codec; give it with the option Key", reflect.TypeFor[K]())
 }
 
-// Null returns what reports whether a key or value of type T stands for null, as topics read it: a nil
-// []byte, or an absent [topology.Option]. Other types have no null, and none of their values is one.
+// Null returns what reports whether a key or value of type T stands for null, as topics read it: a
+// nil []byte, or an absent [topology.Option]. Other types have no null, and none of their values is
+// one.
 func Null[T any]() func(v T) bool {
 	if null, ok := any(func(b []byte) bool { return b == nil }).(func(T) bool); ok {
 		return null

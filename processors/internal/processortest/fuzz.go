@@ -8,12 +8,13 @@ import (
 	"github.com/onceward/onceward/schemas"
 )
 
-// FuzzCodec is the body of a fuzz target for the codec of a row, or of a key of one. Whatever the bytes are, the
-// codec leaves them alone; what it refuses it refuses in the form that package schemas asks for; and what it takes
-// is exactly what it would have written. So a row has one form, and one that is read and written again is the same
-// in its changelog.
+// FuzzCodec is the body of a fuzz target for the codec of a row, or of a key of one. Whatever the
+// bytes are, the codec leaves them alone; what it refuses it refuses in the form that package
+// schemas asks for; and what it takes is exactly what it would have written. So a row has one form,
+// and one that is read and written again is the same in its changelog.
 //
-// Seeds are the encodings of the values, each also without its last byte, with one more, and with another first one.
+// Seeds are the encodings of the values, each also without its last byte, with one more, and with
+// another first one.
 func FuzzCodec[T any](f *testing.F, codec schemas.Codec[T], values ...T) {
 	f.Helper()
 	for _, v := range values {

@@ -10,8 +10,9 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// OpenGraph builds a topology of one subtopology, and opens its task for partition 0 with state in memory, for a benchmark that calls the graph
-// itself. Topics that it writes have that many partitions.
+// OpenGraph builds a topology of one subtopology, and opens its task for partition 0 with state in
+// memory, for a benchmark that calls the graph itself. Topics that it writes have that many
+// partitions.
 func OpenGraph(tb testing.TB, b *topology.Builder, partitions int32) *topology.Graph {
 	tb.Helper()
 	t, err := b.Build()

@@ -1,5 +1,5 @@
-// Package processortest is what the tests of the processors share: a topology in memory, and short ways to
-// say what must have come out of it.
+// Package processortest is what the tests of the processors share: a topology in memory, and short
+// ways to say what must have come out of it.
 package processortest
 
 import (
@@ -97,8 +97,8 @@ func (d *Driver) Want(topic string, values ...string) []topologytest.Raw {
 	return records
 }
 
-// WantDeadLetter fails the test unless exactly one record has died since the last time, at that node, with
-// that class and message.
+// WantDeadLetter fails the test unless exactly one record has died since the last time, at that
+// node, with that class and message.
 func (d *Driver) WantDeadLetter(node string, class topology.Class, message string) topologytest.DeadLetter {
 	d.tb.Helper()
 	letters, err := d.DeadLetters()
@@ -165,8 +165,8 @@ func (d *Driver) raw(store string, partition int32) state.KeyValue[[]byte, []byt
 	return kv
 }
 
-// WantMistakes builds what declare declares and expects mistakes with these texts in them, all of them at the
-// line of the test that declare returns.
+// WantMistakes builds what declare declares and expects mistakes with these texts in them, all of
+// them at the line of the test that declare returns.
 func WantMistakes(tb testing.TB, declare func(b *topology.Builder) int, texts ...string) {
 	tb.Helper()
 	b := topology.NewBuilder("app", topology.DeadLetters("dead"))
@@ -195,9 +195,9 @@ func Above() int {
 	return line - 1
 }
 
-// WantSilence fails the test if the failure of a record quotes it: if the canary is in err, or in a header of
-// the dead letters other than that of the record itself, whose key is own. It also fails unless there is a
-// failure.
+// WantSilence fails the test if the failure of a record quotes it: if the canary is in err, or in a
+// header of the dead letters other than that of the record itself, whose key is own. It also fails
+// unless there is a failure.
 func WantSilence(tb testing.TB, err error, letters []topologytest.Raw, own, canary string) {
 	tb.Helper()
 	if err == nil && len(letters) == 0 {

@@ -15,8 +15,8 @@ import (
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
-// Step is what comes behind a record of a history: nothing, a commit, something that undoes what is not committed, or a restart, which
-// undoes nothing.
+// Step is what comes behind a record of a history: nothing, a commit, something that undoes what is
+// not committed, or a restart, which undoes nothing.
 type Step string
 
 // The steps.
@@ -33,9 +33,10 @@ func Steps(n int) *rapid.Generator[[]Step] {
 	return rapid.SliceOfN(rapid.SampledFrom([]Step{GoOn, GoOn, GoOn, Commit, Crash, Abort, Restart}), n, n)
 }
 
-// CheckUndone pipes records into two of what declare declares: one that is left alone, and one with a step behind each record. It returns
-// an error unless both come to the same: all that was written to any topic, dead letters and internal topics included, all counts, and
-// all rows. pipe pipes record i; it is called once for each driver.
+// CheckUndone pipes records into two of what declare declares: one that is left alone, and one with
+// a step behind each record. It returns an error unless both come to the same: all that was written
+// to any topic, dead letters and internal topics included, all counts, and all rows. pipe pipes
+// record i; it is called once for each driver.
 func CheckUndone(tb testing.TB, declare func(b *topology.Builder), steps []Step, pipe func(d *Driver, i int)) error {
 	tb.Helper()
 	clock := topologytest.Clock(time.Unix(1_000_000, 0)) // the records of both have the same times, and so have the failures

@@ -47,8 +47,8 @@ func dedupe(b *topology.Builder, where memory) {
 	out.Stream().Into(topology.Topic("firsts", schemas.String(), schemas.String()))
 }
 
-// TestCheckUndone is the negative control: a processor that keeps an effect in a Go variable is found by what undoes it and leaves the
-// variable, and by nothing else.
+// TestCheckUndone is the negative control: a processor that keeps an effect in a Go variable is
+// found by what undoes it and leaves the variable, and by nothing else.
 func TestCheckUndone(t *testing.T) {
 	for where, found := range map[memory][]processortest.Step{
 		inStore: nil, inBothTimes: nil,

@@ -34,8 +34,8 @@ var accounts = pgapply.Table{Name: "public.accounts", Key: []string{"bank", "id"
 
 const accountsTable = `CREATE TABLE accounts (bank int, id text, owner text, "Note" jsonb, v bigint, PRIMARY KEY (bank, id))`
 
-// TestVersions: the version of a row only moves forward, by one, and only what is applied changes it. Rows of the failure matrix: older version
-// after newer; gap.
+// TestVersions: the version of a row only moves forward, by one, and only what is applied changes
+// it. Rows of the failure matrix: older version after newer; gap.
 func TestVersions(t *testing.T) {
 	db := pgtest.Empty(t)
 	db.Exec(t, accountsTable)
@@ -193,8 +193,8 @@ func TestTransitions(t *testing.T) {
 	}
 }
 
-// TestConcurrentCopiesOfAnEffect: of 20 copies at the same time one is applied, also of the one that creates the row. Row of the failure matrix:
-// concurrent duplicate on two instances.
+// TestConcurrentCopiesOfAnEffect: of 20 copies at the same time one is applied, also of the one
+// that creates the row. Row of the failure matrix: concurrent duplicate on two instances.
 func TestConcurrentCopiesOfAnEffect(t *testing.T) {
 	db := pgtest.Empty(t)
 	db.Exec(t, accountsTable)

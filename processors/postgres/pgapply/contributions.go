@@ -8,14 +8,15 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Contributions are rows that are written once and never change, such as the entries of a ledger: what they add up to is derived.
+// Contributions are rows that are written once and never change, such as the entries of a ledger:
+// what they add up to is derived.
 type Contributions struct {
 	table         Table
 	add, compared string
 }
 
-// NewContributions returns the contributions of a table, whose key is the ledger and the id of a contribution. Columns have an equality operator:
-// jsonb has one, and json has not.
+// NewContributions returns the contributions of a table, whose key is the ledger and the id of a
+// contribution. Columns have an equality operator: jsonb has one, and json has not.
 func NewContributions(t Table) (*Contributions, error) {
 	if err := t.check(); err != nil {
 		return nil, fmt.Errorf("pgapply: contributions of table %q: %w", t.Name, err)
@@ -33,7 +34,8 @@ func NewContributions(t Table) (*Contributions, error) {
 	}, nil
 }
 
-// Add writes a contribution: Applied, Duplicate if it is there with the same values, or Conflict if it is there with others.
+// Add writes a contribution: Applied, Duplicate if it is there with the same values, or Conflict if
+// it is there with others.
 func (c *Contributions) Add(ctx context.Context, tx pgx.Tx, values ...any) (Outcome, error) {
 	fail := func(err error) (Outcome, error) {
 		return 0, fmt.Errorf("pgapply: add a contribution to table %q: %w", c.table.Name, err)
@@ -41,8 +43,9 @@ func (c *Contributions) Add(ctx context.Context, tx pgx.Tx, values ...any) (Outc
 	if err := c.table.count(values); err != nil {
 		return fail(err)
 	}
-	// Both statements are sent at once. The second one is of use for what is there already, and is always run: a column that cannot be
-	// compared is to show at the first contribution, and not at the first duplicate.
+	// Both statements are sent at once. The second one is of use for what is there already, and is
+	// always run: a column that cannot be compared is to show at the first contribution, and not at
+	// the first duplicate.
 	statements := &pgx.Batch{}
 	statements.Queue(c.add, values...)
 	statements.Queue(c.compared, values...)

@@ -1,17 +1,19 @@
-// Package pgapply has the effects that a handler has most often on tables, with an answer that says what became of each: a row that follows the
-// versions of its source, a contribution that counts once, a state that moves as a machine allows.
+// Package pgapply has the effects that a handler has most often on tables, with an answer that says
+// what became of each: a row that follows the versions of its source, a contribution that counts
+// once, a state that moves as a machine allows.
 //
 //	accounts, err := pgapply.NewVersions(pgapply.Table{Name: "accounts", Key: []string{"id"}, Columns: []string{"owner"}}, "version")
 //	...
 //	outcome, err := accounts.Put(ctx, tx, event.Version, event.Account, event.Owner)
 //
-// They are for the transaction of pgsink or pginbox, which sees to it that a record is handled once. What they add is an order: the source can
-// send a fact twice, late or not at all.
+// They are for the transaction of pgsink or pginbox, which sees to it that a record is handled
+// once. What they add is an order: the source can send a fact twice, late or not at all.
 //
 // # Contract
 //
-// The tables are the caller's. A Table names the columns of the key, which have a primary key or a unique constraint, and the other columns that are
-// written. Values are given in the order of Key and then Columns.
+// The tables are the caller's. A Table names the columns of the key, which have a primary key or a
+// unique constraint, and the other columns that are written. Values are given in the order of Key
+// and then Columns.
 //
 //	outcome     Versions.Put               Contributions.Add           Transitions.Move
 //	applied     the next version, or the   the key is new              allowed, and next
@@ -23,21 +25,24 @@
 //	                                       columns                     or has been with this version
 //	illegal                                                            the machine has no such transition
 //
-// Only what is applied changes a row. An outcome is never an error: the handler decides what a conflict or a gap is worth, such as
-// topology.Fail(topology.Conflict, ...), which has pgsink refuse the record.
+// Only what is applied changes a row. An outcome is never an error: the handler decides what a
+// conflict or a gap is worth, such as topology.Fail(topology.Conflict, ...), which has pgsink
+// refuse the record.
 //
-// A deletion is a version like any other: a column says that the row is deleted, so that an older version cannot bring it back.
+// A deletion is a version like any other: a column says that the row is deleted, so that an older
+// version cannot bring it back.
 //
 // # Invariants
 //
 //   - The version of a row only moves forward.
-//   - The row is locked from the decision to the end of the transaction, so that of concurrent copies one is applied, at every isolation level.
-//     Above READ COMMITTED the others get a serialization failure (40001).
+//   - The row is locked from the decision to the end of the transaction, so that of concurrent
+//     copies one is applied, at every isolation level. Above READ COMMITTED the others get a
+//     serialization failure (40001).
 //
 // # Failure
 //
-// Errors are those of the database, of which postgres.ClassOf knows the class. They abort the transaction. That a table or a column is missing shows
-// at the first call, whatever its outcome.
+// Errors are those of the database, of which postgres.ClassOf knows the class. They abort the
+// transaction. That a table or a column is missing shows at the first call, whatever its outcome.
 //
 // # Concurrency
 //

@@ -11,7 +11,8 @@ import (
 	"github.com/onceward/onceward/processors/postgres/pgapply"
 )
 
-// A read model follows the versions of accounts, and counts each payment once, whatever order the source sends them in.
+// A read model follows the versions of accounts, and counts each payment once, whatever order the
+// source sends them in.
 func Example() {
 	pool, done := pgtest.ExampleDatabase() // pgxpool.New and postgres.Migrate
 	defer done()

@@ -76,7 +76,8 @@ func columns(names ...string) string {
 	return strings.Join(quoted, ", ")
 }
 
-// each returns a text for every column, with its number from first on: "a = $1 AND b = $2" for the form "%s = $%d".
+// each returns a text for every column, with its number from first on: "a = $1 AND b = $2" for the
+// form "%s = $%d".
 func each(names []string, first int, form, separator string) string {
 	texts := make([]string, len(names))
 	for i, n := range names {

@@ -27,8 +27,8 @@ type Transition struct {
 	Version int64
 }
 
-// NewTransitions returns the rows of a table with a column for their state, which is text, and one for the version of the last transition, which is
-// a bigint.
+// NewTransitions returns the rows of a table with a column for their state, which is text, and one
+// for the version of the last transition, which is a bigint.
 func NewTransitions(t Table, state, version string, m transition.Machine[string]) (*Transitions, error) {
 	errs := []error{t.check(state, version)}
 	if len(m.Initial) == 0 {
@@ -88,7 +88,8 @@ func (m *Transitions) Move(ctx context.Context, tx pgx.Tx, t Transition, values 
 		if tag.RowsAffected() == 1 {
 			return Applied, nil
 		}
-		// Another transaction has created the row since it was looked for; now it is there to be locked.
+		// Another transaction has created the row since it was looked for; now it is there to be
+		// locked.
 	}
 }
 

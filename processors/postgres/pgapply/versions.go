@@ -19,7 +19,8 @@ type VersionsOption func(s *versionsSettings)
 
 type versionsSettings struct{ sparse bool }
 
-// Sparse makes every higher version the next one, for sources whose versions have holes, such as positions in a log.
+// Sparse makes every higher version the next one, for sources whose versions have holes, such as
+// positions in a log.
 func Sparse() VersionsOption { return func(s *versionsSettings) { s.sparse = true } }
 
 // NewVersions returns the rows of a table with a column for their versions, which is a bigint.
@@ -45,7 +46,8 @@ func NewVersions(t Table, version string, opts ...VersionsOption) (*Versions, er
 	}, nil
 }
 
-// Put writes a version of a row: Applied, Duplicate, Stale or Gap. The first version of a key is applied whatever it is.
+// Put writes a version of a row: Applied, Duplicate, Stale or Gap. The first version of a key is
+// applied whatever it is.
 func (v *Versions) Put(ctx context.Context, tx pgx.Tx, version int64, values ...any) (Outcome, error) {
 	fail := func(err error) (Outcome, error) {
 		return 0, fmt.Errorf("pgapply: put a version into table %q: %w", v.table.Name, err)

@@ -14,8 +14,9 @@ import (
 
 var marks = flag.Int("marks", 10_000, "how many marks the inbox has before a benchmark begins, such as 1000000 or 10000000")
 
-// BenchmarkTryMark is what a mark adds to the caller's transaction: its COMMIT is not measured. Beside it is an insert of the same row into a table
-// with a primary key, as a consumer without this package would have it.
+// BenchmarkTryMark is what a mark adds to the caller's transaction: its COMMIT is not measured.
+// Beside it is an insert of the same row into a table with a primary key, as a consumer without
+// this package would have it.
 func BenchmarkTryMark(b *testing.B) {
 	db := pgtest.New(b)
 	inbox := newInbox(b, db.Pool)

@@ -6,7 +6,8 @@ import (
 	"fmt"
 )
 
-// cleanRows is how many marks one transaction of Clean removes: little enough to be short, and for others not to wait.
+// cleanRows is how many marks one transaction of Clean removes: little enough to be short, and for
+// others not to wait.
 const cleanRows = 1000
 
 const oldMarks = `
@@ -26,9 +27,10 @@ const (
 ) SELECT count(*) FROM archived`
 )
 
-// Clean forgets marks whose retention is over, the oldest first and at most limit of them, in transactions of at most 1000. It returns how
-// many it has forgotten, also with an error; fewer than limit says that nothing is left to do. Call it every now and then, from as
-// many instances as you like: none waits for another, or holds up a mark.
+// Clean forgets marks whose retention is over, the oldest first and at most limit of them, in
+// transactions of at most 1000. It returns how many it has forgotten, also with an error; fewer
+// than limit says that nothing is left to do. Call it every now and then, from as many instances as
+// you like: none waits for another, or holds up a mark.
 func (b *Inbox) Clean(ctx context.Context, limit int) (forgotten int, err error) {
 	if limit < 1 {
 		return 0, fmt.Errorf("pginbox: %s: clean: %w", b.service, errors.New("the limit is 1 or more"))

@@ -1,5 +1,5 @@
-// Package pginbox marks events as handled in the SQL transaction that has their effect, so that each event has its effect once, whatever
-// broker delivers it and however often.
+// Package pginbox marks events as handled in the SQL transaction that has their effect, so that
+// each event has its effect once, whatever broker delivers it and however often.
 //
 //	inbox, err := pginbox.New(pool, "billing")
 //	...
@@ -18,7 +18,8 @@
 //
 // # Contract
 //
-// The event is acknowledged after the COMMIT has succeeded, and never before. If anything fails, it is not acknowledged and comes again.
+// The event is acknowledged after the COMMIT has succeeded, and never before. If anything fails, it
+// is not acknowledged and comes again.
 //
 //	outcome    when                                                  effect
 //	claimed    the id was not seen before                            the caller's, in the same transaction
@@ -28,38 +29,44 @@
 //	           payload
 //	late       the event is older than what the inbox remembers      none; it is unknown whether it was handled
 //
-// [Inbox.TryMark] knows the first two. [Inbox.Mark] has all of them, for events that have a payload hash, a business key or a time. A duplicate
-// is an outcome and never an error.
+// [Inbox.TryMark] knows the first two. [Inbox.Mark] has all of them, for events that have a payload
+// hash, a business key or a time. A duplicate is an outcome and never an error.
 //
-// A mark belongs to a service: two services that share a database may each handle the same event, and two inboxes of one name are one.
+// A mark belongs to a service: two services that share a database may each handle the same event,
+// and two inboxes of one name are one.
 //
 // # Invariants
 //
 //   - The row of the mark and the effect commit together or not at all.
-//   - Of any number of transactions that mark one id at the same time, one claims it. The others wait for its end: if it commits, they
-//     find a duplicate, and if it does not, one of them claims the id.
+//   - Of any number of transactions that mark one id at the same time, one claims it. The others
+//     wait for its end: if it commits, they find a duplicate, and if it does not, one of them
+//     claims the id.
 //   - What was decided about an id stays, until the retention is over.
 //
 // # The id, the payload and the business key
 //
-// The id is chosen for the effect that must happen once: a source event id, a command id, an aggregate id with its version. It is valid
-// UTF-8 of 1 to 1024 bytes, without zero bytes. A time of processing or a random number is no id, because the second copy has another one.
+// The id is chosen for the effect that must happen once: a source event id, a command id, an
+// aggregate id with its version. It is valid UTF-8 of 1 to 1024 bytes, without zero bytes. A time
+// of processing or a random number is no id, because the second copy has another one.
 //
-// A payload is compared by its SHA-256, which the caller makes: schemas.HashJSON of a JSON document, whose spelling then does not
-// count, or crypto/sha256 of bytes. How a service hashes is for as long as it remembers. A hash of zeros, or a row without a hash, compares
-// with nothing.
+// A payload is compared by its SHA-256, which the caller makes: schemas.HashJSON of a JSON
+// document, whose spelling then does not count, or crypto/sha256 of bytes. How a service hashes is
+// for as long as it remembers. A hash of zeros, or a row without a hash, compares with nothing.
 //
-// The business key is what makes two events the same fact, such as the order that is paid. An event with a key that was seen under another id
-// is a duplicate or a conflict, and leaves a row, so that its copies go the same way.
+// The business key is what makes two events the same fact, such as the order that is paid. An event
+// with a key that was seen under another id is a duplicate or a conflict, and leaves a row, so that
+// its copies go the same way.
 //
 // # Retention
 //
-// A mark is remembered for 180 days ([Retention]) from the start of its transaction, by the clock of the server. [Inbox.Clean] forgets
-// what is older, and with [Archive] moves it to onceward.inbox_archive. Nothing is forgotten unless Clean is called.
+// A mark is remembered for 180 days ([Retention]) from the start of its transaction, by the clock
+// of the server. [Inbox.Clean] forgets what is older, and with [Archive] moves it to
+// onceward.inbox_archive. Nothing is forgotten unless Clean is called.
 //
-// The retention has to be longer than the time after which a copy can still come: the retention of the topic, and how old a dead letter or a
-// backup can be that is sent again. [ReplayHorizon] states that time, and New refuses a shorter retention. An event with a time ([Event.Time])
-// that is older than the retention, and that is not known, is late and never claimed.
+// The retention has to be longer than the time after which a copy can still come: the retention of
+// the topic, and how old a dead letter or a backup can be that is sent again. [ReplayHorizon]
+// states that time, and New refuses a shorter retention. An event with a time ([Event.Time]) that
+// is older than the retention, and that is not known, is late and never claimed.
 //
 // # Failure
 //
@@ -70,10 +77,12 @@
 //	serialization failure, deadlock     the transaction is rolled back and the event comes again; postgres.ClassOf says transient
 //	the effect fails                    the transaction is rolled back, with the mark
 //
-// An error aborts the transaction, as every SQL error does. With isolation levels above READ COMMITTED a concurrent copy gets a serialization
-// failure (40001) instead of the answer that it is a duplicate.
+// An error aborts the transaction, as every SQL error does. With isolation levels above READ
+// COMMITTED a concurrent copy gets a serialization failure (40001) instead of the answer that it is
+// a duplicate.
 //
-// Transactions that mark several events in different orders can deadlock; PostgreSQL ends one of them. A batch that is sorted by id does not.
+// Transactions that mark several events in different orders can deadlock; PostgreSQL ends one of
+// them. A batch that is sorted by id does not.
 //
 // # Concurrency
 //
@@ -81,9 +90,11 @@
 //
 // # What it is not
 //
-// [Inbox.Exists] is for people and reports. To decide by it and then to mark is the gap through which a second copy slips.
+// [Inbox.Exists] is for people and reports. To decide by it and then to mark is the gap through
+// which a second copy slips.
 //
 // Calls to other systems are not undone by a rollback, and can be made twice.
 //
-// Metrics count decisions, also those of transactions that are rolled back afterwards: the inbox does not see the COMMIT.
+// Metrics count decisions, also those of transactions that are rolled back afterwards: the inbox
+// does not see the COMMIT.
 package pginbox

@@ -50,7 +50,8 @@ func Example() {
 	// Output: 1 bill
 }
 
-// An event that says something else under the id of another one is a conflict. White space and the order of keys say nothing.
+// An event that says something else under the id of another one is a conflict. White space and the
+// order of keys say nothing.
 func ExampleInbox_Mark() {
 	pool, done := pgtest.ExampleDatabase()
 	defer done()

@@ -82,8 +82,9 @@ func (c *consumer) deliver(b *pginbox.Inbox, id string) error {
 
 var errCrash = errors.New("crash")
 
-// TestFaultAtEveryPoint: whatever happens between receiving an event and acknowledging it, the event has one effect in the end. A crash cuts the
-// connection without a word. Rows of the failure matrix: crash before processing; crash after the apply; duplicate delivery.
+// TestFaultAtEveryPoint: whatever happens between receiving an event and acknowledging it, the
+// event has one effect in the end. A crash cuts the connection without a word. Rows of the failure
+// matrix: crash before processing; crash after the apply; duplicate delivery.
 func TestFaultAtEveryPoint(t *testing.T) {
 	c := newConsumer(t)
 	b := newInbox(t, c.pool)
@@ -125,7 +126,8 @@ func TestFaultAtEveryPoint(t *testing.T) {
 	}
 }
 
-// TestCommitInDoubt: a COMMIT without an answer may have taken effect or not; the event that comes again has its effect once either way.
+// TestCommitInDoubt: a COMMIT without an answer may have taken effect or not; the event that comes
+// again has its effect once either way.
 func TestCommitInDoubt(t *testing.T) {
 	for fault, effects := range map[pgtest.CommitFault]int64{pgtest.CommitLost: 0, pgtest.CommitUnanswered: 1} {
 		t.Run(fmt.Sprint("effects before it comes again ", effects), func(t *testing.T) {
@@ -148,8 +150,8 @@ func TestCommitInDoubt(t *testing.T) {
 	}
 }
 
-// TestCommitComesLate: a COMMIT that its sender takes for lost reaches the server while a copy of the event is at work. The copy waits and is
-// a duplicate.
+// TestCommitComesLate: a COMMIT that its sender takes for lost reaches the server while a copy of
+// the event is at work. The copy waits and is a duplicate.
 func TestCommitComesLate(t *testing.T) {
 	c := newConsumer(t)
 	b := newInbox(t, c.pool)
@@ -169,8 +171,8 @@ func TestCommitComesLate(t *testing.T) {
 	}
 }
 
-// TestServerCrash: what was marked and committed is there after a crash of the server, and what was not has left nothing. Row of the failure
-// matrix: broker restart.
+// TestServerCrash: what was marked and committed is there after a crash of the server, and what was
+// not has left nothing. Row of the failure matrix: broker restart.
 func TestServerCrash(t *testing.T) {
 	server, db := pgtest.Own(t)
 	if _, err := postgres.Migrate(t.Context(), db.Pool); err != nil {

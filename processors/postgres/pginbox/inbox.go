@@ -28,8 +28,9 @@ type Inbox struct {
 	cleaned prometheus.Counter
 }
 
-// New returns the inbox of a service, which is a name of 1 to 200 bytes. It does not ask the database: a missing table shows at the first mark.
-// The pool is for Exists and Clean; marks use the transaction of the caller.
+// New returns the inbox of a service, which is a name of 1 to 200 bytes. It does not ask the
+// database: a missing table shows at the first mark. The pool is for Exists and Clean; marks use
+// the transaction of the caller.
 func New(pool *pgxpool.Pool, service string, opts ...Option) (*Inbox, error) {
 	b := &Inbox{pool: pool, service: service, settings: settings{retention: DefaultRetention}}
 	var errs []error
@@ -81,8 +82,8 @@ const (
 
 // Event is what an inbox is told of an event.
 type Event struct {
-	// ID is the key. Type and Subject are for people: what kind of event it is, and what it is about. They may be empty, and have at
-	// most 1024 bytes.
+	// ID is the key. Type and Subject are for people: what kind of event it is, and what it is
+	// about. They may be empty, and have at most 1024 bytes.
 	ID      string
 	Type    string
 	Subject string
@@ -90,7 +91,8 @@ type Event struct {
 	Payload [32]byte
 	// BusinessKey is what makes two events the same fact, with the form of an id. It may be empty.
 	BusinessKey string
-	// Time is when the event happened or was published. Zero is unknown: such an event is never late.
+	// Time is when the event happened or was published. Zero is unknown: such an event is never
+	// late.
 	Time time.Time
 }
 
@@ -111,8 +113,9 @@ func (e *Event) check() error {
 // storable says whether PostgreSQL takes s as text.
 func storable(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
 
-// TryMark marks an event in the caller's transaction and says whether the transaction has to have its effect. It is [Inbox.Mark] with an id, and
-// with a type and a subject for people. An id that is none has an error of class Validation (topology.ClassOf).
+// TryMark marks an event in the caller's transaction and says whether the transaction has to have
+// its effect. It is [Inbox.Mark] with an id, and with a type and a subject for people. An id that
+// is none has an error of class Validation (topology.ClassOf).
 func (b *Inbox) TryMark(ctx context.Context, tx pgx.Tx, eventID, eventType, subject string) (claimed bool, err error) {
 	outcome, err := b.Mark(ctx, tx, Event{ID: eventID, Type: eventType, Subject: subject})
 	return outcome == Claimed, err
@@ -122,18 +125,21 @@ const insertMark = `
 INSERT INTO onceward.inbox (service, event_id, outcome, event_type, subject, payload, business_key, first_id)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING`
 
-// readMark returns one row: what is known of the id and of the business key, and whether the event is too old.
+// readMark returns one row: what is known of the id and of the business key, and whether the event
+// is too old.
 const readMark = `
 SELECT id.outcome, id.payload, key.event_id, key.payload, coalesce($4::timestamptz < now() - $5::interval, false)
 FROM (SELECT) one
 LEFT JOIN onceward.inbox id ON id.service = $1 AND id.event_id = $2
 LEFT JOIN onceward.inbox key ON key.service = $1 AND key.business_key = $3`
 
-// triesMax bounds how often a mark starts over because rows have come or gone between two statements.
+// triesMax bounds how often a mark starts over because rows have come or gone between two
+// statements.
 const triesMax = 10
 
-// Mark marks an event in the caller's transaction and returns what became of it. It waits for other transactions that mark the same id. An
-// error leaves the transaction aborted, unless it is of class Validation: that event has no id, or other texts that cannot be stored.
+// Mark marks an event in the caller's transaction and returns what became of it. It waits for other
+// transactions that mark the same id. An error leaves the transaction aborted, unless it is of
+// class Validation: that event has no id, or other texts that cannot be stored.
 func (b *Inbox) Mark(ctx context.Context, tx pgx.Tx, e Event) (Outcome, error) {
 	if err := e.check(); err != nil {
 		return 0, fmt.Errorf("pginbox: %s: mark: %w", b.service, err)
@@ -231,8 +237,8 @@ func differ(stored []byte, hash [32]byte) bool {
 	return stored != nil && hash != ([32]byte{}) && !bytes.Equal(stored, hash[:])
 }
 
-// Exists says whether a committed transaction has marked the event. It is for people and reports, and decides nothing: see the package
-// documentation.
+// Exists says whether a committed transaction has marked the event. It is for people and reports,
+// and decides nothing: see the package documentation.
 func (b *Inbox) Exists(ctx context.Context, eventID string) (bool, error) {
 	var exists bool
 	err := b.pool.QueryRow(ctx, "SELECT EXISTS (SELECT FROM onceward.inbox WHERE service = $1 AND event_id = $2)", b.service, eventID).Scan(&exists)

@@ -99,7 +99,8 @@ func TestRollbackTakesTheMark_M1(t *testing.T) {
 	}
 }
 
-// TestOutcomes_M1: payload hash and business key tell duplicates from conflicts, and what was decided about an id stays.
+// TestOutcomes_M1: payload hash and business key tell duplicates from conflicts, and what was
+// decided about an id stays.
 func TestOutcomes_M1(t *testing.T) {
 	db := pgtest.New(t)
 	registry := prometheus.NewRegistry()
@@ -143,8 +144,9 @@ func TestOutcomes_M1(t *testing.T) {
 	newInbox(t, db.Pool, pginbox.Metrics(registry)) // shares the counters
 }
 
-// TestConcurrentCopies: of 20 concurrent copies of one event one is claimed. The first transaction to claim it rolls back, and its place is
-// taken. Row of the failure matrix: concurrent duplicate on two instances.
+// TestConcurrentCopies: of 20 concurrent copies of one event one is claimed. The first transaction
+// to claim it rolls back, and its place is taken. Row of the failure matrix: concurrent duplicate
+// on two instances.
 func TestConcurrentCopies(t *testing.T) {
 	for _, key := range []string{"", "order 1"} { // by id, and by business key under ids of their own
 		t.Run("business key "+key, func(t *testing.T) {
@@ -200,7 +202,8 @@ func TestConcurrentCopies(t *testing.T) {
 	}
 }
 
-// TestSerializationFailure: above READ COMMITTED a copy that comes at the same time fails, is rolled back, and is a duplicate when it comes again.
+// TestSerializationFailure: above READ COMMITTED a copy that comes at the same time fails, is
+// rolled back, and is a duplicate when it comes again.
 func TestSerializationFailure(t *testing.T) {
 	for _, level := range []pgx.TxIsoLevel{pgx.RepeatableRead, pgx.Serializable} {
 		t.Run(string(level), func(t *testing.T) {
@@ -229,7 +232,8 @@ func TestSerializationFailure(t *testing.T) {
 	}
 }
 
-// TestDeadlock: transactions that mark the same events in another order deadlock; one of them fails, and has no effect until it comes again.
+// TestDeadlock: transactions that mark the same events in another order deadlock; one of them
+// fails, and has no effect until it comes again.
 func TestDeadlock(t *testing.T) {
 	db := pgtest.New(t)
 	b := newInbox(t, db.Pool)
@@ -281,7 +285,8 @@ func TestDeadlock(t *testing.T) {
 	}
 }
 
-// TestLate: an event that is older than the retention is late, unless it is known. Row of the failure matrix: replay after expiry.
+// TestLate: an event that is older than the retention is late, unless it is known. Row of the
+// failure matrix: replay after expiry.
 func TestLate(t *testing.T) {
 	db := pgtest.New(t)
 	b := newInbox(t, db.Pool, pginbox.Retention(time.Hour))
@@ -304,7 +309,8 @@ func TestLate(t *testing.T) {
 	}
 }
 
-// TestClean_M1: marks go when their retention is over, the oldest first, in bounded numbers, those of one service only.
+// TestClean_M1: marks go when their retention is over, the oldest first, in bounded numbers, those
+// of one service only.
 func TestClean_M1(t *testing.T) {
 	for _, archive := range []bool{false, true} {
 		t.Run(fmt.Sprint("archive ", archive), func(t *testing.T) {
@@ -413,7 +419,8 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// TestNoID: an event without an id, or with one that cannot be stored, is refused, quotes nothing, and leaves the transaction usable.
+// TestNoID: an event without an id, or with one that cannot be stored, is refused, quotes nothing,
+// and leaves the transaction usable.
 func TestNoID(t *testing.T) {
 	const canary = "canary"
 	db := pgtest.New(t)

@@ -31,7 +31,8 @@ func Retention(d time.Duration) Option {
 	}
 }
 
-// ReplayHorizon is after how long a copy of an event can still come. [New] refuses a retention that is shorter.
+// ReplayHorizon is after how long a copy of an event can still come. [New] refuses a retention that
+// is shorter.
 func ReplayHorizon(d time.Duration) Option {
 	return func(s *settings) error {
 		if d <= 0 {
@@ -42,7 +43,8 @@ func ReplayHorizon(d time.Duration) Option {
 	}
 }
 
-// Archive has [Inbox.Clean] move marks to onceward.inbox_archive instead of deleting them. Nothing of this package reads or shortens it.
+// Archive has [Inbox.Clean] move marks to onceward.inbox_archive instead of deleting them. Nothing
+// of this package reads or shortens it.
 func Archive() Option {
 	return func(s *settings) error {
 		s.archive = true
@@ -50,8 +52,8 @@ func Archive() Option {
 	}
 }
 
-// Metrics registers counters: onceward_postgres_inbox_marks_total by service and outcome, and onceward_postgres_inbox_cleaned_total by service.
-// Inboxes can share a registerer.
+// Metrics registers counters: onceward_postgres_inbox_marks_total by service and outcome, and
+// onceward_postgres_inbox_cleaned_total by service. Inboxes can share a registerer.
 func Metrics(registerer prometheus.Registerer) Option {
 	return func(s *settings) error {
 		if registerer == nil {

@@ -12,8 +12,9 @@ import (
 	"github.com/onceward/onceward/processors/postgres/pginbox"
 )
 
-// The traps are ways to handle events that look like an inbox. Each test shows that a schedule breaks the naive way, which is the negative
-// control, and that the same schedule does not break the inbox.
+// The traps are ways to handle events that look like an inbox. Each test shows that a schedule
+// breaks the naive way, which is the negative control, and that the same schedule does not break
+// the inbox.
 
 // scene is a database on which a service adds up amounts.
 type scene struct {
@@ -96,7 +97,8 @@ func TestTrapCheckThenInsert(t *testing.T) {
 
 var errKilled = errors.New("killed")
 
-// TestTrapMarkerBeforeEffect: with a marker that commits first, a crash before the effect loses the effect.
+// TestTrapMarkerBeforeEffect: with a marker that commits first, a crash before the effect loses the
+// effect.
 func TestTrapMarkerBeforeEffect(t *testing.T) {
 	s := newScene(t)
 	naive := func(crash bool) error {
@@ -122,7 +124,8 @@ func TestTrapMarkerBeforeEffect(t *testing.T) {
 	s.expect("inbox", 10)
 }
 
-// TestTrapMarkerInAnotherTransaction: with a marker that commits after the effect, a crash between them repeats the effect.
+// TestTrapMarkerInAnotherTransaction: with a marker that commits after the effect, a crash between
+// them repeats the effect.
 func TestTrapMarkerInAnotherTransaction(t *testing.T) {
 	s := newScene(t)
 	naive := func(crash bool) error {
@@ -152,7 +155,8 @@ func TestTrapMarkerInAnotherTransaction(t *testing.T) {
 	s.expect("inbox", 10)
 }
 
-// TestTrapDedupeInMemory: what a process has seen is gone after a restart, and another process never knew it.
+// TestTrapDedupeInMemory: what a process has seen is gone after a restart, and another process
+// never knew it.
 func TestTrapDedupeInMemory(t *testing.T) {
 	s := newScene(t)
 	process := func() func() error {
@@ -177,8 +181,9 @@ func TestTrapDedupeInMemory(t *testing.T) {
 	s.expect("inbox", 10)
 }
 
-// TestTrapRetentionBelowHorizon: an event that comes again after its mark was forgotten has its effect again. An inbox that is told the horizon
-// refuses the retention, and one that is told the time of the event calls it late.
+// TestTrapRetentionBelowHorizon: an event that comes again after its mark was forgotten has its
+// effect again. An inbox that is told the horizon refuses the retention, and one that is told the
+// time of the event calls it late.
 func TestTrapRetentionBelowHorizon(t *testing.T) {
 	const retention, horizon = time.Hour, 24 * time.Hour
 	s := newScene(t, pginbox.Retention(retention))

@@ -16,37 +16,41 @@ type Config struct {
 	// Name is the key of the outbox's entries: 1 to 200 bytes.
 	Name string
 	Pool *pgxpool.Pool
-	// Client are options of the Kafka client: seed brokers, TLS, SASL, batches. Those that the order needs are the relay's, and come last.
+	// Client are options of the Kafka client: seed brokers, TLS, SASL, batches. Those that the
+	// order needs are the relay's, and come last.
 	Client []kgo.Opt
 
-	// BatchRecords is how many entries a transaction of the relay publishes at most, 500 by default. It also
-	// ends at 16 MiB. A quarter is for entries that have failed before,
-	// if there are any.
+	// BatchRecords is how many entries a transaction of the relay publishes at most, 500 by
+	// default. It also ends at 16 MiB. A quarter is for entries that have failed before, if there
+	// are any.
 	BatchRecords int
 	// Poll is how often a relay looks for entries without a notification, 1 s by default.
 	Poll time.Duration
-	// DeliveryTimeout is how long a record is tried before it has failed, 20 s by default. A record has failed
-	// earlier if others of its batch were taken, and no answer has come for 2 s.
+	// DeliveryTimeout is how long a record is tried before it has failed, 20 s by default. A record
+	// has failed earlier if others of its batch were taken, and no answer has come for 2 s.
 	DeliveryTimeout time.Duration
-	// IdleInTransaction is how long the transaction of a relay may wait for the brokers, a minute by default. The server ends it then. It is longer than
-	// DeliveryTimeout by more than 10 s.
+	// IdleInTransaction is how long the transaction of a relay may wait for the brokers, a minute
+	// by default. The server ends it then. It is longer than DeliveryTimeout by more than 10 s.
 	IdleInTransaction time.Duration
-	// RetryMin and RetryMax bound the pause before an entry is tried again, which doubles with each attempt. 100 ms and a minute by default.
+	// RetryMin and RetryMax bound the pause before an entry is tried again, which doubles with each
+	// attempt. 100 ms and a minute by default.
 	RetryMin, RetryMax time.Duration
-	// Retention is how long published entries are kept, a day by default. Relays remove older ones every minute.
+	// Retention is how long published entries are kept, a day by default. Relays remove older ones
+	// every minute.
 	Retention time.Duration
 
 	// Logger says what is retried and given up, without a byte of a record. None by default.
 	Logger *slog.Logger
-	// Metrics registers the outbox's metrics, whose names begin with onceward_postgres_outbox_. None by default.
+	// Metrics registers the outbox's metrics, whose names begin with onceward_postgres_outbox_.
+	// None by default.
 	Metrics prometheus.Registerer
 }
 
 const (
 	// batchTimeMax is after what time a batch begins to publish nothing further.
 	batchTimeMax = 5 * time.Second
-	// straggleMax is how long the answers of a batch of which some records were taken can be quiet. Then the
-	// others are given up. It is more than a partition needs that works.
+	// straggleMax is how long the answers of a batch of which some records were taken can be quiet.
+	// Then the others are given up. It is more than a partition needs that works.
 	straggleMax = 2 * time.Second
 	// batchBytesMax bounds the records of a batch together, which are in memory.
 	batchBytesMax = 16 << 20

@@ -13,14 +13,16 @@ import (
 	"github.com/onceward/onceward/processors/postgres/internal/pgtest"
 )
 
-// The environment of a child process: the point at which it kills itself, its database and its brokers.
+// The environment of a child process: the point at which it kills itself, its database and its
+// brokers.
 const (
 	envChild   = "PGOUTBOX_TEST_CHILD"
 	envURL     = "PGOUTBOX_TEST_URL"
 	envBrokers = "PGOUTBOX_TEST_BROKERS"
 )
 
-// child runs a relay until its second batch comes to the point, and kills itself there with SIGKILL.
+// child runs a relay until its second batch comes to the point, and kills itself there with
+// SIGKILL.
 func child() int {
 	pool, err := pgxpool.New(context.Background(), os.Getenv(envURL))
 	if err != nil {
@@ -48,11 +50,11 @@ func child() int {
 	return 1
 }
 
-// TestKilledAtEveryPoint: of a relay that is killed, the next one publishes what was not marked. The copies have the same ids, so an inbox behind the topic lets
-// each event pass once, in the order of its aggregate. Rows of the failure matrix: crash before processing; crash after processing before
-// flush; duplicate delivery.
-// Rows of the failure matrix: crash after flush before offsets; crash after offsets before end;
-// crash after the apply.
+// TestKilledAtEveryPoint: of a relay that is killed, the next one publishes what was not marked.
+// The copies have the same ids, so an inbox behind the topic lets each event pass once, in the
+// order of its aggregate. Rows of the failure matrix: crash before processing; crash after
+// processing before flush; duplicate delivery. Rows of the failure matrix: crash after flush before
+// offsets; crash after offsets before end; crash after the apply.
 func TestKilledAtEveryPoint(t *testing.T) {
 	onStage(t, func(s *stage) {
 		for i, point := range points {

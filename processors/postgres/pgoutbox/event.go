@@ -48,13 +48,16 @@ const (
 
 // Event is what is published as one record.
 type Event struct {
-	// ID is that of the event, for consumers to dedupe by: valid UTF-8 of 1 to 1024 bytes without zero bytes. It is the header onceward.event-id.
+	// ID is that of the event, for consumers to dedupe by: valid UTF-8 of 1 to 1024 bytes without
+	// zero bytes. It is the header onceward.event-id.
 	ID    string
 	Topic string
-	// Aggregate asks for order: events of one aggregate are published one after the other, in the order of the COMMITs. It has the form of an id, and
-	// is the header onceward.aggregate-id. Empty is any order.
+	// Aggregate asks for order: events of one aggregate are published one after the other, in the
+	// order of the COMMITs. It has the form of an id, and is the header onceward.aggregate-id.
+	// Empty is any order.
 	Aggregate string
-	// Key is the key of the record. Nil is the aggregate, or the id without one: copies of an event have one key, and so one partition.
+	// Key is the key of the record. Nil is the aggregate, or the id without one: copies of an event
+	// have one key, and so one partition.
 	Key   []byte
 	Value []byte
 	// Headers are added to those of the outbox, and have other keys.
@@ -92,15 +95,18 @@ type Entry struct {
 	Event
 	Status     Status
 	AppendedAt time.Time
-	// Attempts counts those that have failed. RetryAt is when the next one may be, zero if none has failed.
+	// Attempts counts those that have failed. RetryAt is when the next one may be, zero if none has
+	// failed.
 	Attempts int
 	RetryAt  time.Time
 	// Class and Reason are those of the latest failure. They quote nothing of the record.
 	Class  topology.Class
 	Reason string
-	// DecidedBy names the process that has published the event, or the person who has decided about it.
+	// DecidedBy names the process that has published the event, or the person who has decided about
+	// it.
 	DecidedBy string
-	// PublishedAt is zero before. Partition and Offset are where the record is; copies may be elsewhere in the topic.
+	// PublishedAt is zero before. Partition and Offset are where the record is; copies may be
+	// elsewhere in the topic.
 	PublishedAt time.Time
 	Partition   int32
 	Offset      int64

@@ -13,7 +13,8 @@ import (
 	"github.com/onceward/onceward/processors/postgres/pgoutbox"
 )
 
-// A service stores a payment and the event that tells of it in one transaction. A relay publishes the event when the transaction has committed.
+// A service stores a payment and the event that tells of it in one transaction. A relay publishes
+// the event when the transaction has committed.
 func Example() {
 	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "payments"))
 	if err != nil {

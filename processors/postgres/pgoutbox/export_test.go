@@ -2,7 +2,8 @@ package pgoutbox
 
 import "context"
 
-// The points that a test can stop at: with entries locked, after the brokers have answered, after the entries were marked, after the COMMIT.
+// The points that a test can stop at: with entries locked, after the brokers have answered, after
+// the entries were marked, after the COMMIT.
 var points = []string{"taken", "published", "marked", "committed"}
 
 // setAt has f called at each point of each batch. Its error is one of the batch.

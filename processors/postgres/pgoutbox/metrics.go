@@ -6,7 +6,8 @@ import (
 	"github.com/onceward/onceward/processors/postgres/internal/instrument"
 )
 
-// metrics of an outbox. Those of outboxes that share a registerer are told apart by the label outbox.
+// metrics of an outbox. Those of outboxes that share a registerer are told apart by the label
+// outbox.
 type metrics struct {
 	appended, published, unmarked, cleaned prometheus.Counter
 	failures                               *prometheus.CounterVec

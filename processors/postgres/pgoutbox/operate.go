@@ -33,7 +33,8 @@ ORDER BY entry LIMIT $7`
 
 var errLimit = errors.New("the limit is 1 or more")
 
-// List returns the entries that the filter selects, in the order of their numbers and at most limit of them.
+// List returns the entries that the filter selects, in the order of their numbers and at most limit
+// of them.
 func (o *Outbox) List(ctx context.Context, f Filter, limit int) ([]Entry, error) {
 	if limit < 1 {
 		return nil, o.failed("list", errLimit)
@@ -64,14 +65,15 @@ func (o *Outbox) Show(ctx context.Context, entry int64) (Entry, error) {
 	return e, o.failed(fmt.Sprintf("show entry %d", entry), work.Failed("read an entry", err))
 }
 
-// Requeue has a relay publish an entry at once that is Quarantined, or Pending and waits to be tried again. One from quarantine is published behind what was
-// published of its aggregate since. by and reason are stored.
+// Requeue has a relay publish an entry at once that is Quarantined, or Pending and waits to be
+// tried again. One from quarantine is published behind what was published of its aggregate since.
+// by and reason are stored.
 func (o *Outbox) Requeue(ctx context.Context, entry int64, by, reason string) error {
 	return o.act(ctx, "requeue", entry, []Status{Quarantined, Pending}, Pending, by, reason)
 }
 
-// Quarantine takes a Pending entry out, so that later ones of its aggregate pass. It waits for a relay that is publishing it, and then finds it Published. by and
-// reason are stored.
+// Quarantine takes a Pending entry out, so that later ones of its aggregate pass. It waits for a
+// relay that is publishing it, and then finds it Published. by and reason are stored.
 func (o *Outbox) Quarantine(ctx context.Context, entry int64, by, reason string) error {
 	return o.act(ctx, "quarantine", entry, []Status{Pending}, Quarantined, by, reason)
 }
@@ -102,7 +104,8 @@ func (o *Outbox) act(ctx context.Context, name string, entry int64, from []Statu
 	return o.failed(op, err)
 }
 
-// cleanRows is how many entries one transaction of Clean removes: little enough to be short, and for others not to wait.
+// cleanRows is how many entries one transaction of Clean removes: little enough to be short, and
+// for others not to wait.
 const cleanRows = 1000
 
 const deleteEntries = `
@@ -114,8 +117,9 @@ WITH old AS (
 )
 SELECT count(*) FROM gone`
 
-// Clean removes published entries whose retention is over, the oldest first and at most limit of them, in transactions of at most 1000. It returns how many, also
-// with an error; fewer than limit says that nothing is left to remove. Relays call it every minute.
+// Clean removes published entries whose retention is over, the oldest first and at most limit of
+// them, in transactions of at most 1000. It returns how many, also with an error; fewer than limit
+// says that nothing is left to remove. Relays call it every minute.
 func (o *Outbox) Clean(ctx context.Context, limit int) (removed int, err error) {
 	if limit < 1 {
 		return 0, o.failed("clean", errLimit)

@@ -15,7 +15,8 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// Outbox keeps the events of one name until they are published. It is safe for concurrent use, by any number of processes.
+// Outbox keeps the events of one name until they are published. It is safe for concurrent use, by
+// any number of processes.
 type Outbox struct {
 	config  Config
 	owner   string
@@ -33,7 +34,8 @@ type Outbox struct {
 // channel is what relays of all outboxes of a database listen on.
 const channel = "onceward_outbox"
 
-// New returns an outbox. It asks neither Kafka nor the database: missing tables show at the first use.
+// New returns an outbox. It asks neither Kafka nor the database: missing tables show at the first
+// use.
 func New(c Config) (*Outbox, error) {
 	c, err := c.withDefaults()
 	if err != nil {
@@ -55,8 +57,10 @@ func (o *Outbox) failed(op string, err error) error {
 	return fmt.Errorf("pgoutbox: %s: %s: %w", o.config.Name, op, err)
 }
 
-// lockAggregates makes transactions that append events of one aggregate follow one another. So entries of an aggregate get their numbers in the order in
-// which they are committed, and none appears before another one that relays have seen. The locks are taken in one order, so that two calls cannot deadlock.
+// lockAggregates makes transactions that append events of one aggregate follow one another. So
+// entries of an aggregate get their numbers in the order in which they are committed, and none
+// appears before another one that relays have seen. The locks are taken in one order, so that two
+// calls cannot deadlock.
 const lockAggregates = `
 SELECT pg_advisory_xact_lock(key) FROM (
 	SELECT DISTINCT hashtextextended('pgoutbox ' || $1 || ' ' || aggregate, 0) AS key FROM unnest($2::text[]) AS aggregate ORDER BY 1
@@ -69,11 +73,13 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`
 // ErrAppended: the outbox has an entry of the id already.
 var ErrAppended = errors.New("the outbox has an event of this id already")
 
-// Append appends events in the caller's transaction, in their order. They are published when it has committed.
+// Append appends events in the caller's transaction, in their order. They are published when it has
+// committed.
 //
-// It waits for transactions that append events of the same aggregates, or of the same ids. An error leaves the transaction aborted, unless it is of class
-// Validation (topology.ClassOf): an event has no id, or something else that cannot be published, and nothing was done. An id that the outbox has is
-// ErrAppended, of class Conflict.
+// It waits for transactions that append events of the same aggregates, or of the same ids. An error
+// leaves the transaction aborted, unless it is of class Validation (topology.ClassOf): an event has
+// no id, or something else that cannot be published, and nothing was done. An id that the outbox
+// has is ErrAppended, of class Conflict.
 func (o *Outbox) Append(ctx context.Context, tx pgx.Tx, events ...Event) error {
 	var aggregates []string
 	for i := range events {

@@ -36,7 +36,8 @@ func once(o *Outbox, point string, f func() error) {
 	})
 }
 
-// TestAppendAndPublish_M4: what a committed transaction has appended becomes one record, and what a rolled back one has becomes none.
+// TestAppendAndPublish_M4: what a committed transaction has appended becomes one record, and what a
+// rolled back one has becomes none.
 func TestAppendAndPublish_M4(t *testing.T) {
 	onStage(t, func(s *stage) {
 		o := s.outbox("relay", nil)
@@ -77,7 +78,8 @@ func TestAppendAndPublish_M4(t *testing.T) {
 	})
 }
 
-// TestAppendRefuses: an event that cannot be published has an error of class Validation, and the transaction goes on. An id that is there is a conflict.
+// TestAppendRefuses: an event that cannot be published has an error of class Validation, and the
+// transaction goes on. An id that is there is a conflict.
 func TestAppendRefuses(t *testing.T) {
 	onStage(t, func(s *stage) {
 		o := s.outbox("append", nil)
@@ -101,8 +103,9 @@ func TestAppendRefuses(t *testing.T) {
 	})
 }
 
-// TestOrderOfAggregates: with several relays at a time, and events that are appended meanwhile, each event is published once, in the order of its aggregate.
-// Rows of the failure matrix: concurrent duplicate on two instances; older version after newer.
+// TestOrderOfAggregates: with several relays at a time, and events that are appended meanwhile,
+// each event is published once, in the order of its aggregate. Rows of the failure matrix:
+// concurrent duplicate on two instances; older version after newer.
 func TestOrderOfAggregates(t *testing.T) {
 	onStage(t, func(s *stage) {
 		for i := range 3 {
@@ -119,8 +122,8 @@ func TestOrderOfAggregates(t *testing.T) {
 	})
 }
 
-// TestOthersDoNotPass: a relay publishes no event behind one that another relay has not published yet. The negative control does.
-// Row of the failure matrix: out-of-order completion.
+// TestOthersDoNotPass: a relay publishes no event behind one that another relay has not published
+// yet. The negative control does. Row of the failure matrix: out-of-order completion.
 func TestOthersDoNotPass(t *testing.T) {
 	for _, broken := range []bool{false, true} {
 		t.Run(fmt.Sprint("others pass ", broken), func(t *testing.T) {
@@ -155,10 +158,10 @@ func TestOthersDoNotPass(t *testing.T) {
 	}
 }
 
-// TestLateCommit: an entry whose transaction commits late is published, although later numbers were published before; of an aggregate that cannot happen,
-// because transactions wait for one another. The negative controls: a relay that remembers the last number loses the event, and appends without the
-// lock break the order.
-// Row of the failure matrix: gap.
+// TestLateCommit: an entry whose transaction commits late is published, although later numbers were
+// published before; of an aggregate that cannot happen, because transactions wait for one another.
+// The negative controls: a relay that remembers the last number loses the event, and appends
+// without the lock break the order. Row of the failure matrix: gap.
 func TestLateCommit(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.start(s.outbox("relay", nil))
@@ -239,9 +242,9 @@ func TestLateCommit(t *testing.T) {
 	})
 }
 
-// TestFailureHoldsItsAggregate: an event that the brokers refuse holds up those behind it in its aggregate and no others, until a person takes it out. The
-// negative control sends the events of an aggregate without waiting for one another.
-// Row of the failure matrix: poison payload.
+// TestFailureHoldsItsAggregate: an event that the brokers refuse holds up those behind it in its
+// aggregate and no others, until a person takes it out. The negative control sends the events of an
+// aggregate without waiting for one another. Row of the failure matrix: poison payload.
 func TestFailureHoldsItsAggregate(t *testing.T) {
 	for _, together := range []bool{false, true} {
 		t.Run(fmt.Sprint("together ", together), func(t *testing.T) {
@@ -319,8 +322,8 @@ func TestTopicThatComesLater(t *testing.T) {
 	})
 }
 
-// TestBrokersAreDown: while no broker takes records nothing is held against an event, and the relay goes on when they are back.
-// Rows of the failure matrix: failing dependency; broker restart.
+// TestBrokersAreDown: while no broker takes records nothing is held against an event, and the relay
+// goes on when they are back. Rows of the failure matrix: failing dependency; broker restart.
 func TestBrokersAreDown(t *testing.T) {
 	s := newStage(t, cluster.Own(t, cluster.KindEmbedded))
 	o := s.outbox("relay", func(c *Config) {
@@ -356,8 +359,8 @@ func TestBrokersAreDown(t *testing.T) {
 	s.judge()
 }
 
-// TestDiskFull: a relay that cannot mark what it has published goes on when the disk of the server has room. Row of
-// the failure matrix: disk full.
+// TestDiskFull: a relay that cannot mark what it has published goes on when the disk of the server
+// has room. Row of the failure matrix: disk full.
 func TestDiskFull(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.append(s.numbered("a", 10, "one", "")...)
@@ -373,8 +376,9 @@ func TestDiskFull(t *testing.T) {
 	})
 }
 
-// TestSessionsTerminatedAtEveryPoint: whenever the server ends the sessions of a relay, every event is published, in order; the copies are those of batches that
-// could not be marked. Row of the failure matrix: broker restart.
+// TestSessionsTerminatedAtEveryPoint: whenever the server ends the sessions of a relay, every event
+// is published, in order; the copies are those of batches that could not be marked. Row of the
+// failure matrix: broker restart.
 func TestSessionsTerminatedAtEveryPoint(t *testing.T) {
 	onStage(t, func(s *stage) {
 		for i, point := range points {
@@ -407,8 +411,9 @@ func TestSessionsTerminatedAtEveryPoint(t *testing.T) {
 	})
 }
 
-// TestFrozenRelay: a relay that was frozen behind its records, and whose transaction the server has ended, comes back and marks nothing. Another one has published
-// the events again, under the same ids. Row of the failure matrix: worker frozen past its session and back.
+// TestFrozenRelay: a relay that was frozen behind its records, and whose transaction the server has
+// ended, comes back and marks nothing. Another one has published the events again, under the same
+// ids. Row of the failure matrix: worker frozen past its session and back.
 func TestFrozenRelay(t *testing.T) {
 	onStage(t, func(s *stage) {
 		frozen := s.outbox("frozen", nil)
@@ -435,8 +440,9 @@ func TestFrozenRelay(t *testing.T) {
 	})
 }
 
-// TestCommitInDoubt: a COMMIT of the relay without an answer may have taken effect or not; the events are published again if not.
-// Row of the failure matrix: crash after end before the local apply.
+// TestCommitInDoubt: a COMMIT of the relay without an answer may have taken effect or not; the
+// events are published again if not. Row of the failure matrix: crash after end before the local
+// apply.
 func TestCommitInDoubt(t *testing.T) {
 	for _, c := range []struct {
 		fault  pgtest.CommitFault
@@ -468,7 +474,8 @@ func TestCommitInDoubt(t *testing.T) {
 	}
 }
 
-// TestContention: transactions that append events of two aggregates in opposite orders deadlock, one of them is ended, and tries again.
+// TestContention: transactions that append events of two aggregates in opposite orders deadlock,
+// one of them is ended, and tries again.
 func TestContention(t *testing.T) {
 	onStage(t, func(s *stage) {
 		o := s.outbox("append", nil)
@@ -515,8 +522,8 @@ func TestContention(t *testing.T) {
 	})
 }
 
-// TestNotificationsWake: a relay that polls once an hour publishes at once, also after its connection was lost, and one that is not notified finds events by
-// polling.
+// TestNotificationsWake: a relay that polls once an hour publishes at once, also after its
+// connection was lost, and one that is not notified finds events by polling.
 func TestNotificationsWake(t *testing.T) {
 	onStage(t, func(s *stage) {
 		stop := s.start(s.outbox("relay", func(c *Config) { c.Poll = time.Hour }))
@@ -534,7 +541,8 @@ func TestNotificationsWake(t *testing.T) {
 	})
 }
 
-// TestStop: a relay that stops while records are on their way marks those that are answered, and its successor publishes the rest.
+// TestStop: a relay that stops while records are on their way marks those that are answered, and
+// its successor publishes the rest.
 func TestStop(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.append(s.numbered("a", 300, "one", "two")...)

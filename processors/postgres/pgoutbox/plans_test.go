@@ -8,7 +8,8 @@ import (
 	"github.com/onceward/onceward/processors/postgres/internal/pgtest"
 )
 
-// TestPlans: on a table of entries that are mostly published, each statement uses an index that leads to the others.
+// TestPlans: on a table of entries that are mostly published, each statement uses an index that
+// leads to the others.
 func TestPlans(t *testing.T) {
 	db := pgtest.New(t)
 	db.Exec(t, `INSERT INTO onceward.outbox (outbox, event_id, status, aggregate, topic, header_keys, header_values, retry_at, published_at)

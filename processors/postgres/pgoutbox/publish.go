@@ -27,18 +27,21 @@ type publication struct {
 	err    error
 }
 
-// sent is the result of sending a batch. An entry in neither of its lists was not sent, or has no answer.
+// sent is the result of sending a batch. An entry in neither of its lists was not sent, or has no
+// answer.
 type sent struct {
 	published, failed []publication
 }
 
-// outage says that the failures are those of the brokers: all are transient, and nothing has succeeded.
+// outage says that the failures are those of the brokers: all are transient, and nothing has
+// succeeded.
 func (s sent) outage() bool {
 	return len(s.published) == 0 && len(s.failed) > 0 &&
 		!slices.ContainsFunc(s.failed, func(p publication) bool { return !errors.Is(p.err, errBrokers) })
 }
 
-// chains returns the entries in runs: one of each aggregate, in its order, and one of each entry without an aggregate.
+// chains returns the entries in runs: one of each aggregate, in its order, and one of each entry
+// without an aggregate.
 func chains(entries []*Entry, together bool) (all [][]*Entry) {
 	of := map[string]int{}
 	for _, e := range entries {
@@ -56,9 +59,10 @@ func chains(entries []*Entry, together bool) (all [][]*Entry) {
 	return all
 }
 
-// publish publishes chains side by side. Of each one record at a time is on its way: it is answered before the next one is sent, so that none can pass one that
-// fails. It returns when all are answered, or the context ends. When some have been answered, it gives up
-// those whose answer takes much longer: a partition that takes nothing does not hold up the others.
+// publish publishes chains side by side. Of each one record at a time is on its way: it is answered
+// before the next one is sent, so that none can pass one that fails. It returns when all are
+// answered, or the context ends. When some have been answered, it gives up those whose answer takes
+// much longer: a partition that takes nothing does not hold up the others.
 func (o *Outbox) publish(ctx context.Context, client *kgo.Client, chains [][]*Entry) (s sent) {
 	type answer struct {
 		publication
@@ -163,7 +167,8 @@ func blame(err error) error {
 // classOf returns the class of an error of blame.
 func classOf(err error) topology.Class { return topology.ClassOf(err) }
 
-// reasonOf returns what can be said of an error without a risk that it quotes a record. Those of the Kafka client quote none.
+// reasonOf returns what can be said of an error without a risk that it quotes a record. Those of
+// the Kafka client quote none.
 func reasonOf(err error) string {
 	if answer, ok := errors.AsType[*kerr.Error](err); ok {
 		return answer.Message + ": " + answer.Description

@@ -20,7 +20,8 @@ import (
 const (
 	pauseMin = 100 * time.Millisecond
 	pauseMax = 5 * time.Second
-	// measureEvery is how often the lag is measured, and cleanEvery how often published entries are removed.
+	// measureEvery is how often the lag is measured, and cleanEvery how often published entries are
+	// removed.
 	measureEvery = 5 * time.Second
 	cleanEvery   = time.Minute
 	cleanMax     = 100_000
@@ -28,9 +29,10 @@ const (
 	markFor = 5 * time.Second
 )
 
-// takeEntries locks entries that can be published by their time, from two lanes: of those that have failed
-// before at most $2, and of the others as many as make $3, or one. So entries that fail each time leave room for the others,
-// however many there are. An entry that has failed holds up those behind it in its aggregate.
+// takeEntries locks entries that can be published by their time, from two lanes: of those that have
+// failed before at most $2, and of the others as many as make $3, or one. So entries that fail each
+// time leave room for the others, however many there are. An entry that has failed holds up those
+// behind it in its aggregate.
 const takeEntries = `
 WITH again AS MATERIALIZED (
 	SELECT entry, aggregate, ` + entryBytes + ` AS bytes FROM onceward.outbox
@@ -49,8 +51,9 @@ const entryBytes = `coalesce(octet_length(record_key), 0)::bigint + coalesce(oct
 
 const readEntries = `SELECT ` + entryColumns + ` FROM onceward.outbox WHERE entry = ANY($1) ORDER BY entry`
 
-// firstOfOthers returns the first pending entry of each aggregate that this relay has not locked: another one has it, or it is beyond the batch. It is a
-// statement of its own, which sees what has happened while the entries were locked.
+// firstOfOthers returns the first pending entry of each aggregate that this relay has not locked:
+// another one has it, or it is beyond the batch. It is a statement of its own, which sees what has
+// happened while the entries were locked.
 const firstOfOthers = `
 SELECT aggregate, (
 	SELECT o.entry FROM onceward.outbox o WHERE o.outbox = $1 AND o.aggregate = a.aggregate AND o.status = 'PENDING' AND o.entry <> ALL($3::bigint[])
@@ -65,8 +68,8 @@ FROM unnest($1::bigint[], $2::int[], $3::bigint[]) AS p(entry, partition, record
 const markFailed = `
 UPDATE onceward.outbox SET attempts = attempts + $2, retry_at = clock_timestamp() + $3::interval, class = $4, reason = $5 WHERE entry = $1`
 
-// Run publishes what was appended until the context ends, and returns nil then. Any other end is an error. It can be called again afterwards, and by as many
-// processes as wanted.
+// Run publishes what was appended until the context ends, and returns nil then. Any other end is an
+// error. It can be called again afterwards, and by as many processes as wanted.
 func (o *Outbox) Run(ctx context.Context) error {
 	if len(o.config.Client) == 0 {
 		return o.failed("run", errors.New("Config.Client has no options: kgo.SeedBrokers at least"))
@@ -74,7 +77,8 @@ func (o *Outbox) Run(ctx context.Context) error {
 	options := append([]kgo.Opt{kgo.ProducerLinger(0)}, o.config.Client...)
 	client, err := kgo.NewClient(append(options,
 		kgo.RequiredAcks(kgo.AllISRAcks()),
-		// The timeout of a record also ends the wait for an answer that does not come. The record may be there then, and is published again.
+		// The timeout of a record also ends the wait for an answer that does not come. The record
+		// may be there then, and is published again.
 		kgo.AllowIdempotentProduceCancellation(),
 	)...)
 	if err != nil {
@@ -123,8 +127,8 @@ func (o *Outbox) relay(ctx context.Context, client *kgo.Client, woken <-chan str
 	return nil
 }
 
-// batch publishes entries in one transaction, which locks them meanwhile. It returns how many. It runs at READ
-// COMMITTED, because firstOfOthers has to see what is new.
+// batch publishes entries in one transaction, which locks them meanwhile. It returns how many. It
+// runs at READ COMMITTED, because firstOfOthers has to see what is new.
 func (o *Outbox) batch(ctx context.Context, client *kgo.Client) (published int, err error) {
 	t, err := o.config.Pool.BeginTx(ctx, pgx.TxOptions{BeginQuery: work.Begin(pgx.ReadCommitted, o.config.IdleInTransaction)})
 	if err != nil {
@@ -181,8 +185,8 @@ type lockedEntry struct {
 	Bytes     int64
 }
 
-// take locks entries and returns those that may be published: of each aggregate its first pending entries,
-// without a gap. Together they have batchBytesMax, unless the first one alone has more.
+// take locks entries and returns those that may be published: of each aggregate its first pending
+// entries, without a gap. Together they have batchBytesMax, unless the first one alone has more.
 func (o *Outbox) take(ctx context.Context, tx pgx.Tx) ([]*Entry, error) {
 	again := (o.config.BatchRecords + 3) / 4
 	rows, err := tx.Query(ctx, takeEntries, o.config.Name, again, o.config.BatchRecords)

@@ -71,7 +71,8 @@ func (s *stage) outbox(instance string, change func(c *Config)) *Outbox {
 	return o
 }
 
-// start runs a relay until the function that it returns is called, or the test ends. Run must not fail.
+// start runs a relay until the function that it returns is called, or the test ends. Run must not
+// fail.
 func (s *stage) start(o *Outbox) (stop func()) { return pgtest.Start(s.t, o.Run) }
 
 // in runs f in a transaction.
@@ -120,7 +121,8 @@ func header(r *kgo.Record, key string) string {
 	return ""
 }
 
-// verdict reads the topic: how many records are copies, and what is wrong with the first ones of each event.
+// verdict reads the topic: how many records are copies, and what is wrong with the first ones of
+// each event.
 func (s *stage) verdict() (copies int, wrong []string) {
 	s.t.Helper()
 	seen, last := map[string]bool{}, map[string]string{}
@@ -144,7 +146,8 @@ func (s *stage) verdict() (copies int, wrong []string) {
 	return copies, wrong
 }
 
-// judge fails the test unless every event that was appended has a record, in the order of its aggregate. It returns the number of copies.
+// judge fails the test unless every event that was appended has a record, in the order of its
+// aggregate. It returns the number of copies.
 func (s *stage) judge() (copies int) {
 	s.t.Helper()
 	copies, wrong := s.verdict()
@@ -154,7 +157,8 @@ func (s *stage) judge() (copies int) {
 	return copies
 }
 
-// throughInbox pipes the topic through a topology with an inbox, and returns the ids that it lets pass and the number of duplicates.
+// throughInbox pipes the topic through a topology with an inbox, and returns the ids that it lets
+// pass and the number of duplicates.
 func (s *stage) throughInbox() (passed []string, duplicates int64) {
 	s.t.Helper()
 	b := topology.NewBuilder("consumer", topology.DeadLetters("dead"))

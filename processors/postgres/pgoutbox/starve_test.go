@@ -16,8 +16,8 @@ import (
 	"github.com/onceward/onceward/processors/postgres/internal/pgtest"
 )
 
-// TestFailingEntriesLeaveRoom: entries that fail each time, and are more than a batch, do not keep others from
-// being published.
+// TestFailingEntriesLeaveRoom: entries that fail each time, and are more than a batch, do not keep
+// others from being published.
 func TestFailingEntriesLeaveRoom(t *testing.T) {
 	onStage(t, func(s *stage) {
 		missing := s.c.Name(s.t, "missing")
@@ -33,8 +33,8 @@ func TestFailingEntriesLeaveRoom(t *testing.T) {
 	})
 }
 
-// halfDead is a cluster of two brokers. The broker of the topic "dead" refuses every record, as one does that
-// is not the leader any more; "works" has the other broker.
+// halfDead is a cluster of two brokers. The broker of the topic "dead" refuses every record, as one
+// does that is not the leader any more; "works" has the other broker.
 func halfDead(t *testing.T) (seeds []string) {
 	t.Helper()
 	c, err := kfake.NewCluster(kfake.NumBrokers(2), kfake.SeedTopics(1, "dead", "works"))
@@ -79,9 +79,8 @@ func onHalfDead(t *testing.T, change func(c *Config)) (*stage, *Outbox) {
 	})
 }
 
-// TestDeadPartitionLeavesRoom: a batch in which each record is of a partition that takes none is no reason to
-// try this batch for ever.
-// Row of the failure matrix: failing dependency.
+// TestDeadPartitionLeavesRoom: a batch in which each record is of a partition that takes none is no
+// reason to try this batch for ever. Row of the failure matrix: failing dependency.
 func TestDeadPartitionLeavesRoom(t *testing.T) {
 	s, o := onHalfDead(t, func(c *Config) { c.BatchRecords, c.DeliveryTimeout = 4, time.Second })
 	s.append(dead(10)...)
@@ -97,8 +96,8 @@ func dead(n int) (all []Event) {
 	return all
 }
 
-// TestDeadPartitionIsNotWaitedFor: a batch ends when its other records are published, long before the time of
-// a record is over. A batch of which nothing was published waits for all of that time.
+// TestDeadPartitionIsNotWaitedFor: a batch ends when its other records are published, long before
+// the time of a record is over. A batch of which nothing was published waits for all of that time.
 func TestDeadPartitionIsNotWaitedFor(t *testing.T) {
 	s, o := onHalfDead(t, func(c *Config) { c.DeliveryTimeout = time.Hour })
 	o.straggleMax = 100 * time.Millisecond
@@ -111,7 +110,8 @@ func TestDeadPartitionIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// TestBatchIsBounded: a batch has no more bytes than the relay wants in memory, and one entry at least.
+// TestBatchIsBounded: a batch has no more bytes than the relay wants in memory, and one entry at
+// least.
 func TestBatchIsBounded(t *testing.T) {
 	onStage(t, func(s *stage) {
 		o := s.outbox("relay", nil)

@@ -10,8 +10,10 @@ import (
 	"github.com/onceward/onceward/processors/postgres/internal/work"
 )
 
-// dueEntries locks entries that may be claimed by their time. head is the first entry of the aggregate that is not settled: another entry than the head
-// has to wait for it. No entry appears before a head that was seen, and a settled entry stays settled, so that a head is one until it is settled.
+// dueEntries locks entries that may be claimed by their time. head is the first entry of the
+// aggregate that is not settled: another entry than the head has to wait for it. No entry appears
+// before a head that was seen, and a settled entry stays settled, so that a head is one until it is
+// settled.
 const dueEntries = `
 WITH due AS MATERIALIZED (
 	SELECT entry, aggregate, status, attempts, claims, claimed_by FROM onceward.queue
@@ -21,10 +23,12 @@ SELECT entry, status = 'CLAIMED', attempts, claims, coalesce(claimed_by, ''), co
 	SELECT o.entry FROM onceward.queue o WHERE o.queue = $1 AND o.aggregate = due.aggregate AND o.settled_at IS NULL ORDER BY o.entry LIMIT 1
 ), entry) FROM due ORDER BY entry`
 
-// lockHeads keeps heads from being settled until the claim commits. Those that are being settled are left out.
+// lockHeads keeps heads from being settled until the claim commits. Those that are being settled
+// are left out.
 const lockHeads = `SELECT entry FROM onceward.queue WHERE entry = ANY($1) AND settled_at IS NULL FOR SHARE SKIP LOCKED`
 
-// parkEntries takes entries out of the way of those that can be claimed, until the end of another one wakes them.
+// parkEntries takes entries out of the way of those that can be claimed, until the end of another
+// one wakes them.
 const parkEntries = `UPDATE onceward.queue SET due_at = NULL WHERE entry = ANY($1)`
 
 const claimEntries = `
@@ -32,12 +36,13 @@ UPDATE onceward.queue SET status = 'CLAIMED', claims = claims + 1, attempts = at
 	due_at = clock_timestamp() + $3::interval
 WHERE entry = ANY($1) RETURNING ` + entryColumns
 
-// giveUpEntry quarantines an entry whose claims expire. The claim is counted up, so that none of them can settle.
+// giveUpEntry quarantines an entry whose claims expire. The claim is counted up, so that none of
+// them can settle.
 const giveUpEntry = `
 UPDATE onceward.queue SET status = 'QUARANTINED', claims = claims + 1, due_at = NULL, class = 'poison', reason = $2 WHERE entry = $1`
 
-// returnEntry ends a claim that has expired. The entry is tried again after a pause: entries whose process one of
-// them has ended are not at work together again, and so the others get through.
+// returnEntry ends a claim that has expired. The entry is tried again after a pause: entries whose
+// process one of them has ended are not at work together again, and so the others get through.
 const returnEntry = `
 UPDATE onceward.queue SET status = 'RETRYABLE_FAILED', class = 'transient', reason = $2, due_at = clock_timestamp() + $3::interval WHERE entry = $1`
 
@@ -135,14 +140,15 @@ func (q *Queue) claimIn(ctx context.Context, tx pgx.Tx, n, look int) (c claimed,
 	return c, err
 }
 
-// expired counts an expired claim. The claim that finds it may still fail to commit, and count it again.
+// expired counts an expired claim. The claim that finds it may still fail to commit, and count it
+// again.
 func (q *Queue) expired(d dueEntry) {
 	q.metrics.expired.Inc()
 	q.config.Logger.Warn("a claim has expired", "entry", d.entry, "claim", d.claims, "claimed by", d.by)
 }
 
-// park parks entries behind heads that are not being settled in this moment. The end of a head waits for this transaction, and then finds the entries
-// parked.
+// park parks entries behind heads that are not being settled in this moment. The end of a head
+// waits for this transaction, and then finds the entries parked.
 func park(ctx context.Context, tx pgx.Tx, heads []int64, blocked map[int64][]int64) (parked int, err error) {
 	if len(heads) == 0 {
 		return 0, nil

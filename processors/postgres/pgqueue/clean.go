@@ -6,7 +6,8 @@ import (
 	"github.com/onceward/onceward/processors/postgres/internal/work"
 )
 
-// cleanRows is how many entries one transaction of Clean removes: little enough to be short, and for others not to wait.
+// cleanRows is how many entries one transaction of Clean removes: little enough to be short, and
+// for others not to wait.
 const cleanRows = 1000
 
 const deleteEntries = `
@@ -28,9 +29,11 @@ WITH old AS (
 )
 SELECT count(*) FROM dropped`
 
-// Clean removes settled entries whose retention is over, and the decisions on them, the oldest first and at most limit of them, in transactions of at
-// most 1000. Of as many it drops the payload if that has a retention of its own that is over. It returns how many entries it has removed, also with
-// an error; fewer than limit says that nothing is left to remove. Call it every now and then, from as many instances as you like.
+// Clean removes settled entries whose retention is over, and the decisions on them, the oldest
+// first and at most limit of them, in transactions of at most 1000. Of as many it drops the payload
+// if that has a retention of its own that is over. It returns how many entries it has removed, also
+// with an error; fewer than limit says that nothing is left to remove. Call it every now and then,
+// from as many instances as you like.
 //
 // An entry that is not settled stays, also in quarantine.
 func (q *Queue) Clean(ctx context.Context, limit int) (removed int, err error) {

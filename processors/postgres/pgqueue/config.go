@@ -12,8 +12,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Handler has the effect of an entry in the transaction tx, in which the entry is settled. It may be called by several goroutines at once, cannot
-// commit or roll back, and is called again if the transaction does not commit. Its context ends shortly before the claim expires.
+// Handler has the effect of an entry in the transaction tx, in which the entry is settled. It may
+// be called by several goroutines at once, cannot commit or roll back, and is called again if the
+// transaction does not commit. Its context ends shortly before the claim expires.
 type Handler func(ctx context.Context, tx pgx.Tx, e *Entry) (Decision, error)
 
 // Decision is what a handler has decided. The zero Decision is Processed.
@@ -35,28 +36,35 @@ type Config struct {
 	Pool   *pgxpool.Pool
 	Handle Handler
 
-	// Parallel is how many entries are at work in this process at most, 4 by default. No more than that are claimed at a time.
+	// Parallel is how many entries are at work in this process at most, 4 by default. No more than
+	// that are claimed at a time.
 	Parallel int
-	// ClaimFor is how long a claim lasts, a minute by default. A handler that takes longer has no effect.
+	// ClaimFor is how long a claim lasts, a minute by default. A handler that takes longer has no
+	// effect.
 	ClaimFor time.Duration
-	// Attempts is how often an entry is tried that fails with class transient or overload, or whose claim expires, 10 by default. Then it is
-	// quarantined.
+	// Attempts is how often an entry is tried that fails with class transient or overload, or whose
+	// claim expires, 10 by default. Then it is quarantined.
 	Attempts int
-	// RetryMin and RetryMax bound the pause before an entry is tried again, which doubles with each attempt. A second and 5 minutes by default.
+	// RetryMin and RetryMax bound the pause before an entry is tried again, which doubles with each
+	// attempt. A second and 5 minutes by default.
 	RetryMin, RetryMax time.Duration
 	// Poll is how often workers look for entries without a notification, 1 s by default.
 	Poll time.Duration
 
-	// Retention is how long [Queue.Clean] keeps settled entries, and so how long a copy is known to be one: 180 days by default.
+	// Retention is how long [Queue.Clean] keeps settled entries, and so how long a copy is known to
+	// be one: 180 days by default.
 	Retention time.Duration
 	// PayloadRetention is how long it keeps their payloads and headers, a week by default.
 	PayloadRetention time.Duration
-	// ReplayHorizon is after how long a copy of an event can still come. New refuses a shorter Retention. Zero states nothing.
+	// ReplayHorizon is after how long a copy of an event can still come. New refuses a shorter
+	// Retention. Zero states nothing.
 	ReplayHorizon time.Duration
 
-	// Logger says what is retried, quarantined and given up, without a byte of a payload. None by default.
+	// Logger says what is retried, quarantined and given up, without a byte of a payload. None by
+	// default.
 	Logger *slog.Logger
-	// Metrics registers the queue's metrics, whose names begin with onceward_postgres_queue_. None by default.
+	// Metrics registers the queue's metrics, whose names begin with onceward_postgres_queue_. None
+	// by default.
 	Metrics prometheus.Registerer
 }
 

@@ -18,7 +18,8 @@ const (
 	envURL   = "PGQUEUE_TEST_URL"
 )
 
-// child runs a worker until its third entry comes to the point, and kills itself there with SIGKILL.
+// child runs a worker until its third entry comes to the point, and kills itself there with
+// SIGKILL.
 func child() int {
 	pool, err := pgxpool.New(context.Background(), os.Getenv(envURL))
 	if err != nil {
@@ -44,8 +45,10 @@ func child() int {
 	return 1
 }
 
-// TestKilledAtEveryPoint: of a process that is killed while it is at work on an entry, the entry is processed by another one when the claim has expired,
-// unless the transaction has committed. Rows of the failure matrix: crash before processing; crash after processing before flush; crash after the apply.
+// TestKilledAtEveryPoint: of a process that is killed while it is at work on an entry, the entry is
+// processed by another one when the claim has expired, unless the transaction has committed. Rows
+// of the failure matrix: crash before processing; crash after processing before flush; crash after
+// the apply.
 func TestKilledAtEveryPoint(t *testing.T) {
 	s := newStage(t)
 	for i, point := range points {
@@ -69,8 +72,9 @@ func TestKilledAtEveryPoint(t *testing.T) {
 	}
 }
 
-// TestAcknowledgedBeforeStored is the negative control: a consumer that commits its position before it stores what it has read loses the event when it
-// is killed in between. With the position behind the COMMIT the event comes again, and is stored once.
+// TestAcknowledgedBeforeStored is the negative control: a consumer that commits its position before
+// it stores what it has read loses the event when it is killed in between. With the position behind
+// the COMMIT the event comes again, and is stored once.
 func TestAcknowledgedBeforeStored(t *testing.T) {
 	s := newStage(t)
 	source := numbered("a", 2)

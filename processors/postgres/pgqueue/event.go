@@ -23,11 +23,11 @@ const (
 type Event struct {
 	// ID is the key: valid UTF-8 of 1 to 1024 bytes without zero bytes.
 	ID string
-	// Type, Subject and Source are for the handler and for people: what kind of event it is, what it is about, and where it was read. They
-	// may be empty, and have the form of an id.
+	// Type, Subject and Source are for the handler and for people: what kind of event it is, what
+	// it is about, and where it was read. They may be empty, and have the form of an id.
 	Type, Subject, Source string
-	// Aggregate asks for order: events of one aggregate are processed one after the other, in the order in which they were stored. Empty is any
-	// order.
+	// Aggregate asks for order: events of one aggregate are processed one after the other, in the
+	// order in which they were stored. Empty is any order.
 	Aggregate string
 	Payload   []byte
 	Headers   []topology.Header
@@ -71,19 +71,22 @@ type Entry struct {
 	// CopyOf is the entry that came first under the id, of a duplicate or a conflict; otherwise 0.
 	CopyOf int64
 	Status Status
-	// Attempts counts the claims that have failed or expired since the entry was stored or requeued, and the one at work.
+	// Attempts counts the claims that have failed or expired since the entry was stored or
+	// requeued, and the one at work.
 	Attempts int
 	// Claims counts all claims.
 	Claims     int
 	ClaimedBy  string
 	ReceivedAt time.Time
-	// ClaimedAt, DueAt and SettledAt are zero where they have no value. DueAt is when the entry can be claimed, or its claim expires.
+	// ClaimedAt, DueAt and SettledAt are zero where they have no value. DueAt is when the entry can
+	// be claimed, or its claim expires.
 	ClaimedAt, DueAt, SettledAt time.Time
-	// Class and Reason are those of the latest failure or decision. They quote nothing of the payload.
+	// Class and Reason are those of the latest failure or decision. They quote nothing of the
+	// payload.
 	Class  topology.Class
 	Reason string
-	// PayloadDropped says that a settled entry has no payload: its retention is over, the entry is a duplicate, or the
-	// event had none.
+	// PayloadDropped says that a settled entry has no payload: its retention is over, the entry is
+	// a duplicate, or the event had none.
 	PayloadDropped bool
 
 	expires time.Time // when the handler has to be done, by the clock of this process

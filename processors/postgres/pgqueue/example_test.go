@@ -13,7 +13,8 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// A consumer stores what it reads and acknowledges it at once. Workers bill each order once, and the events of an order in their order.
+// A consumer stores what it reads and acknowledges it at once. Workers bill each order once, and
+// the events of an order in their order.
 func Example() {
 	pool, done := pgtest.ExampleDatabase() // pgxpool.New and postgres.Migrate
 	defer done()

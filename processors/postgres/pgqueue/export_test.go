@@ -2,7 +2,8 @@ package pgqueue
 
 import "context"
 
-// The points that a test can stop at: with a claim, in the transaction, after the handler, after the entry was settled, after the COMMIT.
+// The points that a test can stop at: with a claim, in the transaction, after the handler, after
+// the entry was settled, after the COMMIT.
 var points = []string{"claimed", "begun", "handled", "settled", "committed"}
 
 // setAt has f called at each point of each attempt. Its error is one of the attempt.

@@ -31,8 +31,8 @@ func once(q *Queue, point string, f func(ctx context.Context) error) {
 	})
 }
 
-// TestSessionsTerminatedAtEveryPoint: whenever the server ends the sessions of a worker, each event has its effect once. Row of the failure
-// matrix: broker restart.
+// TestSessionsTerminatedAtEveryPoint: whenever the server ends the sessions of a worker, each event
+// has its effect once. Row of the failure matrix: broker restart.
 func TestSessionsTerminatedAtEveryPoint(t *testing.T) {
 	s := newStage(t)
 	for i, point := range points {
@@ -53,8 +53,9 @@ func TestSessionsTerminatedAtEveryPoint(t *testing.T) {
 	}
 }
 
-// TestCommitInDoubt: a COMMIT without an answer may have taken effect or not; the entry is processed once either way, and the queue says which it was.
-// Row of the failure matrix: crash after end before the local apply.
+// TestCommitInDoubt: a COMMIT without an answer may have taken effect or not; the entry is
+// processed once either way, and the queue says which it was. Row of the failure matrix: crash
+// after end before the local apply.
 func TestCommitInDoubt(t *testing.T) {
 	for _, c := range []struct {
 		fault   pgtest.CommitFault
@@ -97,7 +98,8 @@ func TestCommitInDoubt(t *testing.T) {
 	}
 }
 
-// TestClaimInDoubt: a claim whose COMMIT took effect without an answer belongs to no worker, and expires.
+// TestClaimInDoubt: a claim whose COMMIT took effect without an answer belongs to no worker, and
+// expires.
 func TestClaimInDoubt(t *testing.T) {
 	s := newStage(t)
 	cut := &pgtest.Cutter{}
@@ -119,8 +121,9 @@ func TestClaimInDoubt(t *testing.T) {
 	}
 }
 
-// TestExpiredClaimIsFenced: a worker that was frozen with a claim, and comes back when it has expired, settles nothing, whether another worker has taken
-// the entry or not. Row of the failure matrix: worker frozen past its session and back. The negative control settles without the claim.
+// TestExpiredClaimIsFenced: a worker that was frozen with a claim, and comes back when it has
+// expired, settles nothing, whether another worker has taken the entry or not. Row of the failure
+// matrix: worker frozen past its session and back. The negative control settles without the claim.
 func TestExpiredClaimIsFenced(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -167,7 +170,8 @@ func TestExpiredClaimIsFenced(t *testing.T) {
 	}
 }
 
-// TestFrozenTransactionIsEnded: the server ends the transaction of a worker that has frozen in it, so that its locks do not hold up the next one.
+// TestFrozenTransactionIsEnded: the server ends the transaction of a worker that has frozen in it,
+// so that its locks do not hold up the next one.
 func TestFrozenTransactionIsEnded(t *testing.T) {
 	s := newStage(t)
 	s.db.Exec(t, "CREATE TABLE balance (cents int); INSERT INTO balance VALUES (0)")
@@ -199,7 +203,8 @@ func TestFrozenTransactionIsEnded(t *testing.T) {
 	}
 }
 
-// TestSlowHandlerIsQuarantined: a handler that is never done when its claim expires is not called for ever.
+// TestSlowHandlerIsQuarantined: a handler that is never done when its claim expires is not called
+// for ever.
 func TestSlowHandlerIsQuarantined(t *testing.T) {
 	s := newStage(t)
 	q := s.queue("worker", func(c *Config) {
@@ -218,9 +223,9 @@ func TestSlowHandlerIsQuarantined(t *testing.T) {
 	}
 }
 
-// TestPoisonThatEndsProcesses: an entry whose claims expire because it ends every process that handles it goes
-// to quarantine. Each time it pauses, so that the entries that were at work beside it get through without it.
-// Row of the failure matrix: poison payload.
+// TestPoisonThatEndsProcesses: an entry whose claims expire because it ends every process that
+// handles it goes to quarantine. Each time it pauses, so that the entries that were at work beside
+// it get through without it. Row of the failure matrix: poison payload.
 func TestPoisonThatEndsProcesses(t *testing.T) {
 	s := newStage(t)
 	s.store(Event{ID: "a"})
@@ -250,8 +255,8 @@ func TestPoisonThatEndsProcesses(t *testing.T) {
 	}
 }
 
-// TestPoisonForTheTransaction: a handler whose transaction ends in the same way each time, on a server that works,
-// is to blame for that: the entry goes to quarantine, and is not tried for ever.
+// TestPoisonForTheTransaction: a handler whose transaction ends in the same way each time, on a
+// server that works, is to blame for that: the entry goes to quarantine, and is not tried for ever.
 // Row of the failure matrix: poison payload.
 func TestPoisonForTheTransaction(t *testing.T) {
 	for name, fail := range map[string]func(ctx context.Context, s *stage, tx pgx.Tx) error{
@@ -303,8 +308,8 @@ func TestPoisonForTheTransaction(t *testing.T) {
 	}
 }
 
-// TestHandlerMisusesItsTransaction: a handler that ends the transaction by a statement, or leaves it unusable,
-// stops the workers.
+// TestHandlerMisusesItsTransaction: a handler that ends the transaction by a statement, or leaves
+// it unusable, stops the workers.
 func TestHandlerMisusesItsTransaction(t *testing.T) {
 	for name, handle := range map[string]func(ctx context.Context, tx pgx.Tx) error{
 		"has ended the transaction": func(ctx context.Context, tx pgx.Tx) error {
@@ -333,7 +338,8 @@ func TestHandlerMisusesItsTransaction(t *testing.T) {
 	}
 }
 
-// TestReasonsAreMadeStorable: a reason that PostgreSQL cannot store does not fail the work that it is about.
+// TestReasonsAreMadeStorable: a reason that PostgreSQL cannot store does not fail the work that it
+// is about.
 func TestReasonsAreMadeStorable(t *testing.T) {
 	s := newStage(t)
 	const bad = "a\x00b\xff"
@@ -360,7 +366,8 @@ func TestLongClaims(t *testing.T) {
 	s.awaitSettled()
 }
 
-// TestContention: serialization failures and deadlocks are tried again until they pass, and not held against the entry.
+// TestContention: serialization failures and deadlocks are tried again until they pass, and not
+// held against the entry.
 func TestContention(t *testing.T) {
 	s := newStage(t)
 	s.db.Exec(t, "CREATE TABLE rows (id int, n int); INSERT INTO rows VALUES (0, 0), (1, 0)")
@@ -401,7 +408,8 @@ func TestContention(t *testing.T) {
 	}
 }
 
-// TestDependencyFails: an entry is tried again while what its handler needs fails. Row of the failure matrix: failing dependency.
+// TestDependencyFails: an entry is tried again while what its handler needs fails. Row of the
+// failure matrix: failing dependency.
 func TestDependencyFails(t *testing.T) {
 	s := newStage(t)
 	var calls atomic.Int64
@@ -419,8 +427,8 @@ func TestDependencyFails(t *testing.T) {
 	s.judge()
 }
 
-// TestDiskFull: while the disk of the server is full nothing is held against an entry, and workers go on when it has
-// room. Row of the failure matrix: disk full.
+// TestDiskFull: while the disk of the server is full nothing is held against an entry, and workers
+// go on when it has room. Row of the failure matrix: disk full.
 func TestDiskFull(t *testing.T) {
 	s := newStage(t)
 	s.store(numbered("a", 4, "one", "")...)
@@ -442,8 +450,8 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// TestServerCrash: what was stored and settled is there after a crash of the server, and workers go on by themselves.
-// Row of the failure matrix: broker restart.
+// TestServerCrash: what was stored and settled is there after a crash of the server, and workers go
+// on by themselves. Row of the failure matrix: broker restart.
 func TestServerCrash(t *testing.T) {
 	server, db := pgtest.Own(t)
 	if _, err := postgres.Migrate(t.Context(), db.Pool); err != nil {
@@ -472,7 +480,8 @@ func TestServerCrash(t *testing.T) {
 	}
 }
 
-// TestTrapClaimWithoutLock is the negative control of claims: workers that read first and then write take the same entry.
+// TestTrapClaimWithoutLock is the negative control of claims: workers that read first and then
+// write take the same entry.
 func TestTrapClaimWithoutLock(t *testing.T) {
 	s := newStage(t)
 	s.store(Event{ID: "a"})

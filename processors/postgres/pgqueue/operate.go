@@ -58,8 +58,9 @@ func (f *Filter) sql() string {
 	return listColumns + from + listWhere + which + listLimit
 }
 
-// List returns the entries that the filter selects, in the order of their numbers and at most limit of them. It
-// reads the table from [Filter.After] on, unless the filter has an event id, or only statuses that are not final.
+// List returns the entries that the filter selects, in the order of their numbers and at most limit
+// of them. It reads the table from [Filter.After] on, unless the filter has an event id, or only
+// statuses that are not final.
 func (q *Queue) List(ctx context.Context, f Filter, limit int) ([]Entry, error) {
 	if limit < 1 {
 		return nil, q.failed("list", errLimit)
@@ -90,7 +91,8 @@ type Evidence struct {
 // ErrNoEntry: the queue has no entry of that number, or not any more.
 var ErrNoEntry = errors.New("there is no such entry")
 
-// Show returns an entry and the decisions on it, the oldest first. The entry itself has the decision on its arrival.
+// Show returns an entry and the decisions on it, the oldest first. The entry itself has the
+// decision on its arrival.
 func (q *Queue) Show(ctx context.Context, entry int64) (Entry, []Evidence, error) {
 	rows, err := q.config.Pool.Query(ctx, `SELECT `+entryColumns+` FROM onceward.queue WHERE queue = $1 AND entry = $2`, q.config.Name, entry)
 	var e Entry
@@ -121,7 +123,8 @@ func (q *Queue) Show(ctx context.Context, entry int64) (Entry, []Evidence, error
 	return e, all, nil
 }
 
-// act is what a person can do with an entry: the statuses from which, the one to which, and the change beside it.
+// act is what a person can do with an entry: the statuses from which, the one to which, and the
+// change beside it.
 type act struct {
 	name string
 	from []Status
@@ -136,20 +139,22 @@ var (
 	ignore     = act{"ignore", []Status{Received, RetryableFailed, Quarantined}, Ignored, "due_at = NULL, settled_at = clock_timestamp()"}
 )
 
-// Requeue has workers try an entry again that is Quarantined or RetryableFailed, at once. Its attempts count from the beginning. by and reason are kept
-// as evidence. A conflict that is requeued has its effect beside that of the event that came first.
+// Requeue has workers try an entry again that is Quarantined or RetryableFailed, at once. Its
+// attempts count from the beginning. by and reason are kept as evidence. A conflict that is
+// requeued has its effect beside that of the event that came first.
 func (q *Queue) Requeue(ctx context.Context, entry int64, by, reason string) error {
 	return q.act(ctx, requeue, entry, by, reason)
 }
 
-// Quarantine keeps workers from an entry that is Received, Claimed or RetryableFailed. A worker that has claimed it cannot settle it any more. by and
-// reason are kept as evidence.
+// Quarantine keeps workers from an entry that is Received, Claimed or RetryableFailed. A worker
+// that has claimed it cannot settle it any more. by and reason are kept as evidence.
 func (q *Queue) Quarantine(ctx context.Context, entry int64, by, reason string) error {
 	return q.act(ctx, quarantine, entry, by, reason)
 }
 
-// Ignore settles an entry without an effect that is Received, RetryableFailed or Quarantined, and so lets later ones of its aggregate pass. It cannot be
-// taken back. by and reason are kept as evidence.
+// Ignore settles an entry without an effect that is Received, RetryableFailed or Quarantined, and
+// so lets later ones of its aggregate pass. It cannot be taken back. by and reason are kept as
+// evidence.
 func (q *Queue) Ignore(ctx context.Context, entry int64, by, reason string) error {
 	return q.act(ctx, ignore, entry, by, reason)
 }

@@ -25,7 +25,8 @@ func (s *stage) find(id string) Entry {
 	return all[0]
 }
 
-// TestOperators_M3: people list, show, requeue, quarantine and ignore entries, and what they do is evidence.
+// TestOperators_M3: people list, show, requeue, quarantine and ignore entries, and what they do is
+// evidence.
 func TestOperators_M3(t *testing.T) {
 	s := newStage(t)
 	q := s.queue("operator", nil)
@@ -96,7 +97,8 @@ func TestOperators_M3(t *testing.T) {
 	}
 }
 
-// TestQuarantineFencesTheWorker: an entry that a person quarantines while a worker has it has no effect.
+// TestQuarantineFencesTheWorker: an entry that a person quarantines while a worker has it has no
+// effect.
 func TestQuarantineFencesTheWorker(t *testing.T) {
 	s := newStage(t)
 	q := s.queue("worker", nil)
@@ -125,7 +127,8 @@ func TestQuarantineFencesTheWorker(t *testing.T) {
 	s.judge()
 }
 
-// TestRequeuedConflict: a conflict that a person requeues is processed beside the event that came first, and holds up nothing.
+// TestRequeuedConflict: a conflict that a person requeues is processed beside the event that came
+// first, and holds up nothing.
 func TestRequeuedConflict(t *testing.T) {
 	s := newStage(t)
 	s.store(Event{ID: "a", Aggregate: "one", Payload: []byte("1")}, Event{ID: "a", Aggregate: "one", Payload: []byte("2")}, Event{ID: "b", Aggregate: "one"})
@@ -145,8 +148,9 @@ func TestRequeuedConflict(t *testing.T) {
 	}
 }
 
-// TestClean: settled entries go when their retention is over, with their evidence, and payloads before them; what is not settled stays. Row of the failure
-// matrix: replay after expiry. An event that comes again afterwards is received again.
+// TestClean: settled entries go when their retention is over, with their evidence, and payloads
+// before them; what is not settled stays. Row of the failure matrix: replay after expiry. An event
+// that comes again afterwards is received again.
 func TestClean(t *testing.T) {
 	s := newStage(t)
 	q := s.queue("worker", func(c *Config) {

@@ -8,7 +8,8 @@ import (
 	"github.com/onceward/onceward/processors/postgres/internal/pgtest"
 )
 
-// TestPlans: on a table of entries that are mostly settled, each statement uses an index that leads to the others.
+// TestPlans: on a table of entries that are mostly settled, each statement uses an index that leads
+// to the others.
 func TestPlans(t *testing.T) {
 	db := pgtest.New(t)
 	db.Exec(t, `INSERT INTO onceward.queue (queue, event_id, status, event_type, subject, aggregate, source, payload_hash, payload, header_keys,

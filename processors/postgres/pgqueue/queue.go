@@ -8,7 +8,8 @@ import (
 	"github.com/onceward/onceward/processors/postgres/internal/work"
 )
 
-// Queue stores the events of one name, and hands them to a handler. It is safe for concurrent use, by any number of processes.
+// Queue stores the events of one name, and hands them to a handler. It is safe for concurrent use,
+// by any number of processes.
 type Queue struct {
 	config  Config
 	owner   string

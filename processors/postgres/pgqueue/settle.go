@@ -12,7 +12,8 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// settleEntry settles an entry under its claim. It finds no row if the claim has expired, or is not the latest any more.
+// settleEntry settles an entry under its claim. It finds no row if the claim has expired, or is not
+// the latest any more.
 const settleEntry = `
 WITH settled AS (
 	UPDATE onceward.queue SET status = $3, settled_at = clock_timestamp(), due_at = NULL, class = NULL, reason = $5
@@ -20,7 +21,8 @@ WITH settled AS (
 )
 INSERT INTO onceward.queue_decisions (entry, claim, status, decided_by, reason) SELECT entry, $2, $3, $4, $5 FROM settled`
 
-// failEntry ends a claim without an effect. An expired claim that no other has followed is good enough for that.
+// failEntry ends a claim without an effect. An expired claim that no other has followed is good
+// enough for that.
 const failEntry = `
 WITH failed AS (
 	UPDATE onceward.queue SET status = $3, attempts = attempts - $6, class = $7, reason = $5,
@@ -34,8 +36,8 @@ const releaseEntry = `
 UPDATE onceward.queue SET status = CASE WHEN attempts > 1 THEN 'RETRYABLE_FAILED' ELSE 'RECEIVED' END, attempts = attempts - 1, due_at = clock_timestamp()
 WHERE entry = $1 AND claims = $2 AND status = 'CLAIMED'`
 
-// wakeNext makes the head of an aggregate due if it is parked. It is a statement of its own: it sees what was committed while the one before it waited
-// for a claim that parks.
+// wakeNext makes the head of an aggregate due if it is parked. It is a statement of its own: it
+// sees what was committed while the one before it waited for a claim that parks.
 const wakeNext = `
 UPDATE onceward.queue SET due_at = clock_timestamp()
 WHERE due_at IS NULL AND status IN ('RECEIVED', 'RETRYABLE_FAILED') AND entry = (
@@ -45,20 +47,21 @@ WHERE due_at IS NULL AND status IN ('RECEIVED', 'RETRYABLE_FAILED') AND entry = 
 // errFenced: the claim has expired, or another one has followed.
 var errFenced = errors.New("the claim has expired")
 
-// begin begins a transaction at READ COMMITTED, which wakeNext needs; a handler cannot change that after the
-// first query.
+// begin begins a transaction at READ COMMITTED, which wakeNext needs; a handler cannot change that
+// after the first query.
 func (q *Queue) begin() string {
 	return work.Begin(pgx.ReadCommitted, q.config.ClaimFor) + "; select 1"
 }
 
-// commitError is an error of a COMMIT without a definite answer: the transaction may have taken effect.
+// commitError is an error of a COMMIT without a definite answer: the transaction may have taken
+// effect.
 type commitError struct{ err error }
 
 func (e *commitError) Error() string { return e.err.Error() }
 func (e *commitError) Unwrap() error { return e.err }
 
-// attempt calls the handler and settles the entry, in one transaction. Its decision counts with a [commitError]
-// too.
+// attempt calls the handler and settles the entry, in one transaction. Its decision counts with a
+// [commitError] too.
 func (q *Queue) attempt(ctx context.Context, e *Entry) (Decision, error) {
 	began := time.Now()
 	defer func() { q.metrics.handle.Observe(time.Since(began).Seconds()) }()
@@ -140,8 +143,8 @@ const (
 	ofOthers
 )
 
-// counts says whether the failure counts as an attempt, if the server takes the end of the claim at the given
-// try.
+// counts says whether the failure counts as an attempt, if the server takes the end of the claim at
+// the given try.
 func (f failed) counts(try int) bool {
 	return !f.fatal && (f.blame == ofEntry || f.blame == ofConnection && try == 1)
 }
@@ -155,8 +158,8 @@ func (q *Queue) status(e *Entry, f failed, counts bool) Status {
 	return RetryableFailed
 }
 
-// fail ends the claim of an entry that has had no effect. It returns the new status of the entry, and whether
-// the claim was still there.
+// fail ends the claim of an entry that has had no effect. It returns the new status of the entry,
+// and whether the claim was still there.
 func (q *Queue) fail(ctx context.Context, e *Entry, f failed) (status Status, there bool, err error) {
 	pause := work.Pause(max(1, e.Attempts), q.config.RetryMin, q.config.RetryMax)
 	try := 0
@@ -183,7 +186,8 @@ func (q *Queue) release(ctx context.Context, e *Entry) error {
 	})
 }
 
-// persist calls f until the database answers. The sessions of a server that was restarted fail one after the other.
+// persist calls f until the database answers. The sessions of a server that was restarted fail one
+// after the other.
 func persist(ctx context.Context, f func() error) error {
 	for attempt := 1; ; attempt++ {
 		err := f()

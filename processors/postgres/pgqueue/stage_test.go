@@ -61,7 +61,8 @@ func (s *stage) queue(instance string, change func(c *Config)) *Queue {
 	return q
 }
 
-// start runs workers until the function that it returns is called, or the test ends. Run must not fail.
+// start runs workers until the function that it returns is called, or the test ends. Run must not
+// fail.
 func (s *stage) start(q *Queue) (stop func()) { return pgtest.Start(s.t, q.Run) }
 
 // store stores events in a transaction of their own.
@@ -109,8 +110,8 @@ func (s *stage) expire() {
 	s.db.Exec(s.t, "UPDATE onceward.queue SET due_at = now() WHERE status = 'CLAIMED'")
 }
 
-// judge fails the test unless every event that was processed has had its effect once, in the order of its aggregate, and nothing that could go on is
-// parked.
+// judge fails the test unless every event that was processed has had its effect once, in the order
+// of its aggregate, and nothing that could go on is parked.
 func (s *stage) judge() {
 	s.t.Helper()
 	for _, wrong := range s.verdict() {

@@ -13,9 +13,10 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// lockAggregates makes transactions that store events of one aggregate follow one another. So entries of an aggregate get their numbers in the order
-// in which they are committed, and none appears before another one that workers have seen. The locks are taken in one order, so that two calls
-// cannot deadlock.
+// lockAggregates makes transactions that store events of one aggregate follow one another. So
+// entries of an aggregate get their numbers in the order in which they are committed, and none
+// appears before another one that workers have seen. The locks are taken in one order, so that two
+// calls cannot deadlock.
 const lockAggregates = `
 SELECT pg_advisory_xact_lock(key) FROM (
 	SELECT DISTINCT hashtextextended('pgqueue ' || $1 || ' ' || aggregate, 0) AS key FROM unnest($2::text[]) AS aggregate ORDER BY 1
@@ -41,14 +42,17 @@ FROM (
 ) AS copied
 RETURNING status`
 
-// triesMax bounds how often an arrival starts over because entries have come or gone between two statements.
+// triesMax bounds how often an arrival starts over because entries have come or gone between two
+// statements.
 const triesMax = 10
 
-// Store stores events in the caller's transaction, in their order, and returns the status of each: Received, Duplicate, or Quarantined for one whose id
-// has come before with another payload. When the transaction has committed, and not before, the source may move on.
+// Store stores events in the caller's transaction, in their order, and returns the status of each:
+// Received, Duplicate, or Quarantined for one whose id has come before with another payload. When
+// the transaction has committed, and not before, the source may move on.
 //
-// It waits for transactions that store events of the same ids or aggregates. An error leaves the transaction aborted, unless it is of class Validation
-// (topology.ClassOf): an event has no id, or texts that cannot be stored, and nothing was done.
+// It waits for transactions that store events of the same ids or aggregates. An error leaves the
+// transaction aborted, unless it is of class Validation (topology.ClassOf): an event has no id, or
+// texts that cannot be stored, and nothing was done.
 func (q *Queue) Store(ctx context.Context, tx pgx.Tx, events ...Event) ([]Status, error) {
 	var aggregates []string
 	for i := range events {

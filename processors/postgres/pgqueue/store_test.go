@@ -15,8 +15,9 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// TestStore_M3: what arrives is received once, copies are duplicates, and another payload under the id is a conflict in quarantine.
-// Rows of the failure matrix: duplicate delivery; replay from earliest.
+// TestStore_M3: what arrives is received once, copies are duplicates, and another payload under the
+// id is a conflict in quarantine. Rows of the failure matrix: duplicate delivery; replay from
+// earliest.
 func TestStore_M3(t *testing.T) {
 	s := newStage(t)
 	first := Event{ID: "a", Type: "paid", Subject: "order 1", Source: "payments 0 17", Payload: []byte("10"), Headers: []topology.Header{{Key: "k", Value: []byte("v")}}}
@@ -46,7 +47,8 @@ func TestStore_M3(t *testing.T) {
 	s.judge()
 }
 
-// TestStoreIsTheCallersTransaction: a rollback takes the entry, and no worker sees it before the COMMIT.
+// TestStoreIsTheCallersTransaction: a rollback takes the entry, and no worker sees it before the
+// COMMIT.
 func TestStoreIsTheCallersTransaction(t *testing.T) {
 	s := newStage(t)
 	s.start(s.queue("worker", nil))
@@ -68,7 +70,8 @@ func TestStoreIsTheCallersTransaction(t *testing.T) {
 	}
 }
 
-// TestStoreRefuses: an event that cannot be stored has an error of class Validation, and the transaction goes on.
+// TestStoreRefuses: an event that cannot be stored has an error of class Validation, and the
+// transaction goes on.
 func TestStoreRefuses(t *testing.T) {
 	s := newStage(t)
 	q := s.queue("store", nil)
@@ -86,8 +89,9 @@ func TestStoreRefuses(t *testing.T) {
 	}
 }
 
-// TestConcurrentCopies: of 20 copies that arrive at once one is received, and workers have one effect. Row of the failure matrix: concurrent duplicate on
-// two instances. The negative control looks for the event first.
+// TestConcurrentCopies: of 20 copies that arrive at once one is received, and workers have one
+// effect. Row of the failure matrix: concurrent duplicate on two instances. The negative control
+// looks for the event first.
 func TestConcurrentCopies(t *testing.T) {
 	const copies = 20
 	s := newStage(t)
@@ -134,8 +138,9 @@ func TestConcurrentCopies(t *testing.T) {
 	}
 }
 
-// TestCommitsOfAnAggregateFollowOneAnother: a transaction that stores an event of an aggregate waits for the one before, so that no entry appears before
-// another one that was processed. The negative control inserts without the lock, and an entry with a lower number is processed late.
+// TestCommitsOfAnAggregateFollowOneAnother: a transaction that stores an event of an aggregate
+// waits for the one before, so that no entry appears before another one that was processed. The
+// negative control inserts without the lock, and an entry with a lower number is processed late.
 func TestCommitsOfAnAggregateFollowOneAnother(t *testing.T) {
 	s := newStage(t)
 	s.start(s.queue("worker", nil))
@@ -185,7 +190,8 @@ func TestCommitsOfAnAggregateFollowOneAnother(t *testing.T) {
 	}
 }
 
-// TestStoreAboveReadCommitted: with a snapshot from before the copy, an arrival is a serialization failure and nothing else.
+// TestStoreAboveReadCommitted: with a snapshot from before the copy, an arrival is a serialization
+// failure and nothing else.
 func TestStoreAboveReadCommitted(t *testing.T) {
 	s := newStage(t)
 	q := s.queue("store", nil)

@@ -16,11 +16,13 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// Failure is why workers have stopped: an entry has failed in a way that others would fail as well. The entry is tried again by the next Run.
+// Failure is why workers have stopped: an entry has failed in a way that others would fail as well.
+// The entry is tried again by the next Run.
 type Failure struct {
 	Entry int64
 	Class topology.Class
-	// Err is what the handler or the database has returned. Its text may quote the payload; that of the Failure does not.
+	// Err is what the handler or the database has returned. Its text may quote the payload; that of
+	// the Failure does not.
 	Err error
 }
 
@@ -35,17 +37,19 @@ func (f *Failure) Unwrap() error { return f.Err }
 const (
 	pauseMin = 100 * time.Millisecond
 	pauseMax = 30 * time.Second
-	// lookMin and lookMax are how many due entries a claim looks at: the second one if entries that wait for others are in the way.
+	// lookMin and lookMax are how many due entries a claim looks at: the second one if entries that
+	// wait for others are in the way.
 	lookMin = 16
 	lookMax = 1000
 	// measureEvery is how often the age of the oldest entry is measured.
 	measureEvery = 5 * time.Second
-	// releaseFor bounds how long a worker that stops tries to give a claim back, which expires otherwise.
+	// releaseFor bounds how long a worker that stops tries to give a claim back, which expires
+	// otherwise.
 	releaseFor = 5 * time.Second
 	// contentionTries is how often a handler is called again at once because of other transactions.
 	contentionTries = 3
-	// contendedCounts is with which claim contention begins to count as an attempt: an entry that never gets
-	// through must not be tried for ever.
+	// contendedCounts is with which claim contention begins to count as an attempt: an entry that
+	// never gets through must not be tried for ever.
 	contendedCounts = 100
 	contentionMin   = 5 * time.Millisecond
 	contentionMax   = time.Second
@@ -60,8 +64,9 @@ type run struct {
 	slots chan struct{}           // one for each entry at work
 }
 
-// Run hands entries to the handler until the context ends, and returns nil then. Any other end is an error: a [*Failure] names the entry that it is
-// about. It can be called again afterwards, and by as many processes as wanted.
+// Run hands entries to the handler until the context ends, and returns nil then. Any other end is
+// an error: a [*Failure] names the entry that it is about. It can be called again afterwards, and
+// by as many processes as wanted.
 func (q *Queue) Run(ctx context.Context) error {
 	if q.config.Handle == nil {
 		return q.failed("run", errors.New("Config.Handle is nil"))
@@ -94,7 +99,8 @@ func (r *run) work() {
 		if free == 0 {
 			return
 		}
-		// A claim that takes longer than it lasts is of no use; the network may have dropped the connection.
+		// A claim that takes longer than it lasts is of no use; the network may have dropped the
+		// connection.
 		limited, cancel := context.WithTimeout(r.ctx, r.config.ClaimFor)
 		c, err := r.claim(limited, free, max(look, free))
 		cancel()
@@ -191,10 +197,11 @@ func (r *run) handle(e *Entry) {
 
 var errSlow = topology.Fail(topology.Transient, schemas.Reason("the handler was at work when the claim expired"))
 
-// failedAttempt says what follows from an attempt that has failed in the context of its claim. The decision is
-// that of a commit in doubt.
+// failedAttempt says what follows from an attempt that has failed in the context of its claim. The
+// decision is that of a commit in doubt.
 func (r *run) failedAttempt(claim context.Context, e *Entry, d Decision, err error) {
-	// The claim ends by itself when it expires, so there is no use in trying for longer; a worker that stops is not kept for so long.
+	// The claim ends by itself when it expires, so there is no use in trying for longer; a worker
+	// that stops is not kept for so long.
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(r.ctx), e.expires.Add(releaseFor))
 	defer cancel()
 	defer context.AfterFunc(r.ctx, func() { time.AfterFunc(releaseFor, cancel) })()
@@ -266,7 +273,8 @@ func failureOf(e *Entry, err error) failed {
 	return f
 }
 
-// oldestPending is the age of the oldest entry that a worker has to bring to an end, without a row if there is none.
+// oldestPending is the age of the oldest entry that a worker has to bring to an end, without a row
+// if there is none.
 const oldestPending = `
 SELECT extract(epoch FROM clock_timestamp() - received_at)::float8 FROM onceward.queue
 WHERE queue = $1 AND settled_at IS NULL AND status <> 'QUARANTINED' ORDER BY entry LIMIT 1`

@@ -20,8 +20,8 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// TestDecisions_M3: what a handler decides and how it fails is the status of the entry, with evidence.
-// Row of the failure matrix: older version after newer.
+// TestDecisions_M3: what a handler decides and how it fails is the status of the entry, with
+// evidence. Row of the failure matrix: older version after newer.
 func TestDecisions_M3(t *testing.T) {
 	s := newStage(t)
 	q := s.queue("worker", func(c *Config) {
@@ -151,8 +151,9 @@ func (b *syncBuffer) String() string {
 	return b.b.String()
 }
 
-// TestOrderOfAggregates: with failures, several processes and many entries at work at once, the events of an aggregate are processed in their order. Row of
-// the failure matrix: out-of-order completion. The negative control asks for no order.
+// TestOrderOfAggregates: with failures, several processes and many entries at work at once, the
+// events of an aggregate are processed in their order. Row of the failure matrix: out-of-order
+// completion. The negative control asks for no order.
 func TestOrderOfAggregates(t *testing.T) {
 	for _, ordered := range []bool{true, false} {
 		t.Run(fmt.Sprint("order asked for ", ordered), func(t *testing.T) {
@@ -196,7 +197,8 @@ func TestOrderOfAggregates(t *testing.T) {
 	}
 }
 
-// TestBacklogOfAnAggregateIsParked: a long backlog that waits for one entry keeps workers from nothing else, and comes back when the entry is settled.
+// TestBacklogOfAnAggregateIsParked: a long backlog that waits for one entry keeps workers from
+// nothing else, and comes back when the entry is settled.
 func TestBacklogOfAnAggregateIsParked(t *testing.T) {
 	s := newStage(t)
 	release := make(chan struct{})
@@ -224,7 +226,8 @@ func TestBacklogOfAnAggregateIsParked(t *testing.T) {
 	s.judge()
 }
 
-// TestQuarantineHoldsItsAggregate: the events behind one in quarantine wait, until a person requeues or ignores it.
+// TestQuarantineHoldsItsAggregate: the events behind one in quarantine wait, until a person
+// requeues or ignores it.
 func TestQuarantineHoldsItsAggregate(t *testing.T) {
 	s := newStage(t)
 	var fixed atomic.Bool
@@ -260,7 +263,8 @@ func TestQuarantineHoldsItsAggregate(t *testing.T) {
 	}
 }
 
-// TestConfigFailureStops: what other entries would fail with too stops the workers, and no entry is lost.
+// TestConfigFailureStops: what other entries would fail with too stops the workers, and no entry is
+// lost.
 func TestConfigFailureStops(t *testing.T) {
 	s := newStage(t)
 	for name, handle := range map[string]Handler{
@@ -292,7 +296,8 @@ func TestConfigFailureStops(t *testing.T) {
 	s.judge()
 }
 
-// TestIsolationIsThatOfTheQueue: a handler cannot raise the isolation level, because the order of aggregates needs READ COMMITTED.
+// TestIsolationIsThatOfTheQueue: a handler cannot raise the isolation level, because the order of
+// aggregates needs READ COMMITTED.
 func TestIsolationIsThatOfTheQueue(t *testing.T) {
 	s := newStage(t)
 	levels := make(chan error, 1)
@@ -309,7 +314,8 @@ func TestIsolationIsThatOfTheQueue(t *testing.T) {
 	}
 }
 
-// TestStopGivesClaimsBack: a stop rolls back what is at work, and another process does not wait for the claim to expire.
+// TestStopGivesClaimsBack: a stop rolls back what is at work, and another process does not wait for
+// the claim to expire.
 func TestStopGivesClaimsBack(t *testing.T) {
 	s := newStage(t)
 	at := make(chan struct{})
@@ -336,8 +342,8 @@ func TestStopGivesClaimsBack(t *testing.T) {
 	s.judge()
 }
 
-// TestNotificationsWake: a worker that polls once an hour works at once, also after its connection was lost, and one that is not notified finds entries by
-// polling.
+// TestNotificationsWake: a worker that polls once an hour works at once, also after its connection
+// was lost, and one that is not notified finds entries by polling.
 func TestNotificationsWake(t *testing.T) {
 	s := newStage(t)
 	stop := s.start(s.queue("worker", func(c *Config) { c.Poll = time.Hour }))

@@ -22,8 +22,9 @@ import (
 
 var rows = flag.Int("requests", 10_000, "how many requests the table has before a benchmark begins, such as 1000000")
 
-// BenchmarkHandler is a request whose Func decodes a payment and writes a row, without a network, beside the same work in a plain transaction. The
-// requests take turns, so that both meet the same machine. A replay writes nothing. Set ONCEWARD_POSTGRES_FSYNC=1 for a COMMIT that reaches the
+// BenchmarkHandler is a request whose Func decodes a payment and writes a row, without a network,
+// beside the same work in a plain transaction. The requests take turns, so that both meet the same
+// machine. A replay writes nothing. Set ONCEWARD_POSTGRES_FSYNC=1 for a COMMIT that reaches the
 // disk.
 func BenchmarkHandler(b *testing.B) {
 	db := pgtest.New(b)

@@ -30,8 +30,9 @@ func (c *chance) TraceQueryStart(ctx context.Context, conn *pgx.Conn, _ pgx.Trac
 
 func (*chance) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// TestAnyInterleaving_M2: clients send copies of requests to two instances until each copy is answered, while connections are cut at any
-// statement, COMMITs are lost, unanswered or late, and sessions are terminated. Each request has one effect and one answer in the end.
+// TestAnyInterleaving_M2: clients send copies of requests to two instances until each copy is
+// answered, while connections are cut at any statement, COMMITs are lost, unanswered or late, and
+// sessions are terminated. Each request has one effect and one answer in the end.
 func TestAnyInterleaving_M2(t *testing.T) {
 	const clients, keys = 6, 40
 	db := pgtest.New(t)

@@ -9,10 +9,12 @@ import (
 	"github.com/onceward/onceward/processors/postgres/internal/work"
 )
 
-// cleanRows is how many rows one transaction of Clean changes: little enough to be short, and for others not to wait.
+// cleanRows is how many rows one transaction of Clean changes: little enough to be short, and for
+// others not to wait.
 const cleanRows = 1000
 
-// The steps of Clean. Each one has the rows that it changes by primary key, and skips those that others are changing.
+// The steps of Clean. Each one has the rows that it changes by primary key, and skips those that
+// others are changing.
 const (
 	rowsWhere = `
 WITH old AS (
@@ -37,10 +39,11 @@ WITH old AS (
 	DELETE FROM onceward.requests r USING old` + ofOld
 )
 
-// Clean gives the status UNKNOWN to external attempts whose lock has expired. It removes answers whose time to live is over, and rows whose
-// audit retention is over. Clean changes at most limit rows, the oldest of each kind first, in transactions of at most 1000. It returns how
-// many it has changed, also with an error; fewer than limit says that nothing is left to do. Call it every now and then, from as many
-// instances as you like: none waits for another, or holds up a request.
+// Clean gives the status UNKNOWN to external attempts whose lock has expired. It removes answers
+// whose time to live is over, and rows whose audit retention is over. Clean changes at most limit
+// rows, the oldest of each kind first, in transactions of at most 1000. It returns how many it has
+// changed, also with an error; fewer than limit says that nothing is left to do. Call it every now
+// and then, from as many instances as you like: none waits for another, or holds up a request.
 func (s *Store) Clean(ctx context.Context, limit int) (changed int, err error) {
 	if limit < 1 {
 		return 0, s.failed("clean", errors.New("the limit is 1 or more"))

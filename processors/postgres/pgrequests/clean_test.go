@@ -21,8 +21,8 @@ func clean(t *testing.T, s *pgrequests.Store, want int) {
 	}
 }
 
-// TestRetention_M2: an answer is replayed during its time to live. Then a copy is refused, with or without a clean-up, until the audit retention
-// is over.
+// TestRetention_M2: an answer is replayed during its time to live. Then a copy is refused, with or
+// without a clean-up, until the audit retention is over.
 func TestRetention_M2(t *testing.T) {
 	db := pgtest.New(t)
 	s := newStore(t, db.Pool, pgrequests.TimeToLive(ttl), pgrequests.AuditRetention(audit))
@@ -56,7 +56,8 @@ func TestRetention_M2(t *testing.T) {
 	}
 }
 
-// TestCleanKeeps_M2: what has no end stays: attempts at work, those that are unknown, and a retry of a request that was new long ago.
+// TestCleanKeeps_M2: what has no end stays: attempts at work, those that are unknown, and a retry
+// of a request that was new long ago.
 func TestCleanKeeps_M2(t *testing.T) {
 	db := pgtest.New(t)
 	s := newStore(t, db.Pool, pgrequests.TimeToLive(ttl), pgrequests.AuditRetention(audit))
@@ -82,7 +83,8 @@ func TestCleanKeeps_M2(t *testing.T) {
 	clean(t, s, 2) // the answer, and then the row
 }
 
-// TestCleanIsBounded_M2: Clean stops at its limit, skips rows that others are changing, and leaves other services alone.
+// TestCleanIsBounded_M2: Clean stops at its limit, skips rows that others are changing, and leaves
+// other services alone.
 func TestCleanIsBounded_M2(t *testing.T) {
 	db := pgtest.New(t)
 	s := newStore(t, impatient(t, db), pgrequests.TimeToLive(ttl), pgrequests.AuditRetention(audit))

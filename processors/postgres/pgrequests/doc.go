@@ -1,5 +1,5 @@
-// Package pgrequests answers a request that a client sends several times with one effect and one answer. The effect, the answer and
-// the row of the request commit in one SQL transaction.
+// Package pgrequests answers a request that a client sends several times with one effect and one
+// answer. The effect, the answer and the row of the request commit in one SQL transaction.
 //
 //	store, err := pgrequests.New(pool, "payments")
 //	...
@@ -17,8 +17,9 @@
 //
 // # Contract
 //
-// A [Scope] names a request: tenant, client, operation, resource and the key that the client has chosen. The hash stands for the content
-// of the request. [Store.StartOrReplay] decides in the caller's transaction:
+// A [Scope] names a request: tenant, client, operation, resource and the key that the client has
+// chosen. The hash stands for the content of the request. [Store.StartOrReplay] decides in the
+// caller's transaction:
 //
 //	outcome      when                                                        what the caller does
 //	started      the scope is new, its last attempt has failed retryably,    has the effect, and calls Complete or Fail
@@ -31,23 +32,28 @@
 //	expired      the request was answered, and the answer is not stored      refuses
 //	             any more
 //
-// An outcome is never an error. Only a start writes; the other outcomes leave the transaction as it was.
+// An outcome is never an error. Only a start writes; the other outcomes leave the transaction as it
+// was.
 //
 // # Two ways
 //
-// One transaction: start, effect and [Store.Complete] commit together. A crash leaves nothing, and the next copy starts. While the
-// transaction is open, other copies are told that it is in progress. [Store.Handler] works in this way.
+// One transaction: start, effect and [Store.Complete] commit together. A crash leaves nothing, and
+// the next copy starts. While the transaction is open, other copies are told that it is in
+// progress. [Store.Handler] works in this way.
 //
-// Two transactions: the start commits first, then the work is done, then effect and Complete commit together. This is for work that takes
-// long, that another process does, or that calls other systems. The start holds a lock that expires ([Lock]):
+// Two transactions: the start commits first, then the work is done, then effect and Complete commit
+// together. This is for work that takes long, that another process does, or that calls other
+// systems. The start holds a lock that expires ([Lock]):
 //
-//   - Without [Request.External] the next copy starts over when the lock has expired. The attempt before is fenced: its Complete fails
-//     with [ErrFenced], and its transaction must be rolled back.
-//   - With it the outcome of the attempt is unknown then, and nothing starts over. Its holder may still end it, or an operator does,
-//     with the claim that [Store.Find] returns. The second of them is fenced.
+//   - Without [Request.External] the next copy starts over when the lock has expired. The attempt
+//     before is fenced: its Complete fails with [ErrFenced], and its transaction must be rolled
+//     back.
+//   - With it the outcome of the attempt is unknown then, and nothing starts over. Its holder may
+//     still end it, or an operator does, with the claim that [Store.Find] returns. The second of
+//     them is fenced.
 //
-// A process that freezes behind Complete and before the COMMIT keeps its copies in progress until the server ends its transaction
-// (idle_in_transaction_session_timeout).
+// A process that freezes behind Complete and before the COMMIT keeps its copies in progress until
+// the server ends its transaction (idle_in_transaction_session_timeout).
 //
 // # Statuses
 //
@@ -60,27 +66,33 @@
 //
 // # Invariants
 //
-//   - Of any number of transactions that start one scope at the same time, one starts it: the primary key decides (INSERT ... ON CONFLICT).
-//     The others do not wait: an advisory lock of that transaction tells them that a copy is at work.
-//   - Each start of a scope has a higher attempt, and only the latest attempt ends the request, once.
+//   - Of any number of transactions that start one scope at the same time, one starts it: the
+//     primary key decides (INSERT ... ON CONFLICT). The others do not wait: an advisory lock of
+//     that transaction tells them that a copy is at work.
+//   - Each start of a scope has a higher attempt, and only the latest attempt ends the request,
+//     once.
 //   - An answer that was stored does not change.
 //   - Of one scope with one hash, Complete commits at most once until the row is deleted.
 //
 // # Retention
 //
-// An answer is stored for 24 hours ([TimeToLive]) after the request has ended. The row, without the answer, stays for 180 days
-// ([AuditRetention]) after the start of its last attempt. In that time a copy is refused (expired), and has no second effect. Afterwards it is
-// a new request. So the audit retention has to be longer than the time after which a client can still retry.
+// An answer is stored for 24 hours ([TimeToLive]) after the request has ended. The row, without the
+// answer, stays for 180 days ([AuditRetention]) after the start of its last attempt. In that time a
+// copy is refused (expired), and has no second effect. Afterwards it is a new request. So the audit
+// retention has to be longer than the time after which a client can still retry.
 //
 // [Store.Unknown] lists the requests that need an operator.
 //
-// [Store.Clean] removes answers and rows, and gives the status UNKNOWN to external attempts whose lock has expired. Rows that are UNKNOWN stay
-// until they are ended. Nothing is removed unless Clean is called.
+// [Store.Clean] removes answers and rows, and gives the status UNKNOWN to external attempts whose
+// lock has expired. Rows that are UNKNOWN stay until they are ended. Nothing is removed unless
+// Clean is called.
 //
 // # HTTP
 //
-// [Store.Handler] reads the key from the header Idempotency-Key (draft-ietf-httpapi-idempotency-key-header). The key is a string of a
-// structured field, such as "8e03978e-40d5-43e6-bc93-6894a57f9324" with the quotation marks, without parameters, in one field line.
+// [Store.Handler] reads the key from the header Idempotency-Key
+// (draft-ietf-httpapi-idempotency-key-header). The key is a string of a structured field, such as
+// "8e03978e-40d5-43e6-bc93-6894a57f9324" with the quotation marks, without parameters, in one field
+// line.
 //
 //	what                                        answer
 //	no key, a malformed key                     400
@@ -92,8 +104,8 @@
 //	expired, or ended without a status of HTTP  409
 //	the Func returns an error                   503 and Retry-After for class transient or overload, otherwise 500
 //
-// Answers of 4xx and 5xx that the handler makes have a body of application/problem+json (RFC 9457). Its type is one of the constants
-// [KeyMissing] to [Failed].
+// Answers of 4xx and 5xx that the handler makes have a body of application/problem+json (RFC 9457).
+// Its type is one of the constants [KeyMissing] to [Failed].
 //
 // Which answers of a Func are stored and replayed:
 //
@@ -104,18 +116,21 @@
 //	an error                    rolled back    FAILED_RETRYABLE  calls the Func again
 //	a panic                     rolled back    nothing           calls the Func again
 //
-// [HTTP.Retryable] changes which statuses are in the second line. Answers of the handler itself are not replayed.
+// [HTTP.Retryable] changes which statuses are in the second line. Answers of the handler itself are
+// not replayed.
 //
-// The hash is that of method, path, query, media type and body. The order of the query's names, parameters of the media type, and the spelling
-// of a JSON body (schemas.CanonicalJSON) do not count. Other bodies are compared byte by byte; a multipart body that is built again with
-// another boundary is another request.
+// The hash is that of method, path, query, media type and body. The order of the query's names,
+// parameters of the media type, and the spelling of a JSON body (schemas.CanonicalJSON) do not
+// count. Other bodies are compared byte by byte; a multipart body that is built again with another
+// boundary is another request.
 //
-// All headers that the Func sets are stored with the answer, Set-Cookie too. They and the body are in the table as
-// they are. The answer is sent as a whole behind the COMMIT: a Func has no http.Flusher and no http.Hijacker, its
-// informational answers (1xx) are not sent, and body and headers have [ResponseBytesMax] bytes together.
+// All headers that the Func sets are stored with the answer, Set-Cookie too. They and the body are
+// in the table as they are. The answer is sent as a whole behind the COMMIT: a Func has no
+// http.Flusher and no http.Hijacker, its informational answers (1xx) are not sent, and body and
+// headers have [ResponseBytesMax] bytes together.
 //
-// The handler reads the body. Middleware in front of it must leave the body unread, or two forms with one key are
-// taken for one request.
+// The handler reads the body. Middleware in front of it must leave the body unread, or two forms
+// with one key are taken for one request.
 //
 // # Failure
 //
@@ -128,7 +143,8 @@
 //	the process freezes in its transaction  the server ends the transaction after Lock; then the next copy starts
 //	the client goes away                    its context ends the Func; what the Func has finished is committed
 //
-// With isolation levels above READ COMMITTED a concurrent copy can get a serialization failure (40001) from StartOrReplay.
+// With isolation levels above READ COMMITTED a concurrent copy can get a serialization failure
+// (40001) from StartOrReplay.
 //
 // # Metrics
 //
@@ -144,12 +160,15 @@
 //
 // # Concurrency
 //
-// A Store and its handlers are safe for concurrent use, by any number of processes. They start no goroutines.
+// A Store and its handlers are safe for concurrent use, by any number of processes. They start no
+// goroutines.
 //
 // # What it is not
 //
-// A Func may be called several times for one request, and only what it does in its transaction happens once. Calls to other systems belong
-// into a topology behind an outbox, or into two transactions with Request.External.
+// A Func may be called several times for one request, and only what it does in its transaction
+// happens once. Calls to other systems belong into a topology behind an outbox, or into two
+// transactions with Request.External.
 //
-// It does not authenticate. A scope without tenant and client that the service has verified replays the answers of one client to another.
+// It does not authenticate. A scope without tenant and client that the service has verified replays
+// the answers of one client to another.
 package pgrequests

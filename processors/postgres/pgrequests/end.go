@@ -11,8 +11,9 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// ErrFenced is the error of an attempt that cannot end its request: a later attempt has started, or the request was ended. The
-// caller rolls its transaction back. The class of the error is transient: a copy of the request gets the answer, or starts.
+// ErrFenced is the error of an attempt that cannot end its request: a later attempt has started, or
+// the request was ended. The caller rolls its transaction back. The class of the error is
+// transient: a copy of the request gets the answer, or starts.
 var ErrFenced error = schemas.Reason("the request has a later attempt, or was ended: roll back")
 
 // endRequest waits for a transaction that is starting the request once more.
@@ -22,18 +23,22 @@ UPDATE onceward.requests SET status = $8, ended_at = now(), locked_until = NULL,
 	response_status = $10, response_header_names = $11, response_header_values = $12, response_body = $13
 FROM alone WHERE ` + ofScope + ` AND attempt = $7 AND status IN ('STARTED', 'UNKNOWN')`
 
-// Complete ends a request whose effect has happened, in the transaction of the effect. Copies get the response. The error is [ErrFenced] if the
-// attempt is not the latest or the request has an end, whether or not the lock has expired. Complete waits for a transaction that is starting
-// the request once more.
+// Complete ends a request whose effect has happened, in the transaction of the effect. Copies get
+// the response. The error is [ErrFenced] if the attempt is not the latest or the request has an
+// end, whether or not the lock has expired. Complete waits for a transaction that is starting the
+// request once more.
 func (s *Store) Complete(ctx context.Context, tx pgx.Tx, c Claim, r Response) error {
 	return s.failed("complete", s.end(ctx, tx, c, StatusCompleted, r))
 }
 
-// Fail ends a request without an effect in the caller's transaction, which must have none of the effect either:
+// Fail ends a request without an effect in the caller's transaction, which must have none of the
+// effect either:
 //
 //   - with [StatusFailedTerminal], copies get the response;
-//   - with [StatusFailedRetryable], the next copy starts, and of the response only the status is stored, for people;
-//   - with [StatusUnknown], copies are told so until Complete or Fail ends the request, and the status is stored in the same way.
+//   - with [StatusFailedRetryable], the next copy starts, and of the response only the status is
+//     stored, for people;
+//   - with [StatusUnknown], copies are told so until Complete or Fail ends the request, and the
+//     status is stored in the same way.
 //
 // The error is [ErrFenced] as that of [Store.Complete].
 func (s *Store) Fail(ctx context.Context, tx pgx.Tx, c Claim, status Status, r Response) error {

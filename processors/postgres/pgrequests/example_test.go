@@ -152,8 +152,9 @@ func ExampleStore_StartOrReplay() {
 	// 1 payment
 }
 
-// Work that calls another system starts in a transaction of its own. When the answer of the other system is lost, the outcome of the
-// request is unknown until an operator has asked the other system.
+// Work that calls another system starts in a transaction of its own. When the answer of the other
+// system is lost, the outcome of the request is unknown until an operator has asked the other
+// system.
 func ExampleStore_Fail() {
 	pool, done := pgtest.ExampleDatabase()
 	defer done()

@@ -22,7 +22,8 @@ import (
 	"github.com/onceward/onceward/processors/postgres/pgrequests"
 )
 
-// points has a fault happen before or after a statement of a service, once. It is the tracer of its connections.
+// points has a fault happen before or after a statement of a service, once. It is the tracer of its
+// connections.
 type points struct {
 	mu      sync.Mutex
 	seen    []string // the statements of the request, by their first words
@@ -78,11 +79,12 @@ func traced(t testing.TB, db *pgtest.Database, p *points, refuse func() bool) *p
 	})
 }
 
-// TestFaultAtEveryPoint_M2: whatever happens before or after any statement between a request and its answer, the client that retries until it is
-// answered has one effect and one answer. A crash ends all connections of the process, which dials no more; another process gets the retry. The
-// process survives a terminated session, which the server has ended. Rows of the failure matrix: crash before
-// processing; crash after the apply; duplicate delivery.
-// Row of the failure matrix: crash after processing before flush.
+// TestFaultAtEveryPoint_M2: whatever happens before or after any statement between a request and
+// its answer, the client that retries until it is answered has one effect and one answer. A crash
+// ends all connections of the process, which dials no more; another process gets the retry. The
+// process survives a terminated session, which the server has ended. Rows of the failure matrix:
+// crash before processing; crash after the apply; duplicate delivery. Row of the failure matrix:
+// crash after processing before flush.
 func TestFaultAtEveryPoint_M2(t *testing.T) {
 	db := pgtest.New(t)
 	n := 0
@@ -137,8 +139,9 @@ func TestFaultAtEveryPoint_M2(t *testing.T) {
 	}
 }
 
-// TestUnansweredCommit_M2: a COMMIT without an answer may have taken effect or not. The handler finds out, and the client sees one answer.
-// Row of the failure matrix: crash after end before the local apply.
+// TestUnansweredCommit_M2: a COMMIT without an answer may have taken effect or not. The handler
+// finds out, and the client sees one answer. Row of the failure matrix: crash after end before the
+// local apply.
 func TestUnansweredCommit_M2(t *testing.T) {
 	for fault, calls := range map[pgtest.CommitFault]int{pgtest.CommitLost: 2, pgtest.CommitUnanswered: 1} {
 		t.Run(fmt.Sprint("calls ", calls), func(t *testing.T) {
@@ -155,7 +158,8 @@ func TestUnansweredCommit_M2(t *testing.T) {
 	}
 }
 
-// TestUnansweredCommitOfAFailure: the same of an answer that is an error, which is stored in a transaction of its own.
+// TestUnansweredCommitOfAFailure: the same of an answer that is an error, which is stored in a
+// transaction of its own.
 func TestUnansweredCommitOfAFailure(t *testing.T) {
 	for fault, calls := range map[pgtest.CommitFault]int{pgtest.CommitLost: 2, pgtest.CommitUnanswered: 1} {
 		t.Run(fmt.Sprint("calls ", calls), func(t *testing.T) {
@@ -175,7 +179,8 @@ func TestUnansweredCommitOfAFailure(t *testing.T) {
 	}
 }
 
-// TestUnansweredCommitTakenForFailed is the negative control: a service that has the effect again without asking has it twice.
+// TestUnansweredCommitTakenForFailed is the negative control: a service that has the effect again
+// without asking has it twice.
 func TestUnansweredCommitTakenForFailed(t *testing.T) {
 	db, cut := pgtest.New(t), &pgtest.Cutter{}
 	db.Exec(t, "CREATE TABLE effects (key text, body text)")
@@ -196,8 +201,8 @@ func TestUnansweredCommitTakenForFailed(t *testing.T) {
 	}
 }
 
-// TestCommitComesLate: a COMMIT that its sender takes for lost reaches the server later. Until then the request is in progress; then its answer is
-// replayed.
+// TestCommitComesLate: a COMMIT that its sender takes for lost reaches the server later. Until then
+// the request is in progress; then its answer is replayed.
 func TestCommitComesLate(t *testing.T) {
 	db, cut := pgtest.New(t), &pgtest.Cutter{}
 	s := newService(t, db, cut.Pool(t, db, nil), pgrequests.HTTP{})
@@ -222,8 +227,8 @@ func (f onRollback) TraceQueryStart(ctx context.Context, _ *pgx.Conn, d pgx.Trac
 
 func (onRollback) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// TestCommitComesAMomentLater: a COMMIT without an answer that the server has not finished when the handler asks for the first time. The handler
-// asks again, and the client has its answer.
+// TestCommitComesAMomentLater: a COMMIT without an answer that the server has not finished when the
+// handler asks for the first time. The handler asks again, and the client has its answer.
 func TestCommitComesAMomentLater(t *testing.T) {
 	db, cut := pgtest.New(t), &pgtest.Cutter{}
 	pool := cut.Pool(t, db, func(c *pgxpool.Config) { c.ConnConfig.Tracer = onRollback(cut.Deliver) })
@@ -233,8 +238,9 @@ func TestCommitComesAMomentLater(t *testing.T) {
 	s.effects(1)
 }
 
-// TestFrozenInTransaction_M2: a process that freezes in its transaction holds up its copies until the server ends the transaction. Then a retry
-// starts, and the frozen process cannot commit. Row of the failure matrix: worker frozen past its session and back.
+// TestFrozenInTransaction_M2: a process that freezes in its transaction holds up its copies until
+// the server ends the transaction. Then a retry starts, and the frozen process cannot commit. Row
+// of the failure matrix: worker frozen past its session and back.
 func TestFrozenInTransaction_M2(t *testing.T) {
 	db := pgtest.New(t)
 	s := newService(t, db, nil, pgrequests.HTTP{}, pgrequests.Lock(200*time.Millisecond))
@@ -262,8 +268,8 @@ func TestFrozenInTransaction_M2(t *testing.T) {
 	s.effects(1)
 }
 
-// TestDiskFull: while the disk of the server is full clients are told to come back, and there is no effect. Row of
-// the failure matrix: disk full.
+// TestDiskFull: while the disk of the server is full clients are told to come back, and there is no
+// effect. Row of the failure matrix: disk full.
 func TestDiskFull(t *testing.T) {
 	db := pgtest.New(t)
 	s := newService(t, db, nil, pgrequests.HTTP{})
@@ -283,8 +289,9 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// TestServerCrash: after a crash of the server, a request that was answered has its answer, and one at work has left nothing. While the server is
-// down, the client is told to come back. Row of the failure matrix: broker restart.
+// TestServerCrash: after a crash of the server, a request that was answered has its answer, and one
+// at work has left nothing. While the server is down, the client is told to come back. Row of the
+// failure matrix: broker restart.
 func TestServerCrash(t *testing.T) {
 	server, db := pgtest.Own(t)
 	if _, err := postgres.Migrate(t.Context(), db.Pool); err != nil {
@@ -319,7 +326,8 @@ func TestServerCrash(t *testing.T) {
 // stages are the points between a request and its answer, of a service with two transactions.
 var stages = []string{"received", "started", "start committed", "effected", "completed", "committed"}
 
-// twoTransactions starts a request, commits, and has its effect in another transaction. at is called at each stage.
+// twoTransactions starts a request, commits, and has its effect in another transaction. at is
+// called at each stage.
 func twoTransactions(ctx context.Context, pool *pgxpool.Pool, s *pgrequests.Store, r pgrequests.Request, at func(stage string, tx pgx.Tx) error) (pgrequests.Start, error) {
 	var start pgrequests.Start
 	if err := at("received", nil); err != nil {
@@ -357,8 +365,8 @@ func twoTransactions(ctx context.Context, pool *pgxpool.Pool, s *pgrequests.Stor
 
 var errCrash = errors.New("crash")
 
-// TestTwoTransactionsFaultAtEveryStage_M2: the same with two transactions. A start that the crash leaves behind is in progress until its lock has
-// expired.
+// TestTwoTransactionsFaultAtEveryStage_M2: the same with two transactions. A start that the crash
+// leaves behind is in progress until its lock has expired.
 func TestTwoTransactionsFaultAtEveryStage_M2(t *testing.T) {
 	db := pgtest.New(t)
 	db.Exec(t, "CREATE TABLE effects (id text)")

@@ -19,7 +19,8 @@ type Entry struct {
 	// External is that of the attempt, and Holder the process that has started it.
 	External bool
 	Holder   string
-	// CreatedAt is the start of the first attempt, StartedAt that of the latest. The others are zero where they do not apply.
+	// CreatedAt is the start of the first attempt, StartedAt that of the latest. The others are
+	// zero where they do not apply.
 	CreatedAt   time.Time
 	StartedAt   time.Time
 	LockedUntil time.Time
@@ -34,8 +35,9 @@ SELECT CASE WHEN status = 'STARTED' AND external AND locked_until <= clock_times
 	response_status, response_header_names, response_header_values, response_body
 FROM onceward.requests WHERE ` + ofScope
 
-// Find returns what a committed transaction has stored of a request, and whether there is anything. It is for operators, and for clients that ask
-// what became of a request. To decide by it and then to start is the gap through which a second copy slips.
+// Find returns what a committed transaction has stored of a request, and whether there is anything.
+// It is for operators, and for clients that ask what became of a request. To decide by it and then
+// to start is the gap through which a second copy slips.
 func (s *Store) Find(ctx context.Context, scope Scope) (e Entry, found bool, err error) {
 	if err := scope.check(); err != nil {
 		return Entry{}, false, s.failed("find", err)

@@ -11,8 +11,8 @@ import (
 	"github.com/onceward/onceward/schemas"
 )
 
-// hashHTTP returns the hash of what a request asks for. It is stored: it changes together with its version, and then retries that arrive during
-// the upgrade are conflicts.
+// hashHTTP returns the hash of what a request asks for. It is stored: it changes together with its
+// version, and then retries that arrive during the upgrade are conflicts.
 func hashHTTP(r *http.Request, body []byte) [32]byte {
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil {

@@ -18,23 +18,27 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// Func answers a request. Its writes in the transaction are committed with its answer, or rolled back: see the package documentation. It may be
-// called several times for one request, and cannot commit or roll back. The transaction may be idle for [Lock] between two statements. The
-// handler answers in place of a Func that returns an error, and never sends the error.
+// Func answers a request. Its writes in the transaction are committed with its answer, or rolled
+// back: see the package documentation. It may be called several times for one request, and cannot
+// commit or roll back. The transaction may be idle for [Lock] between two statements. The handler
+// answers in place of a Func that returns an error, and never sends the error.
 type Func func(w http.ResponseWriter, r *http.Request, tx pgx.Tx) error
 
 // HTTP says how a handler treats requests. Scope is required.
 type HTTP struct {
-	// Scope returns the scope of a request without its key. Tenant and Client are what the service has verified. An empty Operation is
-	// replaced by the pattern of the request, or its method.
+	// Scope returns the scope of a request without its key. Tenant and Client are what the service
+	// has verified. An empty Operation is replaced by the pattern of the request, or its method.
 	Scope func(r *http.Request) Scope
 	// Unquoted accepts keys without quotation marks too.
 	Unquoted bool
-	// BodyBytes is how long a body may be, 1 MiB by default. It is kept in memory while the request is at work.
+	// BodyBytes is how long a body may be, 1 MiB by default. It is kept in memory while the request
+	// is at work.
 	BodyBytes int64
-	// Retryable says of an answer of 400 or above whether it is left to a retry. By default it is that of 408, 425, 429 and 5xx.
+	// Retryable says of an answer of 400 or above whether it is left to a retry. By default it is
+	// that of 408, 425, 429 and 5xx.
 	Retryable func(status int) bool
-	// Location returns where a client can ask what became of a request that is in progress. With it the answer is 202 and not 409.
+	// Location returns where a client can ask what became of a request that is in progress. With it
+	// the answer is 202 and not 409.
 	Location func(r *http.Request, s Scope) string
 	// RetryAfter is after how long a client is told to come back, a second by default.
 	RetryAfter time.Duration
@@ -52,8 +56,8 @@ const (
 	pauseMax         = 200 * time.Millisecond
 )
 
-// Handler returns a handler that calls f once for each request, as seen from outside. It does not look at the method: register it where an
-// operation needs a key, such as "POST /payments".
+// Handler returns a handler that calls f once for each request, as seen from outside. It does not
+// look at the method: register it where an operation needs a key, such as "POST /payments".
 func (s *Store) Handler(c HTTP, f Func) (http.Handler, error) {
 	var errs []error
 	if c.Scope == nil {
@@ -193,8 +197,8 @@ func (h *handler) answer(c *call) Response {
 	}
 }
 
-// transact has the effect of a request in one transaction, or returns the answer that it has. An error is an *outage if it is worth another
-// attempt.
+// transact has the effect of a request in one transaction, or returns the answer that it has. An
+// error is an *outage if it is worth another attempt.
 func (h *handler) transact(ctx context.Context, c *call) (a Response, err error) {
 	tx, claim, a, err := h.begin(ctx, c)
 	if tx == nil {
@@ -222,7 +226,8 @@ func (h *handler) transact(ctx context.Context, c *call) (a Response, err error)
 	return a, h.finish(ctx, tx, func(ctx context.Context) error { return h.store.Complete(ctx, tx, claim, a) })
 }
 
-// fail stores that a request has failed, and returns the answer. A copy that has started since the effect was rolled back has the say.
+// fail stores that a request has failed, and returns the answer. A copy that has started since the
+// effect was rolled back has the say.
 func (h *handler) fail(ctx context.Context, c *call, status Status, a Response) (Response, error) {
 	tx, claim, stored, err := h.begin(ctx, c)
 	if tx != nil {
@@ -236,7 +241,8 @@ func (h *handler) fail(ctx context.Context, c *call, status Status, a Response) 
 	return stored, err
 }
 
-// begin starts a request in a transaction of its own. Without a transaction it returns what the request is answered instead.
+// begin starts a request in a transaction of its own. Without a transaction it returns what the
+// request is answered instead.
 func (h *handler) begin(ctx context.Context, c *call) (tx pgx.Tx, claim Claim, a Response, err error) {
 	tx, err = h.store.pool.BeginTx(ctx, pgx.TxOptions{BeginQuery: h.beginSQL})
 	if err != nil {

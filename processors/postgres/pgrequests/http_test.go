@@ -34,7 +34,8 @@ type service struct {
 
 	mu    sync.Mutex
 	calls int
-	// do comes after the effect. It may answer, fail or panic; by default it answers with 201 and the number of the call.
+	// do comes after the effect. It may answer, fail or panic; by default it answers with 201 and
+	// the number of the call.
 	do func(w http.ResponseWriter, r *http.Request, tx pgx.Tx) error
 }
 
@@ -187,7 +188,8 @@ func TestKeys_M2(t *testing.T) {
 	}
 }
 
-// TestSameRequest_M2: what does not change the meaning of a request does not make it another one, and everything else does.
+// TestSameRequest_M2: what does not change the meaning of a request does not make it another one,
+// and everything else does.
 func TestSameRequest_M2(t *testing.T) {
 	s := newService(t, pgtest.New(t), nil, pgrequests.HTTP{})
 	at := func(target, media string) func(r *http.Request) {
@@ -226,7 +228,8 @@ func TestSameRequest_M2(t *testing.T) {
 	isProblem(t, "no JSON, other white space", s.post("c", `{"a":1, "a":2}`, at("/payments", "application/json")), 409, pgrequests.KeyReused)
 }
 
-// TestErrors_M2: which answers are stored and replayed, and that those of 400 and above, errors and panics have no effect.
+// TestErrors_M2: which answers are stored and replayed, and that those of 400 and above, errors and
+// panics have no effect.
 func TestErrors_M2(t *testing.T) {
 	s := newService(t, pgtest.New(t), nil, pgrequests.HTTP{Retryable: nil})
 	var effects int64
@@ -290,8 +293,9 @@ func (l *logged) Write(b []byte) (int, error) {
 	return l.Buffer.Write(b)
 }
 
-// TestUnhandled_M2: what a Func cannot handle is answered with a problem, is left to a retry, and is logged without a byte of the request.
-// Rows of the failure matrix: poison payload; failing dependency.
+// TestUnhandled_M2: what a Func cannot handle is answered with a problem, is left to a retry, and
+// is logged without a byte of the request. Rows of the failure matrix: poison payload; failing
+// dependency.
 func TestUnhandled_M2(t *testing.T) {
 	var log logged
 	s := newService(t, pgtest.New(t), nil, pgrequests.HTTP{Logger: slog.New(slog.NewTextHandler(&log, nil))})
@@ -357,8 +361,8 @@ func TestUnhandled_M2(t *testing.T) {
 	}
 }
 
-// TestOpenRows: a Func that leaves the rows of a query open has no effect, and the next copy starts when the server has
-// ended its transaction.
+// TestOpenRows: a Func that leaves the rows of a query open has no effect, and the next copy starts
+// when the server has ended its transaction.
 func TestOpenRows(t *testing.T) {
 	var log logged
 	s := newService(t, pgtest.New(t), nil, pgrequests.HTTP{Logger: slog.New(slog.NewTextHandler(&log, nil))})
@@ -402,8 +406,8 @@ func TestPanic(t *testing.T) {
 	s.effects(1)
 }
 
-// TestEndedWithoutAnswer: a request that an operator has ended without an answer of HTTP is refused, and its copies do
-// not panic.
+// TestEndedWithoutAnswer: a request that an operator has ended without an answer of HTTP is
+// refused, and its copies do not panic.
 func TestEndedWithoutAnswer(t *testing.T) {
 	s := newService(t, pgtest.New(t), nil, pgrequests.HTTP{})
 	for key, status := range map[string]int{"none": 0, "informational": 103, "too large": 1000} {
@@ -417,7 +421,8 @@ func TestEndedWithoutAnswer(t *testing.T) {
 	s.effects(0)
 }
 
-// TestHeadersAreThoseOfTheStatus: as with net/http, headers that are set behind the status are not sent.
+// TestHeadersAreThoseOfTheStatus: as with net/http, headers that are set behind the status are not
+// sent.
 func TestHeadersAreThoseOfTheStatus(t *testing.T) {
 	s := newService(t, pgtest.New(t), nil, pgrequests.HTTP{})
 	s.do = func(w http.ResponseWriter, _ *http.Request, _ pgx.Tx) error {
@@ -481,7 +486,8 @@ func TestInProgress_M2(t *testing.T) {
 	s.effects(1)
 }
 
-// TestExpiredAndUnknown_M2: an answer that is not stored any more, and an outcome that is not known, are problems.
+// TestExpiredAndUnknown_M2: an answer that is not stored any more, and an outcome that is not
+// known, are problems.
 func TestExpiredAndUnknown_M2(t *testing.T) {
 	s := newService(t, pgtest.New(t), nil, pgrequests.HTTP{})
 	is(t, "the first", s.post("a", "10"), 201, "payment 1")
@@ -497,7 +503,8 @@ func TestExpiredAndUnknown_M2(t *testing.T) {
 	s.effects(2)
 }
 
-// TestHandlerNamesAllMistakes: one error has everything that is wrong, and a scope that cannot be stored is a mistake of the service.
+// TestHandlerNamesAllMistakes: one error has everything that is wrong, and a scope that cannot be
+// stored is a mistake of the service.
 func TestHandlerNamesAllMistakes(t *testing.T) {
 	db := pgtest.New(t)
 	_, err := newStore(t, db.Pool).Handler(pgrequests.HTTP{BodyBytes: -1, RetryAfter: -1, Isolation: "chaos"}, nil)
@@ -513,8 +520,9 @@ func TestHandlerNamesAllMistakes(t *testing.T) {
 	isProblem(t, "a tenant that is too long", s.post("a", ""), 500, pgrequests.Failed)
 }
 
-// TestConcurrentRequests_M2: 20 copies of a request on two instances have one effect, and every answer that is not in progress is the same. Rows
-// of the failure matrix: concurrent duplicate on two instances.
+// TestConcurrentRequests_M2: 20 copies of a request on two instances have one effect, and every
+// answer that is not in progress is the same. Rows of the failure matrix: concurrent duplicate on
+// two instances.
 func TestConcurrentRequests_M2(t *testing.T) {
 	db := pgtest.New(t)
 	instances := []*service{newService(t, db, nil, pgrequests.HTTP{}), newService(t, db, nil, pgrequests.HTTP{})}
@@ -554,8 +562,8 @@ func TestConcurrentRequests_M2(t *testing.T) {
 	}
 }
 
-// TestContention_M2: serialization failures and deadlocks are tried again, in new transactions, without the client noticing. One that does not
-// end is left to a retry.
+// TestContention_M2: serialization failures and deadlocks are tried again, in new transactions,
+// without the client noticing. One that does not end is left to a retry.
 func TestContention_M2(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	s := newService(t, pgtest.New(t), nil, pgrequests.HTTP{Isolation: pgx.Serializable}, pgrequests.Metrics(registry))
@@ -641,7 +649,8 @@ func retries(t testing.TB, registry *prometheus.Registry, reason string) prometh
 	return counter
 }
 
-// TestClientIsGone: what a Func has finished is committed although the client has left, and what it has not is rolled back.
+// TestClientIsGone: what a Func has finished is committed although the client has left, and what it
+// has not is rolled back.
 func TestClientIsGone(t *testing.T) {
 	s := newService(t, pgtest.New(t), nil, pgrequests.HTTP{})
 	ctx, leave := context.WithCancel(t.Context())

@@ -23,7 +23,8 @@ var (
 		`Send printable ASCII in quotation marks, with \ before \ and "`)
 )
 
-// keyOf returns the key of the field lines of a request. With unquoted it may stand without quotation marks.
+// keyOf returns the key of the field lines of a request. With unquoted it may stand without
+// quotation marks.
 func keyOf(lines []string, unquoted bool) (string, error) {
 	switch len(lines) {
 	case 0:
@@ -65,7 +66,8 @@ func quoted(line string) (string, error) {
 	return b.String(), nil
 }
 
-// isBare says whether a key can stand without quotation marks: what has a meaning in a structured field cannot.
+// isBare says whether a key can stand without quotation marks: what has a meaning in a structured
+// field cannot.
 func isBare(line string) bool {
 	for i := range len(line) {
 		if c := line[i]; c <= ' ' || c > '~' || strings.IndexByte(`"\,;`, c) >= 0 {

@@ -47,8 +47,9 @@ func (f *frozen) work(who string, c pgrequests.Claim, end func(ctx context.Conte
 
 func (f *frozen) effects() int64 { return f.db.Int(f.t, "SELECT count(*) FROM effects") }
 
-// TestFrozenHolder: a holder comes back after its lock has expired and another attempt has started. It is fenced, and its effect is rolled back,
-// whether the other attempt is at work or has ended. Row of the failure matrix: worker frozen past its session and back.
+// TestFrozenHolder: a holder comes back after its lock has expired and another attempt has started.
+// It is fenced, and its effect is rolled back, whether the other attempt is at work or has ended.
+// Row of the failure matrix: worker frozen past its session and back.
 func TestFrozenHolder(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	f := freeze(t, false, pgrequests.Metrics(registry))
@@ -77,7 +78,8 @@ func TestFrozenHolder(t *testing.T) {
 	}
 }
 
-// TestFrozenHolderWithoutFence is the negative control: where the attempt is not compared, both have the effect.
+// TestFrozenHolderWithoutFence is the negative control: where the attempt is not compared, both
+// have the effect.
 func TestFrozenHolderWithoutFence(t *testing.T) {
 	f := freeze(t, false)
 	second := expect(t, f.db.Pool, f.store, f.request, pgrequests.Started)
@@ -92,15 +94,17 @@ func TestFrozenHolderWithoutFence(t *testing.T) {
 	}
 }
 
-// TestHolderIsInTime: a holder whose lock has expired, and whom no other has followed, ends the request.
+// TestHolderIsInTime: a holder whose lock has expired, and whom no other has followed, ends the
+// request.
 func TestHolderIsInTime(t *testing.T) {
 	f := freeze(t, false)
 	must(t, f.work("first", f.claim, f.store.Complete))
 	expect(t, f.db.Pool, f.store, f.request, pgrequests.Replayed)
 }
 
-// TestHolderBeforeItsCommit: while a holder whose lock has expired has ended the request and not yet committed, a copy is in progress, and does
-// not wait. The end of the holder's transaction decides.
+// TestHolderBeforeItsCommit: while a holder whose lock has expired has ended the request and not
+// yet committed, a copy is in progress, and does not wait. The end of the holder's transaction
+// decides.
 func TestHolderBeforeItsCommit(t *testing.T) {
 	for name, commit := range map[string]bool{"commit": true, "rollback": false} {
 		t.Run(name, func(t *testing.T) {
@@ -121,8 +125,8 @@ func TestHolderBeforeItsCommit(t *testing.T) {
 	}
 }
 
-// TestExternalIsUnknown: an attempt with external effects whose lock has expired is unknown, and nothing starts over. Its holder or an operator
-// ends it, and the second of them is fenced.
+// TestExternalIsUnknown: an attempt with external effects whose lock has expired is unknown, and
+// nothing starts over. Its holder or an operator ends it, and the second of them is fenced.
 func TestExternalIsUnknown(t *testing.T) {
 	for name, byOperator := range map[string]bool{"operator": true, "holder": false} {
 		for _, cleaned := range []bool{false, true} {
@@ -162,8 +166,8 @@ func TestExternalIsUnknown(t *testing.T) {
 	}
 }
 
-// TestSaidToBeUnknown: a holder can say that the outcome of its effect is unknown. An operator who finds that there was none lets the request
-// start again.
+// TestSaidToBeUnknown: a holder can say that the outcome of its effect is unknown. An operator who
+// finds that there was none lets the request start again.
 func TestSaidToBeUnknown(t *testing.T) {
 	db := pgtest.New(t)
 	s, r := newStore(t, db.Pool), request("a", "10")

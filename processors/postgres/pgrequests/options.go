@@ -44,18 +44,21 @@ func TimeToLive(d time.Duration) Option {
 	return atLeast("TimeToLive", time.Second, d, func(s *settings) { s.ttl = d })
 }
 
-// AuditRetention is how long a row stays after the start of its last attempt. [New] refuses one that is shorter than the time to live.
+// AuditRetention is how long a row stays after the start of its last attempt. [New] refuses one
+// that is shorter than the time to live.
 func AuditRetention(d time.Duration) Option {
 	return atLeast("AuditRetention", time.Second, d, func(s *settings) { s.audit = d })
 }
 
-// Lock is how long a start that was committed keeps other copies from starting. Choose more than the work takes. A handler has its transactions
-// ended by the server when they are idle for as long.
+// Lock is how long a start that was committed keeps other copies from starting. Choose more than
+// the work takes. A handler has its transactions ended by the server when they are idle for as
+// long.
 func Lock(d time.Duration) Option {
 	return atLeast("Lock", time.Millisecond, d, func(s *settings) { s.lock = d })
 }
 
-// Metrics registers the store's metrics, whose names begin with onceward_postgres_requests_. Stores can share a registerer.
+// Metrics registers the store's metrics, whose names begin with onceward_postgres_requests_. Stores
+// can share a registerer.
 func Metrics(registerer prometheus.Registerer) Option {
 	return func(s *settings) error {
 		if registerer == nil {

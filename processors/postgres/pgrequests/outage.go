@@ -23,8 +23,8 @@ func (o *outage) Error() string { return o.err.Error() }
 // Unwrap returns the error in it.
 func (o *outage) Unwrap() error { return o.err }
 
-// outageOf returns an error of a transaction that has not committed: an *outage if other transactions or the
-// connection are to blame.
+// outageOf returns an error of a transaction that has not committed: an *outage if other
+// transactions or the connection are to blame.
 func (h *handler) outageOf(tx pgx.Tx, err error) error {
 	if work.Contended(err) {
 		return &outage{err, h.store.retryContention}

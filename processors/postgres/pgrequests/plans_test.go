@@ -10,7 +10,8 @@ import (
 	"github.com/onceward/onceward/processors/postgres/internal/pgtest"
 )
 
-// TestPlans: each statement uses its index on a table that has no statistics yet, as it is when a service begins.
+// TestPlans: each statement uses its index on a table that has no statistics yet, as it is when a
+// service begins.
 func TestPlans(t *testing.T) {
 	db := pgtest.New(t)
 	conn, err := db.Pool.Acquire(t.Context())

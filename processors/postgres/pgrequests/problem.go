@@ -13,12 +13,13 @@ const (
 	KeyMalformed = problems + "KeyMalformed"
 	// KeyReused: the key was used for another request. Use a new key for a new request.
 	KeyReused = problems + "KeyReused"
-	// KeyExpired: the key was used, and there is no answer: it is not stored any more, or never was. The operation
-	// has been done, or has failed for good.
+	// KeyExpired: the key was used, and there is no answer: it is not stored any more, or never
+	// was. The operation has been done, or has failed for good.
 	KeyExpired = problems + "KeyExpired"
 	// RequestInProgress: a copy of the request is at work. Send the request again later.
 	RequestInProgress = problems + "RequestInProgress"
-	// OutcomeUnknown: it is not known yet whether the operation was done. Send the request again later.
+	// OutcomeUnknown: it is not known yet whether the operation was done. Send the request again
+	// later.
 	OutcomeUnknown = problems + "OutcomeUnknown"
 	// BodyTooLarge: the body is longer than the service accepts.
 	BodyTooLarge = problems + "BodyTooLarge"

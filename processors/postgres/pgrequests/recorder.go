@@ -21,7 +21,8 @@ type recorder struct {
 // Header returns the headers of the answer.
 func (r *recorder) Header() http.Header { return r.header }
 
-// WriteHeader sets the status, once. Informational statuses are not sent. It panics where that of net/http would, which is before the COMMIT.
+// WriteHeader sets the status, once. Informational statuses are not sent. It panics where that of
+// net/http would, which is before the COMMIT.
 func (r *recorder) WriteHeader(status int) {
 	if status < 100 || status > 999 {
 		panic(fmt.Sprintf("pgrequests: invalid status %d", status))

@@ -8,7 +8,8 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// The limits of what is stored. The parts of a scope fit into an index entry of PostgreSQL together.
+// The limits of what is stored. The parts of a scope fit into an index entry of PostgreSQL
+// together.
 const (
 	nameBytesMax     = 200
 	resourceBytesMax = 1024
@@ -17,14 +18,17 @@ const (
 	ResponseBytesMax = 8 << 20
 )
 
-// Scope names a request. Two requests with one scope are copies of each other, or a conflict. The parts are valid UTF-8 without zero bytes.
+// Scope names a request. Two requests with one scope are copies of each other, or a conflict. The
+// parts are valid UTF-8 without zero bytes.
 type Scope struct {
-	// Tenant and Client are who asks, as the service has verified it. At most 200 bytes each; they may be empty.
+	// Tenant and Client are who asks, as the service has verified it. At most 200 bytes each; they
+	// may be empty.
 	Tenant string
 	Client string
 	// Operation is what is asked for, such as "POST /payments": 1 to 200 bytes.
 	Operation string
-	// Resource is what it is asked of, at most 1024 bytes. It may be empty: then a key that is used for two resources is a conflict.
+	// Resource is what it is asked of, at most 1024 bytes. It may be empty: then a key that is used
+	// for two resources is a conflict.
 	Resource string
 	// Key was chosen by the client: 1 to 255 bytes.
 	Key string
@@ -33,8 +37,8 @@ type Scope struct {
 // Request is what a store is told of a request.
 type Request struct {
 	Scope Scope
-	// Hash is the SHA-256 of what is asked for, which is required: schemas.HashJSON of a JSON document, or crypto/sha256 of bytes. How a
-	// service hashes is for as long as it retains rows.
+	// Hash is the SHA-256 of what is asked for, which is required: schemas.HashJSON of a JSON
+	// document, or crypto/sha256 of bytes. How a service hashes is for as long as it retains rows.
 	Hash [32]byte
 	// External says that the work has effects that a rollback does not undo.
 	External bool
@@ -95,7 +99,8 @@ func (r *Response) check() error {
 // invalid returns an error of class validation. The reason quotes nothing of a request.
 func invalid(reason string) error { return topology.Fail(topology.Validation, schemas.Reason(reason)) }
 
-// lockOf returns the key of the advisory lock of a scope. Scopes that share one are in progress for each other, and nothing worse.
+// lockOf returns the key of the advisory lock of a scope. Scopes that share one are in progress for
+// each other, and nothing worse.
 func (s *Store) lockOf(scope Scope) int64 {
 	h := sha256.New()
 	for _, part := range []string{"pgrequests", s.service, scope.Tenant, scope.Client, scope.Operation, scope.Resource, scope.Key} {

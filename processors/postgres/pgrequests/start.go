@@ -13,8 +13,8 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// Claim is the right to end a request. It is fenced when a later attempt has started. It can be stored, for a process that ends the request
-// later.
+// Claim is the right to end a request. It is fenced when a later attempt has started. It can be
+// stored, for a process that ends the request later.
 type Claim struct {
 	Scope Scope
 	// Attempt counts the starts of the request, from 1.
@@ -34,8 +34,9 @@ type Start struct {
 // ofScope are the conditions on a row, for the first six parameters of a statement.
 const ofScope = `service = $1 AND tenant = $2 AND client = $3 AND operation = $4 AND resource = $5 AND key = $6`
 
-// insertRequest returns whether no other transaction is starting or ending the request, and whether this one has made its row. Each
-// transaction that starts or ends a request has the advisory lock of the scope. With ON CONFLICT alone, the insert would wait for its end.
+// insertRequest returns whether no other transaction is starting or ending the request, and whether
+// this one has made its row. Each transaction that starts or ends a request has the advisory lock
+// of the scope. With ON CONFLICT alone, the insert would wait for its end.
 const insertRequest = `
 WITH free AS MATERIALIZED (SELECT pg_try_advisory_xact_lock($11) AS ours), made AS (
 	INSERT INTO onceward.requests (service, tenant, client, operation, resource, key, request_hash, status, attempt, external, holder, locked_until)
@@ -54,12 +55,14 @@ UPDATE onceward.requests SET status = 'STARTED', attempt = attempt + 1, external
 	locked_until = clock_timestamp() + $11::interval, response_status = NULL
 WHERE ` + ofScope + ` AND attempt = $7 AND status = $8`
 
-// triesMax bounds how often a start looks again because rows have come or gone between two statements.
+// triesMax bounds how often a start looks again because rows have come or gone between two
+// statements.
 const triesMax = 10
 
-// StartOrReplay starts a request in the caller's transaction, or says what became of its copies. It does not wait for other copies. An error
-// leaves the transaction aborted, unless it is of class Validation (topology.ClassOf). That request has no key or no hash, or texts that
-// cannot be stored.
+// StartOrReplay starts a request in the caller's transaction, or says what became of its copies. It
+// does not wait for other copies. An error leaves the transaction aborted, unless it is of class
+// Validation (topology.ClassOf). That request has no key or no hash, or texts that cannot be
+// stored.
 func (s *Store) StartOrReplay(ctx context.Context, tx pgx.Tx, r Request) (Start, error) {
 	if err := r.check(); err != nil {
 		return Start{}, s.failed("start", err)
@@ -172,7 +175,8 @@ func responseOf(status *int, names, values [][]byte, body []byte) Response {
 	return r
 }
 
-// columns returns the headers as the row has them: one name for each value. They are bytes, because a header need not be valid UTF-8.
+// columns returns the headers as the row has them: one name for each value. They are bytes, because
+// a header need not be valid UTF-8.
 func (r *Response) columns() (names, values [][]byte) {
 	names, values = [][]byte{}, [][]byte{}
 	for _, name := range slices.Sorted(maps.Keys(r.Header)) {

@@ -20,8 +20,9 @@ type Store struct {
 	metrics
 }
 
-// New returns the store of a service, which is a name of 1 to 200 bytes. It does not ask the database: a missing table shows at the first
-// request. The pool is for [Store.Handler], [Store.Find] and [Store.Clean]; the other methods use the transaction of the caller.
+// New returns the store of a service, which is a name of 1 to 200 bytes. It does not ask the
+// database: a missing table shows at the first request. The pool is for [Store.Handler],
+// [Store.Find] and [Store.Clean]; the other methods use the transaction of the caller.
 func New(pool *pgxpool.Pool, service string, opts ...Option) (*Store, error) {
 	s := &Store{
 		pool: pool, service: service, holder: work.Owner(),

@@ -35,7 +35,8 @@ func newStore(t testing.TB, pool *pgxpool.Pool, opts ...pgrequests.Option) *pgre
 	return s
 }
 
-// impatient returns a pool whose statements do not wait for locks forever, so that a test of what does not wait can fail.
+// impatient returns a pool whose statements do not wait for locks forever, so that a test of what
+// does not wait can fail.
 func impatient(t testing.TB, db *pgtest.Database) *pgxpool.Pool {
 	t.Helper()
 	return db.NewPool(t, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["lock_timeout"] = "60s" })
@@ -98,7 +99,8 @@ var receipt = pgrequests.Response{
 	Body:   []byte("receipt \x00\xff"),
 }
 
-// TestOutcomes_M2: a request is started once, its copies are in progress and then replayed, and another request under its key is a conflict.
+// TestOutcomes_M2: a request is started once, its copies are in progress and then replayed, and
+// another request under its key is a conflict.
 func TestOutcomes_M2(t *testing.T) {
 	db := pgtest.New(t)
 	registry := prometheus.NewRegistry()
@@ -207,7 +209,8 @@ func TestScope_M2(t *testing.T) {
 	}
 }
 
-// TestRollbackTakesTheStart_M2: a transaction that does not commit has started nothing, and ended nothing.
+// TestRollbackTakesTheStart_M2: a transaction that does not commit has started nothing, and ended
+// nothing.
 func TestRollbackTakesTheStart_M2(t *testing.T) {
 	db := pgtest.New(t)
 	s := newStore(t, db.Pool)
@@ -229,8 +232,8 @@ func TestRollbackTakesTheStart_M2(t *testing.T) {
 	}
 }
 
-// TestCopiesDoNotWait: while a transaction that has started a request is open, its copies are in progress at once. So transactions with several
-// requests in different orders do not deadlock.
+// TestCopiesDoNotWait: while a transaction that has started a request is open, its copies are in
+// progress at once. So transactions with several requests in different orders do not deadlock.
 func TestCopiesDoNotWait(t *testing.T) {
 	db := pgtest.New(t)
 	pool := impatient(t, db)
@@ -262,7 +265,8 @@ func TestCopiesDoNotWait(t *testing.T) {
 	}
 }
 
-// TestPlainInsertWaits is the negative control of TestCopiesDoNotWait: the constraint alone makes a copy wait for the transaction.
+// TestPlainInsertWaits is the negative control of TestCopiesDoNotWait: the constraint alone makes a
+// copy wait for the transaction.
 func TestPlainInsertWaits(t *testing.T) {
 	db := pgtest.New(t)
 	db.Exec(t, "CREATE TABLE seen (id text PRIMARY KEY)")
@@ -281,8 +285,9 @@ func TestPlainInsertWaits(t *testing.T) {
 	must(t, <-copied)
 }
 
-// TestConcurrentCopies_M2: 20 transactions with one request, again and again until each has an answer, have one effect and one answer. Rows of the
-// failure matrix: concurrent duplicate on two instances.
+// TestConcurrentCopies_M2: 20 transactions with one request, again and again until each has an
+// answer, have one effect and one answer. Rows of the failure matrix: concurrent duplicate on two
+// instances.
 func TestConcurrentCopies_M2(t *testing.T) {
 	db := pgtest.New(t)
 	db.Exec(t, "CREATE TABLE effects (id text)")
@@ -332,7 +337,8 @@ func TestConcurrentCopies_M2(t *testing.T) {
 	}
 }
 
-// TestRepeatableRead: with a snapshot from before the first copy has committed, a copy gets a serialization failure, and no second start.
+// TestRepeatableRead: with a snapshot from before the first copy has committed, a copy gets a
+// serialization failure, and no second start.
 func TestRepeatableRead(t *testing.T) {
 	db := pgtest.New(t)
 	s := newStore(t, db.Pool)

@@ -13,8 +13,9 @@ import (
 	"github.com/onceward/onceward/processors/postgres/pgrequests"
 )
 
-// The traps are ways to answer requests that look idempotent. Each test shows that a schedule breaks the naive way, which is the negative
-// control, and that the same schedule does not break the store.
+// The traps are ways to answer requests that look idempotent. Each test shows that a schedule
+// breaks the naive way, which is the negative control, and that the same schedule does not break
+// the store.
 
 // scene is a database on which a service adds up amounts.
 type scene struct {
@@ -107,8 +108,8 @@ func TestTrapCheckThenInsert(t *testing.T) {
 	s.expect("store", 10)
 }
 
-// TestTrapMarkerBeforeEffect: with a marker that commits first, a crash before the effect loses the effect. The retry is told that it was done, or
-// is in progress for ever.
+// TestTrapMarkerBeforeEffect: with a marker that commits first, a crash before the effect loses the
+// effect. The retry is told that it was done, or is in progress for ever.
 func TestTrapMarkerBeforeEffect(t *testing.T) {
 	s := newScene(t)
 	naive := func(crash bool) error {
@@ -141,7 +142,8 @@ func TestTrapMarkerBeforeEffect(t *testing.T) {
 	s.expect("store with two transactions", 10)
 }
 
-// TestTrapMarkerInAnotherTransaction: with an answer that is stored after the effect, a crash between them repeats the effect.
+// TestTrapMarkerInAnotherTransaction: with an answer that is stored after the effect, a crash
+// between them repeats the effect.
 func TestTrapMarkerInAnotherTransaction(t *testing.T) {
 	s := newScene(t)
 	naive := func(crash bool) error {
@@ -171,7 +173,8 @@ func TestTrapMarkerInAnotherTransaction(t *testing.T) {
 	s.expect("store", 10)
 }
 
-// TestTrapAnswersInMemory: the answers of a process are gone after a restart, and another process never had them.
+// TestTrapAnswersInMemory: the answers of a process are gone after a restart, and another process
+// never had them.
 func TestTrapAnswersInMemory(t *testing.T) {
 	s := newScene(t)
 	process := func() func() error {
@@ -196,9 +199,9 @@ func TestTrapAnswersInMemory(t *testing.T) {
 	s.expect("store", 10)
 }
 
-// TestTrapRowsExpireWithTheirAnswers: where a row is removed with its answer, a retry after the time to live has the effect again. The store
-// refuses the retry until its audit retention is over. Then the same happens. Row of the failure matrix: replay after
-// expiry.
+// TestTrapRowsExpireWithTheirAnswers: where a row is removed with its answer, a retry after the
+// time to live has the effect again. The store refuses the retry until its audit retention is over.
+// Then the same happens. Row of the failure matrix: replay after expiry.
 func TestTrapRowsExpireWithTheirAnswers(t *testing.T) {
 	s := newScene(t, pgrequests.TimeToLive(ttl), pgrequests.AuditRetention(audit))
 	naive := func() error {
@@ -230,7 +233,8 @@ func TestTrapRowsExpireWithTheirAnswers(t *testing.T) {
 	s.expect("store behind its audit retention", 10)
 }
 
-// TestTrapKeyWithoutHash: where only the key is compared, another request under it gets the answer of the first, and is never done.
+// TestTrapKeyWithoutHash: where only the key is compared, another request under it gets the answer
+// of the first, and is never done.
 func TestTrapKeyWithoutHash(t *testing.T) {
 	s := newScene(t)
 	naive := func(answer string) (got string) {

@@ -19,8 +19,9 @@ SELECT tenant, client, operation, resource, key, attempt, external, holder, crea
 		ORDER BY locked_until LIMIT $2)
 ) AS r ORDER BY started_at LIMIT $2`
 
-// Unknown returns requests whose outcome is unknown, at most limit of them, the oldest attempts first. An operator
-// finds out what became of each one, and ends it with its claim: [Store.Complete], or [Store.Fail].
+// Unknown returns requests whose outcome is unknown, at most limit of them, the oldest attempts
+// first. An operator finds out what became of each one, and ends it with its claim:
+// [Store.Complete], or [Store.Fail].
 func (s *Store) Unknown(ctx context.Context, limit int) ([]Entry, error) {
 	if limit < 1 {
 		return nil, s.failed("list", errors.New("the limit is 1 or more"))

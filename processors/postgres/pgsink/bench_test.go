@@ -20,8 +20,9 @@ import (
 
 const benchBatch = 500
 
-// BenchmarkSink applies b.N records of four partitions, and so does a plain consumer, which commits its offsets to Kafka after each round and would
-// apply records twice after a crash. Both write one row a record, in transactions of at most 500 records. Use -benchtime 200000x.
+// BenchmarkSink applies b.N records of four partitions, and so does a plain consumer, which commits
+// its offsets to Kafka after each round and would apply records twice after a crash. Both write one
+// row a record, in transactions of at most 500 records. Use -benchtime 200000x.
 func BenchmarkSink(b *testing.B) {
 	c := cluster.Embedded(b)
 	for _, how := range []struct {
@@ -104,7 +105,8 @@ func (r *race) sink() {
 	r.b.ReportMetric(float64(r.b.N)/testutil.ToFloat64(s.metrics.commits), "records/commit")
 }
 
-// plain is the loop that most consumers have: poll, write the records of each partition, commit the offsets.
+// plain is the loop that most consumers have: poll, write the records of each partition, commit the
+// offsets.
 func (r *race) plain() {
 	pool := r.db.NewPool(r.b, func(c *pgxpool.Config) { c.MaxConns = 10 })
 	client := r.c.Client(r.b, kgo.ConsumerGroup(r.topic), kgo.ConsumeTopics(r.topic), kgo.DisableAutoCommit(),

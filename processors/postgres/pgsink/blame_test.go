@@ -77,7 +77,8 @@ func TestNoNewConnections(t *testing.T) {
 	})
 }
 
-// TestOffsetIsLocked: a lock on the row of the offset that outlasts lock_timeout is not the fault of a record.
+// TestOffsetIsLocked: a lock on the row of the offset that outlasts lock_timeout is not the fault
+// of a record.
 func TestOffsetIsLocked(t *testing.T) {
 	onStage(t, 1, func(s *stage) {
 		s.produce(1, 1)
@@ -115,7 +116,8 @@ func TestOffsetIsLocked(t *testing.T) {
 	})
 }
 
-// TestRecordEndsConnection: a record that ends its connection every time is refused, and the others are applied.
+// TestRecordEndsConnection: a record that ends its connection every time is refused, and the others
+// are applied.
 func TestRecordEndsConnection(t *testing.T) {
 	for name, fail := range map[string]func(ctx context.Context, s *stage, tx pgx.Tx) error{
 		"context of Apply ends": func(ctx context.Context, s *stage, tx pgx.Tx) error {
@@ -171,7 +173,8 @@ func TestRecordEndsConnection(t *testing.T) {
 	}
 }
 
-// TestClassThatApplyGives: a class that Apply gives an error is not overridden by what the error wraps, and a broken contract ends Run.
+// TestClassThatApplyGives: a class that Apply gives an error is not overridden by what the error
+// wraps, and a broken contract ends Run.
 func TestClassThatApplyGives(t *testing.T) {
 	for name, test := range map[string]struct {
 		apply Apply

@@ -10,8 +10,8 @@ import (
 	"github.com/onceward/onceward/processors/postgres/internal/pgtest"
 )
 
-// TestAbortedRecordsAreNotApplied (M4): Apply never sees a record of a transaction that was aborted, or that is open. The
-// negative control reads what is not committed.
+// TestAbortedRecordsAreNotApplied (M4): Apply never sees a record of a transaction that was
+// aborted, or that is open. The negative control reads what is not committed.
 func TestAbortedRecordsAreNotApplied(t *testing.T) {
 	for _, committed := range []bool{true, false} {
 		name := "read committed"

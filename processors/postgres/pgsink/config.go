@@ -16,8 +16,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Apply has the effect of records of one partition, in their order, in the transaction tx. It may be called by several goroutines at once. It must
-// not keep records, and cannot commit or roll back.
+// Apply has the effect of records of one partition, in their order, in the transaction tx. It may
+// be called by several goroutines at once. It must not keep records, and cannot commit or roll
+// back.
 type Apply func(ctx context.Context, tx pgx.Tx, records []*kgo.Record) error
 
 // Each returns an Apply that calls f for each record.
@@ -35,8 +36,8 @@ func Each(f func(ctx context.Context, tx pgx.Tx, record *kgo.Record) error) Appl
 	}
 }
 
-// Start is where a topic is read first. The place is looked up once and stored, for all partitions. Partitions that the topic gets later are read from
-// their beginning.
+// Start is where a topic is read first. The place is looked up once and stored, for all partitions.
+// Partitions that the topic gets later are read from their beginning.
 type Start int
 
 // The places.
@@ -55,8 +56,8 @@ type Config struct {
 	Topics []string
 	// Pool has connections for Parallel transactions, and one more.
 	Pool *pgxpool.Pool
-	// Client are options of the Kafka client: seed brokers, TLS, SASL, limits of fetches. Those that say what is consumed and where from
-	// are the sink's, and come last.
+	// Client are options of the Kafka client: seed brokers, TLS, SASL, limits of fetches. Those
+	// that say what is consumed and where from are the sink's, and come last.
 	Client []kgo.Opt
 	Apply  Apply
 
@@ -68,16 +69,21 @@ type Config struct {
 	Parallel int
 	// Isolation is that of the transactions, READ COMMITTED by default.
 	Isolation pgx.TxIsoLevel
-	// IdleInTransaction is how long a transaction may be idle between two statements, a minute by default. The server ends it then.
+	// IdleInTransaction is how long a transaction may be idle between two statements, a minute by
+	// default. The server ends it then.
 	IdleInTransaction time.Duration
-	// Attempts is how often a record is tried that fails with class transient or overload, 10 by default.
+	// Attempts is how often a record is tried that fails with class transient or overload, 10 by
+	// default.
 	Attempts int
-	// DeadLetterTopic gets the records that are refused. Without it they go to the table onceward.sink_quarantine.
+	// DeadLetterTopic gets the records that are refused. Without it they go to the table
+	// onceward.sink_quarantine.
 	DeadLetterTopic string
 
-	// Logger says what the sink retries, refuses and gives up, without a byte of a record. None by default.
+	// Logger says what the sink retries, refuses and gives up, without a byte of a record. None by
+	// default.
 	Logger *slog.Logger
-	// Metrics registers the sink's metrics, whose names begin with onceward_postgres_sink_. None by default.
+	// Metrics registers the sink's metrics, whose names begin with onceward_postgres_sink_. None by
+	// default.
 	Metrics prometheus.Registerer
 }
 

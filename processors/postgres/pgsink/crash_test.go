@@ -15,7 +15,8 @@ import (
 	"github.com/onceward/onceward/processors/postgres/internal/pgtest"
 )
 
-// The environment of a child process: the point at which it kills itself, and what it needs to run the sink.
+// The environment of a child process: the point at which it kills itself, and what it needs to run
+// the sink.
 const (
 	envChild   = "PGSINK_TEST_CHILD"
 	envBrokers = "PGSINK_TEST_BROKERS"
@@ -24,7 +25,8 @@ const (
 	envName    = "PGSINK_TEST_NAME"
 )
 
-// child runs a sink until it has applied a batch and comes to its point, and kills itself there with SIGKILL.
+// child runs a sink until it has applied a batch and comes to its point, and kills itself there
+// with SIGKILL.
 func child() int {
 	pool, err := pgxpool.New(context.Background(), os.Getenv(envURL))
 	if err != nil {
@@ -55,10 +57,10 @@ func child() int {
 	return 1
 }
 
-// TestKilledAtEveryPoint: a process that is killed between receiving a batch and going on to the next one has applied each record once or not at
-// all, and its successor applies the rest. Rows of the failure matrix: crash before processing; crash after the apply;
-// duplicate delivery.
-// Row of the failure matrix: crash after processing before flush.
+// TestKilledAtEveryPoint: a process that is killed between receiving a batch and going on to the
+// next one has applied each record once or not at all, and its successor applies the rest. Rows of
+// the failure matrix: crash before processing; crash after the apply; duplicate delivery. Row of
+// the failure matrix: crash after processing before flush.
 func TestKilledAtEveryPoint(t *testing.T) {
 	onStage(t, 2, func(s *stage) {
 		for _, point := range points {
@@ -81,8 +83,8 @@ func TestKilledAtEveryPoint(t *testing.T) {
 	})
 }
 
-// TestOffsetsApart is the negative control: a consumer that commits its offsets to Kafka after the transaction applies a batch twice when it is
-// killed in between.
+// TestOffsetsApart is the negative control: a consumer that commits its offsets to Kafka after the
+// transaction applies a batch twice when it is killed in between.
 func TestOffsetsApart(t *testing.T) {
 	onStage(t, 1, func(s *stage) {
 		s.produce(1, 10)

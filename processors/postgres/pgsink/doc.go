@@ -17,31 +17,38 @@
 //
 // # Contract
 //
-// Committed records (read_committed) of a partition are handed to Apply in batches, in the order of the partition. What Apply does in the
-// transaction that it is given, and the offset behind the batch, commit together. So a record has its effect once, and Apply needs no inbox of
-// its own: a batch that was handed out before is one whose transaction has not committed.
+// Committed records (read_committed) of a partition are handed to Apply in batches, in the order of
+// the partition. What Apply does in the transaction that it is given, and the offset behind the
+// batch, commit together. So a record has its effect once, and Apply needs no inbox of its own: a
+// batch that was handed out before is one whose transaction has not committed.
 //
-// Apply must do all of its work in that transaction, and must not end it. It may be called again with the same records, or with fewer of them at
-// a time. Partitions are applied in parallel, [Config.Parallel] at a time.
+// Apply must do all of its work in that transaction, and must not end it. It may be called again
+// with the same records, or with fewer of them at a time. Partitions are applied in parallel,
+// [Config.Parallel] at a time.
 //
-// A record that its producer has sent twice is two records. Where that can happen, Apply marks events with pginbox in the same transaction.
+// A record that its producer has sent twice is two records. Where that can happen, Apply marks
+// events with pginbox in the same transaction.
 //
 // # Invariants
 //
-//   - The row in onceward.sink_offsets decides where to read next. Offsets that Kafka has for the group are not read, and none are written.
-//   - An offset moves only under the generation that its owner was given, and only from where that owner has read on. Every assignment of a
-//     partition takes a new generation, so that an owner from before (a frozen process, one that lost its connection to Kafka) is fenced: its
+//   - The row in onceward.sink_offsets decides where to read next. Offsets that Kafka has for the
+//     group are not read, and none are written.
+//   - An offset moves only under the generation that its owner was given, and only from where that
+//     owner has read on. Every assignment of a partition takes a new generation, so that an owner
+//     from before (a frozen process, one that lost its connection to Kafka) is fenced: its
 //     transaction finds another generation, and rolls back with all that Apply has done in it.
 //   - A batch is handed out when the one before it in the partition has committed.
-//   - A COMMIT without an answer is resolved by reading the row, under a lock that waits for the transaction in doubt. The batch is applied
-//     again only where the row says that it has not moved.
-//   - An offset that waits at the end of its partition is behind the ends of transactions and behind aborted records, at the latest after 5 s. Those are
-//     deleted with time as well, and an offset in front of them would be taken for one whose records were lost. A process that ends earlier
-//     leaves it in front of them.
-//   - With the offset, the leader epoch of the record before it is stored. So a log that was cut below the offset is noticed, even when it has grown
-//     again while the sink was down.
-//   - An offset belongs to one topic by its id. A topic that was deleted and created again stops the sink, instead of being read from an
-//     offset of its predecessor.
+//   - A COMMIT without an answer is resolved by reading the row, under a lock that waits for the
+//     transaction in doubt. The batch is applied again only where the row says that it has not
+//     moved.
+//   - An offset that waits at the end of its partition is behind the ends of transactions and
+//     behind aborted records, at the latest after 5 s. Those are deleted with time as well, and an
+//     offset in front of them would be taken for one whose records were lost. A process that ends
+//     earlier leaves it in front of them.
+//   - With the offset, the leader epoch of the record before it is stored. So a log that was cut
+//     below the offset is noticed, even when it has grown again while the sink was down.
+//   - An offset belongs to one topic by its id. A topic that was deleted and created again stops
+//     the sink, instead of being read from an offset of its predecessor.
 //
 // # Failure
 //
@@ -61,31 +68,38 @@
 //	records were deleted before they were    Run returns an error. An operator has to decide, and says where to go on with [SetOffset]
 //	read, or the log was cut
 //
-// A timeout that Apply has set, and a transaction that the server has ended because Apply has paused for too long, are transient. A foreign key whose
-// row comes later, from another partition, is validation: its record is refused at once, unless Apply returns the error with topology.Transient.
+// A timeout that Apply has set, and a transaction that the server has ended because Apply has
+// paused for too long, are transient. A foreign key whose row comes later, from another partition,
+// is validation: its record is refused at once, unless Apply returns the error with
+// topology.Transient.
 //
-// While the server is down, the batch is tried without an end; onceward_postgres_sink_retries_total and the log show that.
+// While the server is down, the batch is tried without an end; onceward_postgres_sink_retries_total
+// and the log show that.
 //
-// A record that is refused goes to the table onceward.sink_quarantine, in the transaction that moves the offset past it. With
-// [Config.DeadLetterTopic] it goes from there to that topic, in the form of package topology. A crash in between sends it twice, with one id. A record that
-// was applied has no dead letter. A record that the topic does not take, because it is too large, stays in quarantine. Where the topic
-// is not there or cannot be written, Run returns an error, and the record waits in the table. The later records of its partition go on without it.
-// [Sink.Requeue] applies a record from quarantine.
+// A record that is refused goes to the table onceward.sink_quarantine, in the transaction that
+// moves the offset past it. With [Config.DeadLetterTopic] it goes from there to that topic, in the
+// form of package topology. A crash in between sends it twice, with one id. A record that was
+// applied has no dead letter. A record that the topic does not take, because it is too large, stays
+// in quarantine. Where the topic is not there or cannot be written, Run returns an error, and the
+// record waits in the table. The later records of its partition go on without it. [Sink.Requeue]
+// applies a record from quarantine.
 //
 // While one partition waits to try again, the others go on.
 //
-// On a revoke the batch at work is finished, nothing further of the partition begins, and the next owner reads on behind it. When the context of Run
-// ends, what is at work is rolled back.
+// On a revoke the batch at work is finished, nothing further of the partition begins, and the next
+// owner reads on behind it. When the context of Run ends, what is at work is rolled back.
 //
 // # Frozen owners
 //
-// A process that freezes in its transaction holds the locks of the rows that it has changed, and those who want them wait. The server ends such
-// a transaction after [Config.IdleInTransaction]. It is a limit for Apply as well: of the time between two statements.
+// A process that freezes in its transaction holds the locks of the rows that it has changed, and
+// those who want them wait. The server ends such a transaction after [Config.IdleInTransaction]. It
+// is a limit for Apply as well: of the time between two statements.
 //
 // # Concurrency
 //
-// Run starts one goroutine per assigned partition, and waits for them before it returns. Apply is called by several of them at once.
-// All instances of a sink have the same name, which is their consumer group.
+// Run starts one goroutine per assigned partition, and waits for them before it returns. Apply is
+// called by several of them at once. All instances of a sink have the same name, which is their
+// consumer group.
 //
 // # What it is not
 //

@@ -15,7 +15,8 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// A sink keeps the balance of each account. Nothing in Apply guards against a record that is read twice: none is applied twice.
+// A sink keeps the balance of each account. Nothing in Apply guards against a record that is read
+// twice: none is applied twice.
 func Example() {
 	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "payments"))
 	if err != nil {

@@ -2,7 +2,8 @@ package pgsink
 
 import "context"
 
-// The points that a test can stop at: before a batch, in its transaction, after Apply, after the offset has moved, after the COMMIT.
+// The points that a test can stop at: before a batch, in its transaction, after Apply, after the
+// offset has moved, after the COMMIT.
 var points = []string{"received", "begun", "applied", "moved", "committed"}
 
 // at has f called at each point of each attempt. Its error is one of the attempt.

@@ -20,7 +20,8 @@ type Failure struct {
 	Partition int32
 	Offset    int64
 	Class     topology.Class
-	// Err is what Apply or the database has returned. Its text may quote the record; that of the Failure does not.
+	// Err is what Apply or the database has returned. Its text may quote the record; that of the
+	// Failure does not.
 	Err error
 }
 
@@ -32,10 +33,12 @@ func (f *Failure) Error() string {
 // Unwrap returns f.Err.
 func (f *Failure) Unwrap() error { return f.Err }
 
-// errFenced: the row of the partition's offset has another generation, or another offset than its owner has moved it to.
+// errFenced: the row of the partition's offset has another generation, or another offset than its
+// owner has moved it to.
 var errFenced = errors.New("fenced")
 
-// hopeless says whether a statement of the sink fails for a reason that only an operator or the program can remove.
+// hopeless says whether a statement of the sink fails for a reason that only an operator or the
+// program can remove.
 func hopeless(err error) bool {
 	switch postgres.ClassOf(err) {
 	case topology.Transient, topology.Overload:
@@ -58,7 +61,8 @@ const (
 	ofServer           // the server or the connection, as far as it can be known
 )
 
-// faultOf says who is to blame. A class that topology.Fail has given comes first, unless it only says that another attempt may succeed.
+// faultOf says who is to blame. A class that topology.Fail has given comes first, unless it only
+// says that another attempt may succeed.
 func faultOf(err error) fault {
 	if said := topology.ClassOf(err); said != topology.Poison && said != topology.Transient && said != topology.Overload {
 		if work.Own(err) {
@@ -83,7 +87,8 @@ func paused(err error) bool {
 	return ok && (e.Code == "25P03" || e.Code == "25P04")
 }
 
-// byApply says whether Apply has made the server or the driver end the connection. ctx is that of Apply.
+// byApply says whether Apply has made the server or the driver end the connection. ctx is that of
+// Apply.
 func byApply(ctx context.Context, err error) bool {
 	return paused(err) || ctx.Err() == nil && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled))
 }
@@ -97,7 +102,8 @@ type brokerError struct {
 func (e *brokerError) Error() string { return e.op + ": " + e.err.Error() }
 func (e *brokerError) Unwrap() error { return e.err }
 
-// passes says whether a request to Kafka can succeed when it is made again: there was no answer, or one that says so.
+// passes says whether a request to Kafka can succeed when it is made again: there was no answer, or
+// one that says so.
 func passes(err error) bool {
 	if _, ok := errors.AsType[*brokerError](err); !ok {
 		return false

@@ -18,7 +18,8 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// TestFencedRefusal: an owner that freezes when it is about to refuse a record, which the next owner applies, sends no dead letter.
+// TestFencedRefusal: an owner that freezes when it is about to refuse a record, which the next
+// owner applies, sends no dead letter.
 func TestFencedRefusal(t *testing.T) {
 	onStage(t, 1, func(s *stage) {
 		s.produce(1, 1)
@@ -57,7 +58,8 @@ func TestFencedRefusal(t *testing.T) {
 	})
 }
 
-// TestLetterIsTooLarge: a record that the dead-letter topic does not take is in quarantine, and the others go on.
+// TestLetterIsTooLarge: a record that the dead-letter topic does not take is in quarantine, and the
+// others go on.
 func TestLetterIsTooLarge(t *testing.T) {
 	onStage(t, 1, func(s *stage) {
 		dead := s.c.Name(s.t, "dead")
@@ -85,7 +87,8 @@ func TestLetterIsTooLarge(t *testing.T) {
 	})
 }
 
-// TestLettersAreRead: a long reason and a count of deaths at its limit make a dead letter that package topology reads.
+// TestLettersAreRead: a long reason and a count of deaths at its limit make a dead letter that
+// package topology reads.
 func TestLettersAreRead(t *testing.T) {
 	w := &worker{sink: &Sink{config: Config{Name: "sink"}}, partition: partition{"in", 0}}
 	f := Refused{

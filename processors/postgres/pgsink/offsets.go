@@ -33,14 +33,15 @@ const introduceOffset = `
 INSERT INTO onceward.sink_offsets (sink, topic, partition, topic_id, next_offset, generation, owner)
 VALUES ($1, $2, $3, $4, $5, 0, '') ON CONFLICT DO NOTHING`
 
-// claimOffset makes the caller the owner. It waits for a transaction that is moving the offset, and returns where that has left it. It finds no
-// row for an offset of another topic.
+// claimOffset makes the caller the owner. It waits for a transaction that is moving the offset, and
+// returns where that has left it. It finds no row for an offset of another topic.
 const claimOffset = `
 UPDATE onceward.sink_offsets SET generation = generation + 1, owner = $5, claimed_at = now()
 WHERE sink = $1 AND topic = $2 AND partition = $3 AND topic_id = $4
 RETURNING next_offset, generation, leader_epoch`
 
-// moveOffset moves the offset from where its owner has read on. It finds no row if there is another owner.
+// moveOffset moves the offset from where its owner has read on. It finds no row if there is another
+// owner.
 const moveOffset = `
 UPDATE onceward.sink_offsets SET next_offset = $6, leader_epoch = $7, moved_at = now()
 WHERE sink = $1 AND topic = $2 AND partition = $3 AND generation = $4 AND next_offset = $5`
@@ -59,7 +60,8 @@ SELECT generation, next_offset FROM onceward.sink_offsets WHERE sink = $1 AND to
 // errOtherTopic: the stored offset is of a topic that is not there any more.
 var errOtherTopic = errors.New("the topic was deleted and created again since the sink has read it, or its offset is gone: Reset makes the sink begin with the new one")
 
-// unknown returns those of n partitions of a topic that the sink has no offset of, and whether it has one of any.
+// unknown returns those of n partitions of a topic that the sink has no offset of, and whether it
+// has one of any.
 func (s *Sink) unknown(ctx context.Context, q interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }, topic string, n int) (unknown []int32, some bool, err error) {
@@ -76,8 +78,9 @@ func (s *Sink) unknown(ctx context.Context, q interface {
 	return unknown, len(known) > 0, work.Failed("read offsets", err)
 }
 
-// introduce stores where the partitions of a topic begin that the sink has no offset of: where begin says, or, if the topic is known already and
-// has got more partitions, at their earliest records.
+// introduce stores where the partitions of a topic begin that the sink has no offset of: where
+// begin says, or, if the topic is known already and has got more partitions, at their earliest
+// records.
 func (s *Sink) introduce(ctx context.Context, topic string, topicID [16]byte, earliest, begin map[int32]int64) error {
 	err := pgx.BeginFunc(ctx, s.config.Pool, func(tx pgx.Tx) error {
 		// Instances that start together agree on which of them is the first.
@@ -110,8 +113,8 @@ func (s *Sink) claim(ctx context.Context, p partition, topicID [16]byte) (at pos
 	return at, work.Failed("claim an offset", err)
 }
 
-// transact runs f and moves the offset behind a batch in one transaction. The error is errFenced if the partition has another owner. An error of f is
-// returned as it is.
+// transact runs f and moves the offset behind a batch in one transaction. The error is errFenced if
+// the partition has another owner. An error of f is returned as it is.
 func (w *worker) transact(ctx context.Context, b batch, f func(ctx context.Context, tx pgx.Tx) error) error {
 	s := w.sink
 	began := time.Now()
@@ -164,7 +167,8 @@ func (w *worker) transact(ctx context.Context, b batch, f func(ctx context.Conte
 	return s.at(ctx, "committed", w)
 }
 
-// resolve finds out what has become of a commit that has returned an error: nil if it has taken effect, and otherwise what has failed.
+// resolve finds out what has become of a commit that has returned an error: nil if it has taken
+// effect, and otherwise what has failed.
 func (w *worker) resolve(ctx context.Context, next int64, commitErr error) error {
 	s := w.sink
 	for attempt := 1; ; attempt++ {
@@ -192,7 +196,8 @@ func (w *worker) resolve(ctx context.Context, next int64, commitErr error) error
 	}
 }
 
-// works says whether the server takes the sink's own writes, on a connection that Apply has not used.
+// works says whether the server takes the sink's own writes, on a connection that Apply has not
+// used.
 func (w *worker) works() bool {
 	ctx, cancel := w.untilStopped()
 	defer cancel()
@@ -204,9 +209,10 @@ func (w *worker) fenced() error {
 	return fmt.Errorf("topic %s, partition %d, generation %d: %w", w.topic, w.n, w.generation, errFenced)
 }
 
-// SetOffset has the next owner of a partition read on at the given offset, whatever lies between. It is for an operator, after records were
-// deleted before they were read, or a log was cut. The operator has to know which records are applied twice or never by that.
-// Stop the sink before: an instance that runs is fenced.
+// SetOffset has the next owner of a partition read on at the given offset, whatever lies between.
+// It is for an operator, after records were deleted before they were read, or a log was cut. The
+// operator has to know which records are applied twice or never by that. Stop the sink before: an
+// instance that runs is fenced.
 func SetOffset(ctx context.Context, pool *pgxpool.Pool, sink, topic string, partition int32, offset int64) error {
 	set, err := pool.Exec(ctx, setOffset, sink, topic, partition, offset)
 	switch {
@@ -222,8 +228,9 @@ func SetOffset(ctx context.Context, pool *pgxpool.Pool, sink, topic string, part
 	return nil
 }
 
-// Reset removes what a sink knows of a topic: its next owner begins where [Config.Start] says. It is for a topic that was deleted and created
-// again, and for an application that begins from scratch; records that were applied are applied again if they are still there. Stop the sink
+// Reset removes what a sink knows of a topic: its next owner begins where [Config.Start] says. It
+// is for a topic that was deleted and created again, and for an application that begins from
+// scratch; records that were applied are applied again if they are still there. Stop the sink
 // before: an instance that runs is fenced.
 func Reset(ctx context.Context, pool *pgxpool.Pool, sink, topic string) error {
 	if _, err := pool.Exec(ctx, "DELETE FROM onceward.sink_offsets WHERE sink = $1 AND topic = $2", sink, topic); err != nil {

@@ -42,8 +42,9 @@ func (s *stage) deleteRecords() {
 	}
 }
 
-// TestIdleTopicIsDeleted: a topic whose records were all applied can lose them, with the ends of their transactions and the aborted records behind
-// them, and the sink goes on with what comes later.
+// TestIdleTopicIsDeleted: a topic whose records were all applied can lose them, with the ends of
+// their transactions and the aborted records behind them, and the sink goes on with what comes
+// later.
 func TestIdleTopicIsDeleted(t *testing.T) {
 	onStage(t, 1, func(s *stage) {
 		a := s.sink("a", nil)
@@ -103,7 +104,8 @@ func TestSetOffset(t *testing.T) {
 	})
 }
 
-// TestLogWasCut: a log that was cut below the offset while the sink was down is noticed by the leader epoch, although it is longer than before.
+// TestLogWasCut: a log that was cut below the offset while the sink was down is noticed by the
+// leader epoch, although it is longer than before.
 func TestLogWasCut(t *testing.T) {
 	fake, err := kfake.NewCluster(kfake.NumBrokers(2), kfake.SeedTopics(1, "in"))
 	if err != nil {
@@ -138,7 +140,8 @@ func TestLogWasCut(t *testing.T) {
 	pgtest.Await(t, "all is applied", func() bool { return s.next() == 5 })
 	stop()
 	epoch := s.db.Int(t, "SELECT leader_epoch FROM onceward.sink_offsets")
-	// Another leader goes on at offset 5. A sink that has read two records more from the leader before has lost them.
+	// Another leader goes on at offset 5. A sink that has read two records more from the leader
+	// before has lost them.
 	for broker := range int32(2) {
 		if err := fake.MoveTopicPartition("in", 0, broker); err != nil {
 			t.Fatal(err)

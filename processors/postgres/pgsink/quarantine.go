@@ -56,7 +56,8 @@ func scanRefused(row pgx.CollectableRow, more ...any) (f Refused, err error) {
 
 func refused(row pgx.CollectableRow) (Refused, error) { return scanRefused(row) }
 
-// Quarantined returns the records of the sink in quarantine, the oldest first and at most limit of them.
+// Quarantined returns the records of the sink in quarantine, the oldest first and at most limit of
+// them.
 func (s *Sink) Quarantined(ctx context.Context, limit int) ([]Refused, error) {
 	rows, err := s.config.Pool.Query(ctx, `SELECT `+recordColumns+` FROM onceward.sink_quarantine WHERE sink = $1 AND letter_topic IS NULL
 		ORDER BY quarantined_at, topic, partition, record_offset LIMIT $2`, s.config.Name, limit)
@@ -72,9 +73,11 @@ func (s *Sink) Quarantined(ctx context.Context, limit int) ([]Refused, error) {
 // ErrNotQuarantined: the record is not in quarantine, or not any more.
 var ErrNotQuarantined = errors.New("the record is not in quarantine")
 
-// Requeue applies a record from quarantine and removes it from there, in one transaction. It is applied behind all that was applied since, so it is
-// for records whose order does not count any more. An error leaves it in quarantine, but for one of the COMMIT, which may have taken effect:
-// calling Requeue again tells, by ErrNotQuarantined. If the topic was created again and both records of one offset are there, both are applied.
+// Requeue applies a record from quarantine and removes it from there, in one transaction. It is
+// applied behind all that was applied since, so it is for records whose order does not count any
+// more. An error leaves it in quarantine, but for one of the COMMIT, which may have taken effect:
+// calling Requeue again tells, by ErrNotQuarantined. If the topic was created again and both
+// records of one offset are there, both are applied.
 func (s *Sink) Requeue(ctx context.Context, topic string, partition int32, offset int64) error {
 	err := pgx.BeginTxFunc(ctx, s.config.Pool, pgx.TxOptions{BeginQuery: work.Begin(s.config.Isolation, s.config.IdleInTransaction)}, func(t pgx.Tx) error {
 		rows, err := t.Query(ctx, `DELETE FROM onceward.sink_quarantine WHERE sink = $1 AND topic = $2 AND partition = $3 AND record_offset = $4 AND letter_topic IS NULL

@@ -27,7 +27,8 @@ type refusal struct {
 	first    time.Time
 }
 
-// refuse moves past the record of a batch of one, which cannot be applied, and keeps it elsewhere. It tries until that has succeeded.
+// refuse moves past the record of a batch of one, which cannot be applied, and keeps it elsewhere.
+// It tries until that has succeeded.
 func (w *worker) refuse(b batch, err error, attempts int, first time.Time) error {
 	why := refusal{class: postgres.ClassOf(err), err: err, attempts: attempts, first: first}
 	w.sink.config.Logger.Error("a record is refused", "topic", w.topic, "partition", w.n, "offset", b.records[0].Offset, "class", why.class,
@@ -85,8 +86,9 @@ WHERE sink = $1 AND topic = $2 AND partition = $3 AND record_offset = $4 AND top
 const letterStays = `UPDATE onceward.sink_quarantine SET letter_topic = NULL
 WHERE sink = $1 AND topic = $2 AND partition = $3 AND record_offset = $4 AND topic_id = $5`
 
-// quarantine keeps the record in the table, in the transaction that moves past it. Dead letters are sent from there, behind the fence: one that is
-// sent is one of a record that no owner applies any more.
+// quarantine keeps the record in the table, in the transaction that moves past it. Dead letters are
+// sent from there, behind the fence: one that is sent is one of a record that no owner applies any
+// more.
 func (w *worker) quarantine(b batch, why refusal) error {
 	r := b.records[0]
 	keys, values := make([][]byte, len(r.Headers)), make([][]byte, len(r.Headers))
@@ -104,8 +106,8 @@ func (w *worker) quarantine(b batch, why refusal) error {
 	})
 }
 
-// sendLetters sends the dead letters of the partition that wait in the table, in the order of their records. A crash in between sends one again, with
-// the same id.
+// sendLetters sends the dead letters of the partition that wait in the table, in the order of their
+// records. A crash in between sends one again, with the same id.
 func (w *worker) sendLetters() error {
 	for {
 		var letters []letter
@@ -139,7 +141,8 @@ func scanLetter(row pgx.CollectableRow) (l letter, err error) {
 	return l, err
 }
 
-// send sends a dead letter and takes it out of the table. One that the topic does not take stays there as a record in quarantine.
+// send sends a dead letter and takes it out of the table. One that the topic does not take stays
+// there as a record in quarantine.
 func (w *worker) send(l letter) error {
 	ctx, cancel := w.untilStopped()
 	defer cancel()
@@ -163,7 +166,8 @@ func (w *worker) send(l letter) error {
 	return work.Failed("remove a dead letter that was sent", err)
 }
 
-// untilStopped returns a context that also ends when the worker is told to stop: a revoke does not wait for a broker that is down.
+// untilStopped returns a context that also ends when the worker is told to stop: a revoke does not
+// wait for a broker that is down.
 func (w *worker) untilStopped() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(w.ctx)
 	go func() {
@@ -193,7 +197,8 @@ func cut(text string, n int) string {
 // letterTime is the form of times in dead letters.
 const letterTime = "2006-01-02T15:04:05.000Z07:00"
 
-// letterHeaders returns the headers of a dead letter as package topology describes them: those of the record, and where and why it died.
+// letterHeaders returns the headers of a dead letter as package topology describes them: those of
+// the record, and where and why it died.
 func (w *worker) letterHeaders(f Refused, now time.Time) []kgo.RecordHeader {
 	r := f.Record
 	var own []kgo.RecordHeader

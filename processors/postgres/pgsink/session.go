@@ -15,11 +15,13 @@ import (
 const (
 	// pollRecordsMax bounds what one poll hands to the queues.
 	pollRecordsMax = 5000
-	// fetchWait is how long a broker waits for records before it answers a fetch, unless Config.Client says otherwise.
+	// fetchWait is how long a broker waits for records before it answers a fetch, unless
+	// Config.Client says otherwise.
 	fetchWait = 200 * time.Millisecond
 )
 
-// session is one membership in the group: from the join to the first failure that needs another one.
+// session is one membership in the group: from the join to the first failure that needs another
+// one.
 type session struct {
 	sink   *Sink
 	client *kgo.Client // there when ready is closed: the client calls back before it is returned
@@ -31,7 +33,8 @@ type session struct {
 	workers map[partition]*worker
 }
 
-// session joins the group, and applies what it is assigned until the context ends or something fails.
+// session joins the group, and applies what it is assigned until the context ends or something
+// fails.
 func (s *Sink) session(ctx context.Context) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -47,7 +50,8 @@ func (s *Sink) session(ctx context.Context) error {
 		kgo.KeepControlRecords(), // which move the offset, and are not handed to Apply
 		kgo.DisableAutoCommit(),
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
-		// Between a poll and the queues nothing is revoked: what is polled belongs to the worker that gets it.
+		// Between a poll and the queues nothing is revoked: what is polled belongs to the worker
+		// that gets it.
 		kgo.BlockRebalanceOnPoll(),
 		kgo.OnPartitionsAssigned(e.assigned),
 		kgo.OnPartitionsRevoked(e.revoked),
@@ -112,7 +116,8 @@ func (e *session) worker(p partition) *worker {
 	return e.workers[p]
 }
 
-// assigned claims the partitions and starts their workers. The client fetches nothing of them before it returns.
+// assigned claims the partitions and starts their workers. The client fetches nothing of them
+// before it returns.
 func (e *session) assigned(_ context.Context, _ *kgo.Client, added map[string][]int32) {
 	<-e.ready
 	if err := e.claim(added); err != nil {

@@ -45,8 +45,9 @@ func New(c Config) (*Sink, error) {
 	return s, nil
 }
 
-// Run reads and applies until the context ends, and returns nil then. Any other end is an error: a [*Failure] names the record that it is about. It
-// can be called again afterwards. One Run at a time is enough: the group shares the partitions among instances.
+// Run reads and applies until the context ends, and returns nil then. Any other end is an error: a
+// [*Failure] names the record that it is about. It can be called again afterwards. One Run at a
+// time is enough: the group shares the partitions among instances.
 func (s *Sink) Run(ctx context.Context) error {
 	for failures := 1; ; failures++ {
 		err := s.session(ctx)

@@ -22,8 +22,8 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// TestAppliesOnce (M4): every committed record has its effect once and in order, over restarts, and aborted ones have none.
-// Row of the failure matrix: out-of-order completion.
+// TestAppliesOnce (M4): every committed record has its effect once and in order, over restarts, and
+// aborted ones have none. Row of the failure matrix: out-of-order completion.
 func TestAppliesOnce(t *testing.T) {
 	onStage(t, 3, func(s *stage) {
 		stop := s.start(s.sink("a", nil))
@@ -37,7 +37,8 @@ func TestAppliesOnce(t *testing.T) {
 	})
 }
 
-// TestSessionsAreTerminated: pg_terminate_backend at each point of a batch changes nothing of what is applied.
+// TestSessionsAreTerminated: pg_terminate_backend at each point of a batch changes nothing of what
+// is applied.
 func TestSessionsAreTerminated(t *testing.T) {
 	onStage(t, 1, func(s *stage) {
 		for i, point := range points {
@@ -61,8 +62,8 @@ func TestSessionsAreTerminated(t *testing.T) {
 	})
 }
 
-// TestCommitInDoubt: of a commit without an answer the row says whether it has taken effect; one that comes late is waited for.
-// Row of the failure matrix: crash after end before the local apply.
+// TestCommitInDoubt: of a commit without an answer the row says whether it has taken effect; one
+// that comes late is waited for. Row of the failure matrix: crash after end before the local apply.
 func TestCommitInDoubt(t *testing.T) {
 	for fault, name := range map[pgtest.CommitFault]string{
 		pgtest.CommitLost: "lost", pgtest.CommitUnanswered: "unanswered", pgtest.CommitLate: "late",
@@ -88,7 +89,8 @@ func TestCommitInDoubt(t *testing.T) {
 	}
 }
 
-// TestDoubtfulCommitTakenForFailed is the negative control: who does not look at the row applies a batch twice.
+// TestDoubtfulCommitTakenForFailed is the negative control: who does not look at the row applies a
+// batch twice.
 func TestDoubtfulCommitTakenForFailed(t *testing.T) {
 	onStage(t, 1, func(s *stage) {
 		s.produce(1, 30)
@@ -105,7 +107,8 @@ func TestDoubtfulCommitTakenForFailed(t *testing.T) {
 	})
 }
 
-// TestSerializationFailures: a serializable sink and another writer fail each other, and each record has its effect once.
+// TestSerializationFailures: a serializable sink and another writer fail each other, and each
+// record has its effect once.
 func TestSerializationFailures(t *testing.T) {
 	onStage(t, 2, func(s *stage) {
 		s.db.Exec(s.t, "CREATE TABLE shared (n bigint); INSERT INTO shared VALUES (0)")
@@ -141,7 +144,8 @@ func TestSerializationFailures(t *testing.T) {
 	})
 }
 
-// TestDeadlock: partitions that lock rows in another order deadlock, and each record has its effect once.
+// TestDeadlock: partitions that lock rows in another order deadlock, and each record has its effect
+// once.
 func TestDeadlock(t *testing.T) {
 	onStage(t, 2, func(s *stage) {
 		s.db.Exec(s.t, "CREATE TABLE locks (id int PRIMARY KEY, n bigint); INSERT INTO locks VALUES (0, 0), (1, 0)")
@@ -177,8 +181,8 @@ func TestDeadlock(t *testing.T) {
 	})
 }
 
-// TestRebalanceInMidBatch: a batch that is at work when its partition is revoked ends, and the next owner goes on behind it. Row of the failure
-// matrix: rebalance in mid-batch.
+// TestRebalanceInMidBatch: a batch that is at work when its partition is revoked ends, and the next
+// owner goes on behind it. Row of the failure matrix: rebalance in mid-batch.
 func TestRebalanceInMidBatch(t *testing.T) {
 	onStage(t, 2, func(s *stage) {
 		a := s.sink("a", nil)
@@ -208,12 +212,14 @@ func TestRebalanceInMidBatch(t *testing.T) {
 	})
 }
 
-// zombie freezes an instance after Apply while another one takes its partition and applies everything, and then wakes it.
+// zombie freezes an instance after Apply while another one takes its partition and applies
+// everything, and then wakes it.
 func zombie(s *stage, breakIt bool) {
 	s.produce(1, 10)
 	a := s.sink("a", func(c *Config) {
 		c.Apply = Each(effectWithoutTotals) // whose locks would have the other instance wait for the frozen one
-		// Its client is as good as frozen: it does not ask whether it is still a member. With a cooperative balancer it would, after half a second.
+		// Its client is as good as frozen: it does not ask whether it is still a member. With a
+		// cooperative balancer it would, after half a second.
 		c.Client = append(c.Client, kgo.HeartbeatInterval(time.Minute), kgo.SessionTimeout(5*time.Minute), kgo.Balancers(kgo.RangeBalancer()))
 	})
 	if breakIt {
@@ -259,8 +265,8 @@ func effectWithoutTotals(ctx context.Context, tx pgx.Tx, r *kgo.Record) error {
 	return err
 }
 
-// TestZombie: an owner that was frozen in its transaction, and whose partition has another owner now, rolls back. Row of the failure matrix:
-// worker frozen past its session and back.
+// TestZombie: an owner that was frozen in its transaction, and whose partition has another owner
+// now, rolls back. Row of the failure matrix: worker frozen past its session and back.
 func TestZombie(t *testing.T) {
 	onStage(t, 1, func(s *stage) {
 		zombie(s, false)
@@ -270,7 +276,8 @@ func TestZombie(t *testing.T) {
 	})
 }
 
-// TestZombieWithoutFence is the negative control: without generations the batch of the zombie is applied as well.
+// TestZombieWithoutFence is the negative control: without generations the batch of the zombie is
+// applied as well.
 func TestZombieWithoutFence(t *testing.T) {
 	onStage(t, 1, func(s *stage) {
 		zombie(s, true)
@@ -280,7 +287,8 @@ func TestZombieWithoutFence(t *testing.T) {
 	})
 }
 
-// TestFrozenWithLocks: an owner that is frozen when it has moved the offset keeps its successor waiting, until the server ends its transaction.
+// TestFrozenWithLocks: an owner that is frozen when it has moved the offset keeps its successor
+// waiting, until the server ends its transaction.
 func TestFrozenWithLocks(t *testing.T) {
 	onStage(t, 1, func(s *stage) {
 		s.produce(1, 10)
@@ -307,8 +315,8 @@ func TestFrozenWithLocks(t *testing.T) {
 	})
 }
 
-// TestQuarantine: a record that cannot be applied is kept in the table, the others go on, and it can be applied later. Row of the failure matrix:
-// poison payload.
+// TestQuarantine: a record that cannot be applied is kept in the table, the others go on, and it
+// can be applied later. Row of the failure matrix: poison payload.
 func TestQuarantine(t *testing.T) {
 	onStage(t, 1, func(s *stage) {
 		bad := errors.New("canary")
@@ -368,7 +376,8 @@ func TestQuarantine(t *testing.T) {
 	})
 }
 
-// TestDeadLetters: a record that is refused is a dead letter as package topology reads it. After a crash it is there twice, with one id.
+// TestDeadLetters: a record that is refused is a dead letter as package topology reads it. After a
+// crash it is there twice, with one id.
 func TestDeadLetters(t *testing.T) {
 	onStage(t, 1, func(s *stage) {
 		dead := s.c.Name(s.t, "dead")
@@ -420,8 +429,8 @@ func TestDeadLetters(t *testing.T) {
 	})
 }
 
-// TestOthersGoOn: while a record of one partition is tried again, the other partition goes on; then the record succeeds. Row of the failure
-// matrix: failing dependency.
+// TestOthersGoOn: while a record of one partition is tried again, the other partition goes on; then
+// the record succeeds. Row of the failure matrix: failing dependency.
 func TestOthersGoOn(t *testing.T) {
 	onStage(t, 2, func(s *stage) {
 		var up atomic.Bool
@@ -483,7 +492,8 @@ func TestStops(t *testing.T) {
 	})
 }
 
-// TestApplyEndsNothing: Apply cannot commit or roll back, and cannot hide that a statement has failed.
+// TestApplyEndsNothing: Apply cannot commit or roll back, and cannot hide that a statement has
+// failed.
 func TestApplyEndsNothing(t *testing.T) {
 	onStage(t, 1, func(s *stage) {
 		s.produce(1, 1)
@@ -560,7 +570,8 @@ func TestTopicCreatedAgain(t *testing.T) {
 	})
 }
 
-// TestTopicCreatedAgainMeanwhile: a sink that runs while its topic is deleted and created again stops.
+// TestTopicCreatedAgainMeanwhile: a sink that runs while its topic is deleted and created again
+// stops.
 func TestTopicCreatedAgainMeanwhile(t *testing.T) {
 	onStage(t, 1, func(s *stage) {
 		s.produce(1, 5)
@@ -584,8 +595,8 @@ func TestTopicCreatedAgainMeanwhile(t *testing.T) {
 	})
 }
 
-// TestRecordsWereDeleted: records that were deleted before they were applied are told, and not skipped.
-// Row of the failure matrix: replay after expiry.
+// TestRecordsWereDeleted: records that were deleted before they were applied are told, and not
+// skipped. Row of the failure matrix: replay after expiry.
 func TestRecordsWereDeleted(t *testing.T) {
 	onStage(t, 1, func(s *stage) {
 		s.produce(1, 5)
@@ -632,7 +643,8 @@ func TestStart(t *testing.T) {
 	})
 }
 
-// TestMorePartitions: partitions that a topic gets later are read from their beginning, also by a sink that begins at the latest record.
+// TestMorePartitions: partitions that a topic gets later are read from their beginning, also by a
+// sink that begins at the latest record.
 func TestMorePartitions(t *testing.T) {
 	onStage(t, 1, func(s *stage) {
 		sink := s.sink("a", func(c *Config) { c.Start = Latest })
@@ -649,8 +661,9 @@ func TestMorePartitions(t *testing.T) {
 	})
 }
 
-// TestDoubledEvents: of 20 copies of one event in several partitions, which the sink cannot tell apart, an inbox in the same transaction lets one
-// have its effect. Without it all have. Row of the failure matrix: concurrent duplicate on two instances.
+// TestDoubledEvents: of 20 copies of one event in several partitions, which the sink cannot tell
+// apart, an inbox in the same transaction lets one have its effect. Without it all have. Row of the
+// failure matrix: concurrent duplicate on two instances.
 func TestDoubledEvents(t *testing.T) {
 	onStage(t, 4, func(s *stage) {
 		producer := s.c.Client(s.t, kgo.RecordPartitioner(kgo.ManualPartitioner()))
@@ -690,7 +703,8 @@ func TestDoubledEvents(t *testing.T) {
 	})
 }
 
-// TestServerRestarts: the database crashes and comes back while records are applied. Row of the failure matrix: broker restart.
+// TestServerRestarts: the database crashes and comes back while records are applied. Row of the
+// failure matrix: broker restart.
 func TestServerRestarts(t *testing.T) {
 	onStage(t, 2, func(s *stage) {
 		server, db := pgtest.Own(s.t)
@@ -718,8 +732,8 @@ func TestServerRestarts(t *testing.T) {
 	})
 }
 
-// TestDiskFull: while the disk of the server is full no record is to blame, and the sink goes on when it has room. Row
-// of the failure matrix: disk full.
+// TestDiskFull: while the disk of the server is full no record is to blame, and the sink goes on
+// when it has room. Row of the failure matrix: disk full.
 func TestDiskFull(t *testing.T) {
 	onStage(t, 1, func(s *stage) {
 		var tries atomic.Int32

@@ -55,14 +55,16 @@ const effectsTables = `
 CREATE TABLE effects (id bigserial, partition int, record_offset bigint, value text);
 CREATE TABLE totals (partition int PRIMARY KEY, records bigint)`
 
-// effect is what the sinks of these tests do with a record: a row, and a sum that a second application would make wrong.
+// effect is what the sinks of these tests do with a record: a row, and a sum that a second
+// application would make wrong.
 func effect(ctx context.Context, tx pgx.Tx, r *kgo.Record) error {
 	_, err := tx.Exec(ctx, `WITH row AS (INSERT INTO effects (partition, record_offset, value) VALUES ($1, $2, $3))
 		INSERT INTO totals VALUES ($1, 1) ON CONFLICT (partition) DO UPDATE SET records = totals.records + 1`, r.Partition, r.Offset, string(r.Value))
 	return err
 }
 
-// config returns the configuration of an instance, whose sessions have its name as application name.
+// config returns the configuration of an instance, whose sessions have its name as application
+// name.
 func (s *stage) config(instance string, change func(c *Config)) Config {
 	c := Config{
 		Name: s.name, Topics: []string{s.topic}, Apply: Each(effect), BatchRecords: 10,
@@ -88,10 +90,12 @@ func (s *stage) sink(instance string, change func(c *Config)) *Sink {
 	return sink
 }
 
-// start runs a sink until the function that it returns is called, or the test ends. Run must not fail.
+// start runs a sink until the function that it returns is called, or the test ends. Run must not
+// fail.
 func (s *stage) start(sink *Sink) (stop func()) { return pgtest.Start(s.t, sink.Run) }
 
-// produce commits n records to each partition, in transactions of ten of which every third is aborted and written again.
+// produce commits n records to each partition, in transactions of ten of which every third is
+// aborted and written again.
 func (s *stage) produce(partitions int32, n int) {
 	s.t.Helper()
 	producer := s.c.Client(s.t, kgo.TransactionalID(s.c.Name(s.t, "producer")), kgo.RecordPartitioner(kgo.ManualPartitioner()))
@@ -132,7 +136,8 @@ func (s *stage) awaitEnd() {
 
 func (s *stage) effects() int64 { return s.db.Int(s.t, "SELECT count(*) FROM effects") }
 
-// judge fails the test unless every committed record has had its effect once, in the order of its partition.
+// judge fails the test unless every committed record has had its effect once, in the order of its
+// partition.
 func (s *stage) judge() {
 	s.t.Helper()
 	for _, wrong := range s.verdict() {

@@ -14,8 +14,8 @@ import (
 	"github.com/onceward/onceward/processors/postgres/internal/pgtest"
 )
 
-// TestRevokedInDoubt: a record whose commit is in doubt when its partition is revoked is not refused. It may be applied already, or is applied by the
-// next owner.
+// TestRevokedInDoubt: a record whose commit is in doubt when its partition is revoked is not
+// refused. It may be applied already, or is applied by the next owner.
 func TestRevokedInDoubt(t *testing.T) {
 	for fault, name := range map[pgtest.CommitFault]string{pgtest.CommitLost: "quarantine", pgtest.CommitUnanswered: "dead letters"} {
 		t.Run(name, func(t *testing.T) {

@@ -15,14 +15,16 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// The limits of a queue and of a batch, beside BatchRecords. A partition that is paused costs another fetch, so a queue has room for many.
+// The limits of a queue and of a batch, beside BatchRecords. A partition that is paused costs
+// another fetch, so a queue has room for many.
 const (
 	queueRecordsMax = 20_000
 	queueBytesMax   = 8 << 20
 	batchBytesMax   = 4 << 20
 )
 
-// worker applies the records of one partition while this instance owns it. Its goroutine owns next; the queue is shared with the poll loop.
+// worker applies the records of one partition while this instance owns it. Its goroutine owns next;
+// the queue is shared with the poll loop.
 type worker struct {
 	partition
 	sink       *Sink
@@ -81,14 +83,16 @@ func (w *worker) stopped() bool {
 
 func (w *worker) asMap() map[string][]int32 { return map[string][]int32{w.topic: {w.n}} }
 
-// received returns the offset behind all that was fetched, and the leader epoch of what is before it.
+// received returns the offset behind all that was fetched, and the leader epoch of what is before
+// it.
 func (w *worker) received() (behind int64, epoch int32) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.mu.behind, w.mu.epoch
 }
 
-// push puts records at the end of the queue, and pauses the partition if the queue is full. It does not block.
+// push puts records at the end of the queue, and pauses the partition if the queue is full. It does
+// not block.
 func (w *worker) push(records []*kgo.Record, stable int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -116,8 +120,9 @@ func (w *worker) push(records []*kgo.Record, stable int64) {
 
 func size(r *kgo.Record) int { return len(r.Key) + len(r.Value) + 100 }
 
-// batch is records to apply, and where the offset is behind them: at the next record, or, where none was fetched, behind ends of transactions and
-// records that were aborted. They may be the last that the partition has, and Kafka deletes them like others: an offset that stays in front of them
+// batch is records to apply, and where the offset is behind them: at the next record, or, where
+// none was fetched, behind ends of transactions and records that were aborted. They may be the last
+// that the partition has, and Kafka deletes them like others: an offset that stays in front of them
 // would be out of range then.
 type batch struct {
 	records []*kgo.Record
@@ -133,7 +138,8 @@ func (b batch) part(i int) batch {
 	return batch{b.records[i : i+1], b.records[i+1].Offset, b.records[i].LeaderEpoch}
 }
 
-// take takes a batch off the queue, and resumes the partition when there is room. It has no records if there are none.
+// take takes a batch off the queue, and resumes the partition when there is room. It has no records
+// if there are none.
 func (w *worker) take() (b batch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -185,10 +191,12 @@ func (w *worker) run() {
 	}
 }
 
-// restMax is how long the offset stays in front of ends of transactions that no record follows. Where records follow, it moves with them.
+// restMax is how long the offset stays in front of ends of transactions that no record follows.
+// Where records follow, it moves with them.
 const restMax = 5 * time.Second
 
-// idle waits for records. It returns true when the offset has been in front of ends of transactions for long enough.
+// idle waits for records. It returns true when the offset has been in front of ends of transactions
+// for long enough.
 func (w *worker) idle(b batch) bool {
 	var enough <-chan time.Time
 	if b.next > w.next {
@@ -209,10 +217,12 @@ func (w *worker) idle(b batch) bool {
 	return false
 }
 
-// errStopped: the worker was told to stop. Records whose COMMIT is in doubt are left to the next owner, and are not refused.
+// errStopped: the worker was told to stop. Records whose COMMIT is in doubt are left to the next
+// owner, and are not refused.
 var errStopped = errors.New("stopped")
 
-// How many failures it takes until records are applied one by one, and until those of a record that fails alone count as its attempts.
+// How many failures it takes until records are applied one by one, and until those of a record that
+// fails alone count as its attempts.
 const (
 	contendedApart  = 3
 	contendedCounts = 100
@@ -266,7 +276,8 @@ func (w *worker) apply(b batch) error {
 			case topology.Transient, topology.Overload:
 				counts = true
 			default:
-				// One that an earlier statement has failed in silence may have met contention. The second time it has not.
+				// One that an earlier statement has failed in silence may have met contention. The
+				// second time it has not.
 				if !errors.Is(err, work.ErrSwallowed) || failures > 1 {
 					return w.refuse(b, err, attempts+1, first)
 				}

@@ -1,10 +1,12 @@
-// Package disktest has a disk that fills up, or breaks in one place, for tests of what happens then.
+// Package disktest has a disk that fills up, or breaks in one place, for tests of what happens
+// then.
 //
-// A Disk lies over a directory of the real file system and gives files a budget. Each write takes from it, and
-// nothing gives back; when it is used up, writes fail with ENOSPC, as on a full disk, and removing works. It is
-// simpler than a small file system and needs no privileges. It knows nothing of blocks, nor of what a file
-// system keeps for itself: tests on a real one are not replaced by it. Where the disk is broken, writes fail with
-// EIO, and what was written before can be read and removed.
+// A Disk lies over a directory of the real file system and gives files a budget. Each write takes
+// from it, and nothing gives back; when it is used up, writes fail with ENOSPC, as on a full disk,
+// and removing works. It is simpler than a small file system and needs no privileges. It knows
+// nothing of blocks, nor of what a file system keeps for itself: tests on a real one are not
+// replaced by it. Where the disk is broken, writes fail with EIO, and what was written before can
+// be read and removed.
 package disktest
 
 import (
@@ -37,8 +39,8 @@ func New(free int64) *Disk {
 // SetFree fills the disk up, or makes room.
 func (d *Disk) SetFree(bytes int64) { d.free.Store(bytes) }
 
-// Break makes every write below a directory fail with an I/O error, instead of what an earlier call has named; the
-// empty string repairs the disk.
+// Break makes every write below a directory fail with an I/O error, instead of what an earlier call
+// has named; the empty string repairs the disk.
 func (d *Disk) Break(dir string) {
 	if dir == "" {
 		d.broken.Store(nil)
@@ -48,7 +50,8 @@ func (d *Disk) Break(dir string) {
 	d.broken.Store(&below)
 }
 
-// Refused returns how often something was refused: without it a test of a full disk has tested nothing.
+// Refused returns how often something was refused: without it a test of a full disk has tested
+// nothing.
 func (d *Disk) Refused() int64 { return d.refused.Load() }
 
 // Use makes a database lie on the disk.

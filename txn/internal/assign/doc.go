@@ -1,17 +1,21 @@
-// Package assign says who has which task: the plan that the group's leader makes, and what this process has of it. It does no I/O and
-// knows no Kafka client. A task is one partition number of a subtopology: the partitions of that number of all its source topics,
-// repartition topics included. They are assigned, moved and given up together.
+// Package assign says who has which task: the plan that the group's leader makes, and what this
+// process has of it. It does no I/O and knows no Kafka client. A task is one partition number of a
+// subtopology: the partitions of that number of all its source topics, repartition topics included.
+// They are assigned, moved and given up together.
 //
 // # Ownership
 //
-// A task is open only while all of its input partitions are assigned. Its ownership epoch is the member id under which it was opened
-// and a counter that every revoke and every loss raises. Whoever wants to commit presents the epochs of the round's tasks as [Claim]s;
-// [Ownership.Check] compares them and reads the membership under one lock, directly before the request is sent. A round that holds a
-// task which was given up can only abort. The lock is never held over I/O or a wait.
+// A task is open only while all of its input partitions are assigned. Its ownership epoch is the
+// member id under which it was opened and a counter that every revoke and every loss raises.
+// Whoever wants to commit presents the epochs of the round's tasks as [Claim]s; [Ownership.Check]
+// compares them and reads the membership under one lock, directly before the request is sent. A
+// round that holds a task which was given up can only abort. The lock is never held over I/O or a
+// wait.
 //
 // # The plan
 //
-// [Balance] is a function of what the members said when they joined: same input, same plan. A task goes to
+// [Balance] is a function of what the members said when they joined: same input, same plan. A task
+// goes to
 //
 //  1. the member that holds it, if it knows the subtopology with the same sources;
 //  2. the member that the previous plan owed it to;
@@ -19,27 +23,34 @@
 //  4. the member whose local state is the furthest;
 //  5. whoever has the fewest, of the subtopology first and in total next;
 //
-// and then as few as possible move until every two members differ by at most one task, in total and of each subtopology. A stopped
-// task does not move, and does not count: it is no work, and who has some must not lose the last task that works for it.
+// and then as few as possible move until every two members differ by at most one task, in total and
+// of each subtopology. A stopped task does not move, and does not count: it is no work, and who has
+// some must not lose the last task that works for it.
 //
-// The plan is cooperative: a task that another member still holds is assigned to nobody in this generation. It is owed: its holder
-// finds it missing, finishes or aborts what is in flight, gives it up and joins again, and the next plan hands it over. So no two
-// members of one generation can commit the same partition. Where two members claim a partition, the higher generation has it
-// (KIP-792); at the same generation nobody can be trusted with it, and both have to give it up first.
+// The plan is cooperative: a task that another member still holds is assigned to nobody in this
+// generation. It is owed: its holder finds it missing, finishes or aborts what is in flight, gives
+// it up and joins again, and the next plan hands it over. So no two members of one generation can
+// commit the same partition. Where two members claim a partition, the higher generation has it
+// (KIP-792); at the same generation nobody can be trusted with it, and both have to give it up
+// first.
 //
-// Members may run different topologies, as in a rolling upgrade. Where two definitions share a source topic, the one that most members
-// know is used, and only those who know it get its tasks.
+// Members may run different topologies, as in a rolling upgrade. Where two definitions share a
+// source topic, the one that most members know is used, and only those who know it get its tasks.
 //
 // # Forcing a rebalance
 //
-// A static member that comes back is given its old assignment, whatever its join data say. So what it says now is not known to the
-// leader, and a task that it was to give up when it died has no holder while the group is stable. [Forcing] heals both from the plan
-// itself, which travels in the user data of every assignment: who finds itself described wrongly joins again, once, and a leader whose
-// plan is still owed something long after the revokes must be over plans again. The plan is all that a restarted leader needs.
+// A static member that comes back is given its old assignment, whatever its join data say. So what
+// it says now is not known to the leader, and a task that it was to give up when it died has no
+// holder while the group is stable. [Forcing] heals both from the plan itself, which travels in the
+// user data of every assignment: who finds itself described wrongly joins again, once, and a leader
+// whose plan is still owed something long after the revokes must be over plans again. The plan is
+// all that a restarted leader needs.
 //
-// For the same reason the plan says how many stopped tasks of each member it did not count. Once they work again, because the process was
-// restarted or they were resumed, their member has more than its share, and nobody else knows. It joins again when they have had the time
-// to stop once more: else a task that stops wherever it is would go from one member to the next with every restart.
+// For the same reason the plan says how many stopped tasks of each member it did not count. Once
+// they work again, because the process was restarted or they were resumed, their member has more
+// than its share, and nobody else knows. It joins again when they have had the time to stop once
+// more: else a task that stops wherever it is would go from one member to the next with every
+// restart.
 //
 // # Format of the user data
 //
@@ -50,7 +61,8 @@
 //	fields   each a tag and a length as uvarints and then so many bytes
 //	check    4 bytes, CRC-32C of everything before, big endian
 //
-// A string is its length as a uvarint and its bytes; a number without a width is a uvarint; fixed widths are big endian.
+// A string is its length as a uvarint and its bytes; a number without a width is a uvarint; fixed
+// widths are big endian.
 //
 //	Join  1 nonce          8 bytes
 //	      2 fingerprint    8 bytes
@@ -63,19 +75,23 @@
 //	      3 member         instance id (else member id), fingerprint 8 bytes, subscription 8 bytes, number of its stopped tasks,
 //	                       address (since minor version 1); once for each
 //
-// A minor version may add tags and may append to a field. A reader skips tags that it does not know and what follows in a field after
-// what it knows; what an older writer left out is zero. So versions N and N+1 share a group in both directions. The build that brings a
-// newer major version reads the one before. For an older build a newer major version, a wrong check or a field that is cut off makes the
-// whole data unreadable: such a member is taken for one that knows no subtopology. It keeps the group working and gets no task, and what
-// it holds moves to others by the rules above; an assignment with such a plan is followed all the same. But an instance does not begin its
-// life in a group that has data of a newer major version (broker.Cluster.CheckGroup): that would be a downgrade, and moves tasks for
-// nothing.
+// A minor version may add tags and may append to a field. A reader skips tags that it does not know
+// and what follows in a field after what it knows; what an older writer left out is zero. So
+// versions N and N+1 share a group in both directions. The build that brings a newer major version
+// reads the one before. For an older build a newer major version, a wrong check or a field that is
+// cut off makes the whole data unreadable: such a member is taken for one that knows no
+// subtopology. It keeps the group working and gets no task, and what it holds moves to others by
+// the rules above; an assignment with such a plan is followed all the same. But an instance does
+// not begin its life in a group that has data of a newer major version (broker.Cluster.CheckGroup):
+// that would be a downgrade, and moves tasks for nothing.
 //
 // # Concurrency
 //
-// An [Ownership] and a [Self] may be used from any goroutine, a [Forcing] from one at a time. Everything else is plain data.
+// An [Ownership] and a [Self] may be used from any goroutine, a [Forcing] from one at a time.
+// Everything else is plain data.
 //
 // # What it is not
 //
-// There are no standby tasks, and a task does not wait for its new owner to catch up. Weights are counts of tasks.
+// There are no standby tasks, and a task does not wait for its new owner to catch up. Weights are
+// counts of tasks.
 package assign

@@ -12,7 +12,8 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// reasonMax is the longest reason of a stopped task that travels: the coordinator keeps the join data of all members in one record.
+// reasonMax is the longest reason of a stopped task that travels: the coordinator keeps the join
+// data of all members in one record.
 const reasonMax = 200
 
 // Tags of the fields.
@@ -29,7 +30,8 @@ const (
 	planEntry = 3
 )
 
-// ErrUserData says that user data cannot be read: damaged, or of a newer major version, which also is a state.ErrFormat.
+// ErrUserData says that user data cannot be read: damaged, or of a newer major version, which also
+// is a state.ErrFormat.
 var ErrUserData = errors.New("unreadable user data")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -152,7 +154,8 @@ func DecodePlan(data []byte) (Plan, error) {
 	return p, nil
 }
 
-// readFields checks the frame and calls each with every field. A field may be read only in part: the rest is a newer writer's.
+// readFields checks the frame and calls each with every field. A field may be read only in part:
+// the rest is a newer writer's.
 func readFields(data []byte, each func(tag uint64, f *reader)) error {
 	switch {
 	case len(data) < 6:
@@ -210,7 +213,8 @@ func cut(s string, n int) string {
 	return s[:n]
 }
 
-// reader takes values from the front. After the first that is not there, bad is set and every value is zero.
+// reader takes values from the front. After the first that is not there, bad is set and every value
+// is zero.
 type reader struct {
 	rest []byte
 	bad  bool

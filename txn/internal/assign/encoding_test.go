@@ -62,7 +62,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestNextVersion: what a newer minor version adds is skipped, and what an older one left out is zero.
+// TestNextVersion: what a newer minor version adds is skipped, and what an older one left out is
+// zero.
 func TestNextVersion(t *testing.T) {
 	newer := []byte{formatMajor, formatMinor + 1}
 	newer = appendField(newer, 99, []byte("a field of the future"))
@@ -117,7 +118,8 @@ func FuzzDecodeJoin(f *testing.F) {
 			if err != nil {
 				continue
 			}
-			// What was read is no danger to the plan, and survives another trip, but for reasons that are too long.
+			// What was read is no danger to the plan, and survives another trip, but for reasons
+			// that are too long.
 			Balance(Request{Members: []Member{{ID: "a", Join: j}, {ID: "b", Join: j}}, Partitions: map[string]int32{"a": 2, "b": 3}})
 			again, err := DecodeJoin(j.Encode())
 			if err != nil || again.Entry("x") != j.Entry("x") || len(again.Local) != len(j.Local) || len(again.Stopped) != len(j.Stopped) {

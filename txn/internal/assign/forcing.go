@@ -13,30 +13,34 @@ type Reason string
 const (
 	// Described: the plan describes this member otherwise than it is.
 	Described Reason = "the plan describes this instance otherwise than it is"
-	// Working: the plan leaves tasks of this member out, as stopped ones, and they are not stopped any more.
+	// Working: the plan leaves tasks of this member out, as stopped ones, and they are not stopped
+	// any more.
 	Working Reason = "tasks of this instance that were stopped work again"
 	// OwedMoves: this member leads, and moves are owed for longer than a revoke can take.
 	OwedMoves Reason = "moves are owed although every revoke must be over"
-	// Gone: an instance of the plan is gone, and its member was removed from the group. The rebalance has begun; without force this member
-	// hears of it with its next heartbeat.
+	// Gone: an instance of the plan is gone, and its member was removed from the group. The
+	// rebalance has begun; without force this member hears of it with its next heartbeat.
 	Gone Reason = "an instance is gone and its member was removed"
 )
 
 const (
-	// describedEvery is the least time between two rebalances that a member forces because of itself.
+	// describedEvery is the least time between two rebalances that a member forces because of
+	// itself.
 	describedEvery = 30 * time.Second
-	// workingFor is how long a plan has to be known before its stopped tasks are taken for working ones: opened anew, most of those that
-	// will stop again have done so by then.
+	// workingFor is how long a plan has to be known before its stopped tasks are taken for working
+	// ones: opened anew, most of those that will stop again have done so by then.
 	workingFor = 30 * time.Second
 	owedFirst  = 10 * time.Second
 	owedMost   = 5 * time.Minute
 )
 
-// Forcing decides when this member forces a rebalance. It has no clock: callers pass the time. It belongs to the process, not to a
-// membership, so that a new membership does not begin to count anew. Not safe for concurrent use.
+// Forcing decides when this member forces a rebalance. It has no clock: callers pass the time. It
+// belongs to the process, not to a membership, so that a new membership does not begin to count
+// anew. Not safe for concurrent use.
 //
-// A member does so for itself at most once for each value of its own entry. Else two versions of which one cannot read the other
-// would rebalance for ever. For the number of its stopped tasks that means: once, until it falls further or a plan has had it right.
+// A member does so for itself at most once for each value of its own entry. Else two versions of
+// which one cannot read the other would rebalance for ever. For the number of its stopped tasks
+// that means: once, until it falls further or a plan has had it right.
 type Forcing struct {
 	own       Entry
 	revokeMax time.Duration
@@ -63,20 +67,23 @@ func NewForcing(own Entry, revokeMax time.Duration) *Forcing {
 // stoppedUnsaid is more than any number of stopped tasks.
 const stoppedUnsaid = math.MaxInt32
 
-// Stopped takes how many of the member's tasks are stopped now. It is to be told before Planned, and before Due.
+// Stopped takes how many of the member's tasks are stopped now. It is to be told before Planned,
+// and before Due.
 func (f *Forcing) Stopped(n int32) {
 	f.stopped = n
 	f.stoppedRight()
 }
 
-// stoppedRight notes that the plan leaves out no task that works, so that the next time is a new one.
+// stoppedRight notes that the plan leaves out no task that works, so that the next time is a new
+// one.
 func (f *Forcing) stoppedRight() {
 	if e, ok := f.entry(); ok && e.Stopped <= f.stopped {
 		f.stoppedSaid = stoppedUnsaid
 	}
 }
 
-// Planned takes the plan of a new assignment, and whether this member leads the group. A plan that could not be read is a zero one.
+// Planned takes the plan of a new assignment, and whether this member leads the group. A plan that
+// could not be read is a zero one.
 func (f *Forcing) Planned(now time.Time, p Plan, leader bool) {
 	if !f.planned || p.ID != f.plan.ID || leader && !f.leader {
 		f.since = now
@@ -91,14 +98,16 @@ func (f *Forcing) Planned(now time.Time, p Plan, leader bool) {
 // Left says that there is no membership, so there is nothing to force until the next plan.
 func (f *Forcing) Left() { f.planned, f.plan, f.gone = false, Plan{}, false }
 
-// Gone says that an instance is gone and that its member was removed. It does nothing if the plan is one without the instance.
+// Gone says that an instance is gone and that its member was removed. It does nothing if the plan
+// is one without the instance.
 func (f *Forcing) Gone(instance string) {
 	if slices.ContainsFunc(f.plan.Entries, func(e Entry) bool { return e.Member == instance }) {
 		f.gone = true
 	}
 }
 
-// Due returns when a rebalance is to be forced, unless a new plan comes first or more tasks stop, and why; ok is false if none is.
+// Due returns when a rebalance is to be forced, unless a new plan comes first or more tasks stop,
+// and why; ok is false if none is.
 func (f *Forcing) Due() (at time.Time, why Reason, ok bool) {
 	if !f.planned {
 		return time.Time{}, "", false

@@ -71,7 +71,8 @@ func TestMemberForcesForOneThatIsGone(t *testing.T) {
 	never("without a membership")
 }
 
-// TestMemberForcesForWorkingTasks: once they had the time to stop again, and once for each fall of their number.
+// TestMemberForcesForWorkingTasks: once they had the time to stop again, and once for each fall of
+// their number.
 func TestMemberForcesForWorkingTasks(t *testing.T) {
 	own := Entry{Member: "me", Fingerprint: [8]byte{2}}
 	f := NewForcing(own, 30*time.Second)

@@ -10,8 +10,9 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// The model of a group: a coordinator with static members, and processes that follow its assignments as the Kafka client does. What it
-// checks after every step: no partition is open in two processes that could commit it in the same generation.
+// The model of a group: a coordinator with static members, and processes that follow its
+// assignments as the Kafka client does. What it checks after every step: no partition is open in
+// two processes that could commit it in the same generation.
 
 // system is what is judged: the real functions, or broken ones.
 type system struct {
@@ -119,7 +120,8 @@ func (g *group) data(p *process) (Member, []byte) {
 	return m, encoded
 }
 
-// start begins a life of an instance. In a stable group a static member gets its old assignment, whatever it says.
+// start begins a life of an instance. In a stable group a static member gets its old assignment,
+// whatever it says.
 func (g *group) start(key string, version int) error {
 	p := g.processes[key]
 	if p == nil {
@@ -201,7 +203,8 @@ func (g *group) alive() []*process {
 	return out
 }
 
-// rebalance completes the rebalance that is wanted: callbacks are over, everybody alive has joined; the dead are there as they were.
+// rebalance completes the rebalance that is wanted: callbacks are over, everybody alive has joined;
+// the dead are there as they were.
 func (g *group) rebalance() error {
 	g.finishRevokes()
 	alive := g.alive()
@@ -325,7 +328,8 @@ func (g *group) check() error {
 // misfit says that p came back with another topology and was given its old assignment.
 func (g *group) misfit(p *process) bool { return p.forcing.misdescribed() }
 
-// force lets time pass until the policy of some process forces a rebalance or a session ends; false if nothing ever happens.
+// force lets time pass until the policy of some process forces a rebalance or a session ends; false
+// if nothing ever happens.
 func (g *group) force() (bool, error) {
 	var first func() error
 	var at time.Time
@@ -389,7 +393,8 @@ func (g *group) settle() (int, error) {
 	return 0, errors.New("the group does not come to rest")
 }
 
-// checkSettled asserts that everything that some process can run is run, once, and that the load is even.
+// checkSettled asserts that everything that some process can run is run, once, and that the load is
+// even.
 func (g *group) checkSettled() error {
 	alive := g.alive()
 	if len(alive) == 0 {

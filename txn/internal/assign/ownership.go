@@ -16,8 +16,8 @@ type Subtopology struct {
 	Name string
 	// Sources are its input topics; they have equal partition counts.
 	Sources []string
-	// PartitionsMax bounds the tasks: the partitions of the changelogs. Partitions that the sources gained later are not assigned. 0
-	// says that there is no bound.
+	// PartitionsMax bounds the tasks: the partitions of the changelogs. Partitions that the sources
+	// gained later are not assigned. 0 says that there is no bound.
 	PartitionsMax int32
 }
 
@@ -93,8 +93,8 @@ func (o *Ownership) completeLocked(id graph.TaskID) bool {
 	return true
 }
 
-// Remove takes partitions away, raises the epoch of every task that they belong to and returns those that were owned, in order. From
-// here on no commit of these tasks passes Check.
+// Remove takes partitions away, raises the epoch of every task that they belong to and returns
+// those that were owned, in order. From here on no commit of these tasks passes Check.
 func (o *Ownership) Remove(partitions map[string][]int32) []graph.TaskID {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -152,8 +152,8 @@ func (o *Ownership) Epoch(id graph.TaskID) (epoch uint64, ok bool) {
 // ErrGivenUp says that a task of the round is not owned any more.
 var ErrGivenUp = errors.New("given up")
 
-// ErrMemberChanged says that the process is in the group as another member than when its tasks were opened: somebody else may have
-// owned them in between, so all of them are lost.
+// ErrMemberChanged says that the process is in the group as another member than when its tasks were
+// opened: somebody else may have owned them in between, so all of them are lost.
 var ErrMemberChanged = errors.New("the group knows this process as a new member")
 
 // Check compares the claims and reads the membership in one step. member must not block.

@@ -25,8 +25,8 @@ func (p *planner) move(t *planned, to *candidate) {
 	p.give(t, to)
 }
 
-// place gives every task a member: who holds it, who was promised it, who had it and was restarted, who has its state and room for it,
-// whoever has the fewest.
+// place gives every task a member: who holds it, who was promised it, who had it and was restarted,
+// who has its state and room for it, whoever has the fewest.
 func (p *planner) place(r Request) {
 	promised := map[graph.TaskID]string{}
 	if r.Previous != nil {
@@ -67,7 +67,8 @@ func (p *planner) place(r Request) {
 	try(p.fewest)
 }
 
-// furthest returns the member with the most of t's state, nil if nobody who has some has room: what would not stay is not begun.
+// furthest returns the member with the most of t's state, nil if nobody who has some has room: what
+// would not stay is not begun.
 func (p *planner) furthest(t *planned) *candidate {
 	share, shareOf := p.share(), ceil(t.unit.tasks, len(t.unit.candidates))
 	var best *candidate
@@ -114,9 +115,10 @@ func (p *planner) compareLoad(u *unit, a, b *candidate) int {
 	return cmp.Or(cmp.Compare(len(a.has[u]), len(b.has[u])), cmp.Compare(a.total, b.total), strings.Compare(a.key, b.key))
 }
 
-// even moves tasks until no two members differ by more than one, first in every subtopology and then in total. Each move of the first
-// kind lowers the sum of squares of the subtopology's counts, each of the second that of the totals without raising the first, so both
-// end. Tasks that cannot move, or that not everybody accepts, may leave more.
+// even moves tasks until no two members differ by more than one, first in every subtopology and
+// then in total. Each move of the first kind lowers the sum of squares of the subtopology's counts,
+// each of the second that of the totals without raising the first, so both end. Tasks that cannot
+// move, or that not everybody accepts, may leave more.
 func (p *planner) even() {
 	for _, u := range p.units {
 		for p.evenOnce(u.candidates, []*unit{u}, func(c *candidate) int { return len(c.has[u]) }) {
@@ -126,7 +128,8 @@ func (p *planner) even() {
 	}
 }
 
-// evenOnce moves one task of units from who has the most to who has the fewest, and reports whether it did.
+// evenOnce moves one task of units from who has the most to who has the fewest, and reports whether
+// it did.
 func (p *planner) evenOnce(among []*candidate, units []*unit, load func(*candidate) int) bool {
 	order := slices.Clone(among)
 	slices.SortFunc(order, func(a, b *candidate) int {
@@ -146,8 +149,9 @@ func (p *planner) evenOnce(among []*candidate, units []*unit, load func(*candida
 	return false
 }
 
-// cheapest returns the task of from that is best moved to to, nil if there is none: of a subtopology of which from has more; rather one
-// that from does not hold yet; rather one that to holds or has more state of.
+// cheapest returns the task of from that is best moved to to, nil if there is none: of a
+// subtopology of which from has more; rather one that from does not hold yet; rather one that to
+// holds or has more state of.
 func cheapest(from, to *candidate, units []*unit) *planned {
 	var best *planned
 	cost := func(t *planned) int {

@@ -12,7 +12,8 @@ import (
 
 // Join is what a member says of itself when it joins.
 type Join struct {
-	// Nonce changes when a rebalance is to be forced: the coordinator ignores a member that joins again with the same data.
+	// Nonce changes when a rebalance is to be forced: the coordinator ignores a member that joins
+	// again with the same data.
 	Nonce uint64
 	// Fingerprint stands for the topology.
 	Fingerprint [8]byte
@@ -29,7 +30,8 @@ type Join struct {
 // LocalTask is a task with state on a member's disk.
 type LocalTask struct {
 	Task graph.TaskID
-	// Position grows with what the state holds; it is comparable between members. 0 says that there is some state, nobody knows how old.
+	// Position grows with what the state holds; it is comparable between members. 0 says that there
+	// is some state, nobody knows how old.
 	Position int64
 }
 
@@ -57,7 +59,8 @@ func (m Member) Key() string { return cmp.Or(m.Instance, m.ID) }
 type Plan struct {
 	// ID tells one plan from the next.
 	ID uint64
-	// Owed are the tasks that are assigned to nobody, because somebody has to give them up first, in order.
+	// Owed are the tasks that are assigned to nobody, because somebody has to give them up first,
+	// in order.
 	Owed []Move
 	// Entries are the members as the leader saw them, by Member.
 	Entries []Entry
@@ -75,18 +78,22 @@ type Entry struct {
 	Fingerprint [8]byte
 	// Subscription is Subscription of the member's subtopologies.
 	Subscription uint64
-	// Stopped is how many tasks the plan left where they were, at this member, without counting them: they were stopped.
+	// Stopped is how many tasks the plan left where they were, at this member, without counting
+	// them: they were stopped.
 	Stopped int32
-	// Address is the member's, as of its join. A static member that has come back since may have another one.
+	// Address is the member's, as of its join. A static member that has come back since may have
+	// another one.
 	Address string
 }
 
-// Entry describes the member with that key. How many of its tasks are left out because they are stopped is up to the plan.
+// Entry describes the member with that key. How many of its tasks are left out because they are
+// stopped is up to the plan.
 func (j Join) Entry(key string) Entry {
 	return Entry{Member: key, Fingerprint: j.Fingerprint, Subscription: Subscription(j.Subtopologies), Address: j.Address}
 }
 
-// Subscription stands for what a member subscribes to: names, sources and bounds, whatever their order.
+// Subscription stands for what a member subscribes to: names, sources and bounds, whatever their
+// order.
 func Subscription(subtopologies []Subtopology) uint64 {
 	var texts []string
 	for _, s := range subtopologies {
@@ -119,13 +126,14 @@ type Request struct {
 	// ID of the plan to make.
 	ID      uint64
 	Members []Member
-	// Partitions are the numbers of partitions of the topics. A topic that is missing is not known at the moment: its tasks stay
-	// where they are.
+	// Partitions are the numbers of partitions of the topics. A topic that is missing is not known
+	// at the moment: its tasks stay where they are.
 	Partitions map[string]int32
 	// Previous is the plan that the leader knows last, nil if it knows none.
 	Previous *Plan
-	// Last is Result.Owners of the generation before, if this leader made its plan. A member that was restarted while the group was
-	// joining claims nothing, and does not know how far its state is.
+	// Last is Result.Owners of the generation before, if this leader made its plan. A member that
+	// was restarted while the group was joining claims nothing, and does not know how far its state
+	// is.
 	Last map[graph.TaskID]string
 }
 
@@ -177,7 +185,8 @@ func (p *planner) result(id uint64) Result {
 	return out
 }
 
-// blocked returns a member that has to give up something of t before its target may have it, nil if there is none.
+// blocked returns a member that has to give up something of t before its target may have it, nil if
+// there is none.
 func (p *planner) blocked(t *planned) *candidate {
 	for _, topic := range t.unit.Sources {
 		for _, c := range p.claims[partition{topic, t.partition}].holders {

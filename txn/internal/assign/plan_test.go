@@ -25,7 +25,8 @@ func hold(r Request, out Result) Request {
 	return r
 }
 
-// settled balances until nothing is owed, at most twice: one round of revokes is all that a stable group needs.
+// settled balances until nothing is owed, at most twice: one round of revokes is all that a stable
+// group needs.
 func settled(t *rapid.T, r Request) (Request, Result) {
 	out := Balance(r)
 	if len(out.Plan.Owed) > 0 {
@@ -123,8 +124,8 @@ func TestEveryTaskOnceAndEven(t *testing.T) {
 	})
 }
 
-// TestJoinAndLeaveMoveLittle: a new member takes its share, and what a member leaves behind goes to the others. With one subtopology
-// nothing else moves.
+// TestJoinAndLeaveMoveLittle: a new member takes its share, and what a member leaves behind goes to
+// the others. With one subtopology nothing else moves.
 func TestJoinAndLeaveMoveLittle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r, out := settled(t, drawRequest(t, 6))
@@ -149,7 +150,8 @@ func TestJoinAndLeaveMoveLittle(t *testing.T) {
 	})
 }
 
-// checkMoves allows what has to move, and one more for each further subtopology: being even in each of them and in total may need it.
+// checkMoves allows what has to move, and one more for each further subtopology: being even in each
+// of them and in total may need it.
 func checkMoves(t *rapid.T, r Request, before, after map[graph.TaskID]string, must func(graph.TaskID) bool) {
 	moved := 0
 	for id, m := range after {
@@ -162,7 +164,8 @@ func checkMoves(t *rapid.T, r Request, before, after map[graph.TaskID]string, mu
 	}
 }
 
-// TestNothingIsGivenWhileItIsHeld: whatever members claim, no partition is given to one while another one holds it.
+// TestNothingIsGivenWhileItIsHeld: whatever members claim, no partition is given to one while
+// another one holds it.
 func TestNothingIsGivenWhileItIsHeld(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := drawRequest(t, 5)
@@ -254,7 +257,8 @@ func TestOwnerBeforeState(t *testing.T) {
 	}
 }
 
-// TestReturnTakesItsStateBack: of the tasks that have to move, those move whose state the new member has.
+// TestReturnTakesItsStateBack: of the tasks that have to move, those move whose state the new
+// member has.
 func TestReturnTakesItsStateBack(t *testing.T) {
 	r := simple(6, "a", "b")
 	r.Members[0].Owned, r.Members[0].Generation = map[string][]int32{"in": {0, 1, 2, 3, 4, 5}}, 4
@@ -268,7 +272,8 @@ func TestReturnTakesItsStateBack(t *testing.T) {
 	}
 }
 
-// TestRestartWhileJoining: a member that lost its claims to a restart keeps its tasks, although another one has more known state of them.
+// TestRestartWhileJoining: a member that lost its claims to a restart keeps its tasks, although
+// another one has more known state of them.
 func TestRestartWhileJoining(t *testing.T) {
 	r := simple(4, "a", "b")
 	first := Balance(r)
@@ -307,7 +312,8 @@ func TestStoppedTasksStay(t *testing.T) {
 	if len(out.Plan.Owed) != 1 || out.Plan.Owed[0].To != "b" {
 		t.Errorf("owed %v, want one task to b", out.Plan.Owed)
 	}
-	// With one more stopped there is one task that works, and it is not taken away: a process with stopped tasks only would end.
+	// With one more stopped there is one task that works, and it is not taken away: a process with
+	// stopped tasks only would end.
 	r.Members[0].Join.Stopped = append(r.Members[0].Join.Stopped, StoppedTask{Task: in(1)})
 	if out = Balance(r); len(out.Assigned["a-id"]["in"]) != 6 || len(out.Plan.Owed) > 0 {
 		t.Errorf("assigned %v, owed %v, want that a keeps its last task that works", out.Assigned, out.Plan.Owed)
@@ -333,7 +339,8 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
-// TestUnreadableMember: it keeps nothing, gets nothing, and nothing of its is given away before it let go.
+// TestUnreadableMember: it keeps nothing, gets nothing, and nothing of its is given away before it
+// let go.
 func TestUnreadableMember(t *testing.T) {
 	r := simple(4, "a", "b")
 	r.Members[0].Owned, r.Members[0].Generation, r.Members[0].Join = map[string][]int32{"in": {0, 1}}, 4, Join{}

@@ -21,7 +21,8 @@ type partition struct {
 	number int32
 }
 
-// claim is who holds a partition: the members with the highest generation among those that say so. More than one is a conflict.
+// claim is who holds a partition: the members with the highest generation among those that say so.
+// More than one is a conflict.
 type claim struct {
 	generation int32
 	holders    []*candidate
@@ -104,8 +105,9 @@ func (p *planner) claim(at partition, c *candidate) {
 	p.claims[at] = now
 }
 
-// define chooses the subtopologies and makes their tasks. Of those that share a source, one is chosen: that with the most members, then
-// the one of which more is held now, so that the choice does not swing at half way.
+// define chooses the subtopologies and makes their tasks. Of those that share a source, one is
+// chosen: that with the most members, then the one of which more is held now, so that the choice
+// does not swing at half way.
 func (p *planner) define(partitions map[string]int32) {
 	known := map[string]*unit{}
 	for _, c := range p.members {
@@ -162,8 +164,8 @@ func (p *planner) define(partitions map[string]int32) {
 	}
 }
 
-// makeTasks makes a task for every number that all sources have and some member accepts. Where a number of partitions is not known,
-// those that are held are all that is known to be there.
+// makeTasks makes a task for every number that all sources have and some member accepts. Where a
+// number of partitions is not known, those that are held are all that is known to be there.
 func (p *planner) makeTasks(u *unit, partitions map[string]int32) {
 	n, complete := int32(-1), true
 	for _, topic := range u.Sources {

@@ -8,7 +8,8 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// TestSelfRemembersState: how far a task's state is stays known when the task is given up, and unknown is less than anything known.
+// TestSelfRemembersState: how far a task's state is stays known when the task is given up, and
+// unknown is less than anything known.
 func TestSelfRemembersState(t *testing.T) {
 	count := func(p int32) graph.TaskID { return graph.TaskID{Subtopology: "count", Partition: p} }
 	m := NewSelf(Process{Stateful: map[string]bool{"count": true}, OnDisk: []graph.TaskID{count(7)}})

@@ -15,7 +15,8 @@ import (
 
 var instances = []string{"a", "b", "c", "d"}
 
-// walk takes random steps with a group and then lets it come to rest. choose returns a number below n.
+// walk takes random steps with a group and then lets it come to rest. choose returns a number below
+// n.
 func walk(s system, steps int, choose func(n int) int) error {
 	g := newGroup(s)
 	for range steps {
@@ -27,7 +28,8 @@ func walk(s system, steps int, choose func(n int) int) error {
 		}
 	}
 	n, err := g.settle()
-	// Sessions of the dead end one by one, each with a rebalance and its moves; moves that wait for them are forced meanwhile.
+	// Sessions of the dead end one by one, each with a rebalance and its moves; moves that wait for
+	// them are forced meanwhile.
 	if most := 12 + 4*len(instances); err == nil && n > most {
 		err = fmt.Errorf("it took %d rebalances to come to rest, more than %d", n, most)
 	}
@@ -85,8 +87,9 @@ func TestGroupWalks(t *testing.T) {
 	})
 }
 
-// TestOrphan: a member dies inside its revoke and comes back within the session; the task that it was to give up has no holder while the
-// group is stable, until the leader asks for it, which was restarted meanwhile.
+// TestOrphan: a member dies inside its revoke and comes back within the session; the task that it
+// was to give up has no holder while the group is stable, until the leader asks for it, which was
+// restarted meanwhile.
 func TestOrphan(t *testing.T) {
 	if err := orphan(sound); err != nil {
 		t.Error(err)
@@ -173,8 +176,8 @@ func twoVersions(s system) error {
 	return err
 }
 
-// TestStoppedTasksWorkAgain: a restart heals the stopped tasks of a member. It gets them back in a stable group, whose plan did not count
-// them, and the group becomes even all the same.
+// TestStoppedTasksWorkAgain: a restart heals the stopped tasks of a member. It gets them back in a
+// stable group, whose plan did not count them, and the group becomes even all the same.
 func TestStoppedTasksWorkAgain(t *testing.T) {
 	if err := workAgain(sound); err != nil {
 		t.Error(err)
@@ -205,7 +208,8 @@ func workAgain(s system) error {
 	return err
 }
 
-// newGroupWithStopped returns a group of a, b and c whose plan leaves out 3 of the 6 tasks of a subtopology, which a has.
+// newGroupWithStopped returns a group of a, b and c whose plan leaves out 3 of the 6 tasks of a
+// subtopology, which a has.
 func newGroupWithStopped(s system) (*group, error) {
 	g := newGroup(s)
 	for _, key := range []string{"a", "b", "c"} {
@@ -235,7 +239,8 @@ func (g *group) load(topic, key string) int {
 	return n
 }
 
-// TestStoppedTasksStopAgain: tasks that stop wherever they are do not go to another member because theirs was restarted.
+// TestStoppedTasksStopAgain: tasks that stop wherever they are do not go to another member because
+// theirs was restarted.
 func TestStoppedTasksStopAgain(t *testing.T) {
 	g, err := newGroupWithStopped(sound)
 	if err != nil {

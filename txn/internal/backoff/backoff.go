@@ -1,6 +1,8 @@
-// Package backoff is the pause between two tries: short at first, twice as long each time, up to a bound. It ends early with its context.
+// Package backoff is the pause between two tries: short at first, twice as long each time, up to a
+// bound. It ends early with its context.
 //
-// What is tried, which failures are final and what is said meanwhile differ from place to place and stay there.
+// What is tried, which failures are final and what is said meanwhile differ from place to place and
+// stay there.
 package backoff
 
 import (

@@ -10,7 +10,8 @@ import (
 	"github.com/onceward/onceward/txn/internal/broker/batch"
 )
 
-// TestAbortedIsSkipped: what was aborted is not read as committed where an answer ends in the middle of it, whichever way it is read.
+// TestAbortedIsSkipped: what was aborted is not read as committed where an answer ends in the
+// middle of it, whichever way it is read.
 func TestAbortedIsSkipped(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		s := newFetchScene(t)

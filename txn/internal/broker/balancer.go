@@ -15,14 +15,15 @@ import (
 	"github.com/onceward/onceward/txn/internal/assign"
 )
 
-// balancerName is the protocol that all members of a group have to share. It never changes: what changes is inside the user data,
-// where versions can be told apart.
+// balancerName is the protocol that all members of a group have to share. It never changes: what
+// changes is inside the user data, where versions can be told apart.
 const balancerName = "onceward-cooperative"
 
-// balancer puts package assign behind the client's interface. The client calls it from one goroutine, ForceRebalance comes from others.
+// balancer puts package assign behind the client's interface. The client calls it from one
+// goroutine, ForceRebalance comes from others.
 //
-// What a member holds and since which generation is said in the consumer protocol's own fields, where Kafka's tools show it; the rest
-// is user data.
+// What a member holds and since which generation is said in the consumer protocol's own fields,
+// where Kafka's tools show it; the rest is user data.
 type balancer struct {
 	assignment Assignment
 	log        *slog.Logger
@@ -31,7 +32,8 @@ type balancer struct {
 	mu struct {
 		sync.Mutex
 		topics []string // subscribed, sorted
-		// leading is set by being asked to balance, and also when a restarted static leader is told its role but not to balance.
+		// leading is set by being asked to balance, and also when a restarted static leader is told
+		// its role but not to balance.
 		leading  bool
 		previous *assign.Plan
 		last     map[graph.TaskID]string // of the plan made here, for as long as this member leads
@@ -75,8 +77,8 @@ func (b *balancer) JoinGroupMetadata(topics []string, owned map[string][]int32, 
 	return meta.AppendTo(nil)
 }
 
-// ParseSyncAssignment is part of kgo.GroupBalancer. Topics that are not subscribed are left out: a static member that comes back with
-// another topology is given its old ones.
+// ParseSyncAssignment is part of kgo.GroupBalancer. Topics that are not subscribed are left out: a
+// static member that comes back with another topology is given its old ones.
 func (b *balancer) ParseSyncAssignment(data []byte) (map[string][]int32, error) {
 	out := map[string][]int32{}
 	var plan assign.Plan
@@ -108,7 +110,8 @@ func (b *balancer) ParseSyncAssignment(data []byte) (map[string][]int32, error) 
 	return out, nil
 }
 
-// MemberBalancer is part of kgo.GroupBalancer. No data of a member make it fail: that would stop the group.
+// MemberBalancer is part of kgo.GroupBalancer. No data of a member make it fail: that would stop
+// the group.
 func (b *balancer) MemberBalancer(members []kmsg.JoinGroupResponseMember) (kgo.GroupMemberBalancer, map[string]struct{}, error) {
 	out := &balance{balancer: b}
 	topics := map[string]struct{}{}

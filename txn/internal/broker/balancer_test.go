@@ -59,7 +59,8 @@ func lead(t *testing.T, b *balancer, members ...kmsg.JoinGroupResponseMember) ma
 	return out
 }
 
-// TestBalancerRoundTrip: what members say reaches the plan, and the plan reaches the members, whole.
+// TestBalancerRoundTrip: what members say reaches the plan, and the plan reaches the members,
+// whole.
 func TestBalancerRoundTrip(t *testing.T) {
 	a, c := &fakeMember{join: join("left", "right")}, &fakeMember{join: join("left", "right")}
 	ba, bc := newBalancer(a, slog.Default()), newBalancer(c, slog.Default())
@@ -83,7 +84,8 @@ func TestBalancerRoundTrip(t *testing.T) {
 	}
 }
 
-// TestBalancerRestartedLeader: a static leader that comes back is shown the members but not asked for a plan; it leads all the same.
+// TestBalancerRestartedLeader: a static leader that comes back is shown the members but not asked
+// for a plan; it leads all the same.
 func TestBalancerRestartedLeader(t *testing.T) {
 	f := &fakeMember{join: join("in")}
 	b := newBalancer(f, slog.Default())
@@ -98,7 +100,8 @@ func TestBalancerRestartedLeader(t *testing.T) {
 	}
 }
 
-// TestBalancerDamage: neither a member's nor the plan's bytes stop the group, and nothing is given away that an unreadable member holds.
+// TestBalancerDamage: neither a member's nor the plan's bytes stop the group, and nothing is given
+// away that an unreadable member holds.
 func TestBalancerDamage(t *testing.T) {
 	f := &fakeMember{join: join("in")}
 	b := newBalancer(f, slog.New(slog.DiscardHandler))

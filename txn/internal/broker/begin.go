@@ -13,10 +13,12 @@ import (
 
 // begins is where the consumer begins in each partition that it is assigned.
 //
-// The client asks the group for the offsets of all partitions that are added at once, and fetches none of them before it has all. One whose
-// offset stays unstable would hold up the others for as long as that lasts. The client therefore asks for unstable offsets, and adjust replaces
-// all of them: by the stable offset if there is one, else by a placeholder. The task of a partition with a placeholder reads its
-// stable offset by itself, and Begin moves the consumer there. Until then the partition is paused: Assignment.Assigned has seen to that.
+// The client asks the group for the offsets of all partitions that are added at once, and fetches
+// none of them before it has all. One whose offset stays unstable would hold up the others for as
+// long as that lasts. The client therefore asks for unstable offsets, and adjust replaces all of
+// them: by the stable offset if there is one, else by a placeholder. The task of a partition with a
+// placeholder reads its stable offset by itself, and Begin moves the consumer there. Until then the
+// partition is paused: Assignment.Assigned has seen to that.
 //
 // It is safe for concurrent use.
 type begins struct {
@@ -26,7 +28,8 @@ type begins struct {
 	mu sync.Mutex
 	// at is where a task begins, as it has said.
 	at map[topicPartition]int64
-	// given is the offset that the consumer was given in each partition: a number, logStart, or unknown for a placeholder.
+	// given is the offset that the consumer was given in each partition: a number, logStart, or
+	// unknown for a placeholder.
 	given map[topicPartition]int64
 	// adjusted is closed and replaced when partitions are added to given.
 	adjusted chan struct{}
@@ -38,8 +41,8 @@ func newBegins(c *Cluster, s *Starts) *begins {
 	}
 }
 
-// adjustMax is how long adjust waits for the stable offsets. Partitions that are added wait as well, so it is short: without an answer all of
-// them get placeholders.
+// adjustMax is how long adjust waits for the stable offsets. Partitions that are added wait as
+// well, so it is short: without an answer all of them get placeholders.
 const adjustMax = 5 * time.Second
 
 // What begins.given has where it is no number.
@@ -105,7 +108,8 @@ func (b *begins) forget(partitions map[string][]int32) {
 	}
 }
 
-// say notes where a task begins. It returns whether the consumer begins there too, once it has been given its offset.
+// say notes where a task begins. It returns whether the consumer begins there too, once it has been
+// given its offset.
 func (b *begins) say(ctx context.Context, in topicPartition, at int64) (begins bool, err error) {
 	for {
 		b.mu.Lock()
@@ -128,8 +132,9 @@ func (b *begins) say(ctx context.Context, in topicPartition, at int64) (begins b
 	}
 }
 
-// Begin has the consumer begin at an offset in a partition that is assigned and paused, before it is resumed for the first time: there the
-// partition's task goes on. It waits until the client knows the partition. Where the client has a stable offset already nothing changes.
+// Begin has the consumer begin at an offset in a partition that is assigned and paused, before it
+// is resumed for the first time: there the partition's task goes on. It waits until the client
+// knows the partition. Where the client has a stable offset already nothing changes.
 func (g *Group) Begin(ctx context.Context, topic string, partition int32, offset int64) error {
 	fail := func(err error) error {
 		return fmt.Errorf("beginning to consume %s[%d] at offset %d: %w", topic, partition, offset, err)
@@ -155,8 +160,9 @@ func (g *Group) Begin(ctx context.Context, topic string, partition int32, offset
 	}
 }
 
-// leaderEpoch returns the leader epoch that was committed with an offset, or -1 if the offset is not the committed one, or the epoch is not
-// known. With it the client finds out whether the log was truncated below the offset (KIP-320).
+// leaderEpoch returns the leader epoch that was committed with an offset, or -1 if the offset is
+// not the committed one, or the epoch is not known. With it the client finds out whether the log
+// was truncated below the offset (KIP-320).
 func (b *begins) leaderEpoch(ctx context.Context, topic string, partition int32, offset int64) int32 {
 	within, cancel := context.WithTimeout(ctx, adjustMax)
 	defer cancel()

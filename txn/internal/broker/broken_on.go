@@ -63,14 +63,15 @@ func commitOutside(ctx context.Context, c *Coordinator, node int32, m Membership
 // early has the commits that were reported and not answered yet, by *Producer.
 var early sync.Map
 
-// earlyEnd is such a commit. next is what it was answered with, once answered is closed; nil if it has failed.
+// earlyEnd is such a commit. next is what it was answered with, once answered is closed; nil if it
+// has failed.
 type earlyEnd struct {
 	answered chan struct{}
 	next     *Identity
 }
 
-// brokenCommit reports the commits of every other round before they are answered if that mechanism is broken, so that the offsets and the
-// commit of the next round do not wait for this one's.
+// brokenCommit reports the commits of every other round before they are answered if that mechanism
+// is broken, so that the offsets and the commit of the next round do not wait for this one's.
 func brokenCommit(p *Producer) bool {
 	if !p.cfg.Failpoints.Broken(failpoint.Early) || !strings.HasSuffix(p.id, IDSeparator+"0") { // the first of a worker's two producers
 		return false
@@ -89,7 +90,8 @@ func brokenCommit(p *Producer) bool {
 	return true
 }
 
-// brokenAwait waits for the end of what brokenCommit has begun. A producer has one transaction at a time even so.
+// brokenAwait waits for the end of what brokenCommit has begun. A producer has one transaction at a
+// time even so.
 func brokenAwait(p *Producer) {
 	waits, ok := early.LoadAndDelete(p)
 	if !ok {
@@ -103,8 +105,8 @@ func brokenAwait(p *Producer) {
 	}
 }
 
-// brokenIdentity uses the identity that a fencer got, if that mechanism is broken: a moment later it commits the ends of the inputs, as if it
-// had processed them.
+// brokenIdentity uses the identity that a fencer got, if that mechanism is broken: a moment later
+// it commits the ends of the inputs, as if it had processed them.
 func brokenIdentity(c *Cluster, id string, got *kmsg.InitProducerIDResponse) {
 	if !c.cfg.Failpoints.Broken(failpoint.Identity) {
 		return
@@ -117,7 +119,8 @@ func brokenIdentity(c *Cluster, id string, got *kmsg.InitProducerIDResponse) {
 	}()
 }
 
-// identityAfter is how long after a fencing its identity is used. The group has not given the partitions to others by then.
+// identityAfter is how long after a fencing its identity is used. The group has not given the
+// partitions to others by then.
 const identityAfter = time.Second
 
 func (c *Cluster) commitEnds(ctx context.Context, id string, producer int64, epoch int16) error {

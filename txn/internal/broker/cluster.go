@@ -22,7 +22,8 @@ import (
 	"github.com/onceward/onceward/txn/internal/failpoint"
 )
 
-// Record is a consumed or produced record; an alias, so that the rest of the runtime needs no franz-go import and no copy.
+// Record is a consumed or produced record; an alias, so that the rest of the runtime needs no
+// franz-go import and no copy.
 type Record = kgo.Record
 
 // RecordHeader is one header of a Record.
@@ -40,15 +41,16 @@ type Config struct {
 	Secure *Secure
 	// Logger receives the clients' own logs, and alerts.
 	Logger *slog.Logger
-	// RequestTimeout is how long a reply is waited for, on top of what the request itself lets the broker take. The default is the
-	// client's.
+	// RequestTimeout is how long a reply is waited for, on top of what the request itself lets the
+	// broker take. The default is the client's.
 	RequestTimeout time.Duration
 	// BatchMaxBytes returns a topic's max.message.bytes, 0 when it is not known.
 	BatchMaxBytes func(topic string) int32
 	// Compression is that of what producers write; the zero value is none.
 	Compression kgo.CompressionCodec
-	// GroupMayBeAbsent takes the answer that there is no such group for one: it has no offsets. It is for tools. A member's group exists,
-	// and a broker can answer so while the first commit ever of a group is pending.
+	// GroupMayBeAbsent takes the answer that there is no such group for one: it has no offsets. It
+	// is for tools. A member's group exists, and a broker can answer so while the first commit ever
+	// of a group is pending.
 	GroupMayBeAbsent bool
 	// Failpoints has what negative controls break; the zero value is nothing.
 	Failpoints failpoint.Set
@@ -77,7 +79,8 @@ func (c Config) options() []kgo.Opt {
 		kgo.RequestRetries(math.MaxInt32), // the client's bound on the time of all tries is what ends them
 		kgo.DialTimeout(dialTimeout),
 		kgo.MaxVersions(versions()),
-		// The default of 5 s would hold up the first produce to a topic that was created a moment ago.
+		// The default of 5 s would hold up the first produce to a topic that was created a moment
+		// ago.
 		kgo.MetadataMinAge(250 * time.Millisecond),
 		kgo.MaxDecompressBatchBytes(256 << 20),
 		kgo.DisableClientMetrics(), // a subscription of the cluster's for every client of every worker
@@ -86,14 +89,16 @@ func (c Config) options() []kgo.Opt {
 	return append(opts, kgo.WithLogger(kgoLogger{c.Logger}))
 }
 
-// Every client pauses for at least retryFirst and at most retryMax before it repeats a request, and before it asks again for the leaders of
-// partitions. A broker that dies has successors after some seconds, and they are found within the last pause.
+// Every client pauses for at least retryFirst and at most retryMax before it repeats a request, and
+// before it asks again for the leaders of partitions. A broker that dies has successors after some
+// seconds, and they are found within the last pause.
 const (
 	retryFirst = 100 * time.Millisecond
 	retryMax   = 500 * time.Millisecond
 )
 
-// retryPause returns the pause after so many failures in a row: twice as long each time, less up to a fifth, so that clients do not ask in step.
+// retryPause returns the pause after so many failures in a row: twice as long each time, less up to
+// a fifth, so that clients do not ask in step.
 func retryPause(failures int) time.Duration {
 	d := retryMax
 	if failures < 4 {
@@ -105,15 +110,17 @@ func retryPause(failures int) time.Duration {
 // requestTimeoutMax is the client's own default.
 const requestTimeoutMax = 10 * time.Second
 
-// RequestTimeoutFor returns how long to wait for a reply under a transaction timeout. A round in doubt is resolved by two requests, one
-// after the other, and either may be lost: the client has to give up on both within twice the transaction timeout.
+// RequestTimeoutFor returns how long to wait for a reply under a transaction timeout. A round in
+// doubt is resolved by two requests, one after the other, and either may be lost: the client has to
+// give up on both within twice the transaction timeout.
 func RequestTimeoutFor(transactionTimeout time.Duration) time.Duration {
 	return min(transactionTimeout/2, requestTimeoutMax)
 }
 
-// Options are those of every client of the process that writes outside of transactions. Logger is required. What such a client writes ends
-// with its context, though the client cannot know then whether the broker has it. Without that a write whose reply was lost would wait for
-// the brokers for as long as they are away, and the end of the process with it.
+// Options are those of every client of the process that writes outside of transactions. Logger is
+// required. What such a client writes ends with its context, though the client cannot know then
+// whether the broker has it. Without that a write whose reply was lost would wait for the brokers
+// for as long as they are away, and the end of the process with it.
 func (c Config) Options() []kgo.Opt {
 	return append(c.options(), kgo.AllowIdempotentProduceCancellation())
 }
@@ -126,8 +133,8 @@ type Cluster struct {
 	group string
 }
 
-// Connect makes a client and waits until a broker answers, at most until ctx ends. A refusal is not waited out: the error says at once
-// who refused whom, and what to do.
+// Connect makes a client and waits until a broker answers, at most until ctx ends. A refusal is not
+// waited out: the error says at once who refused whom, and what to do.
 func Connect(ctx context.Context, cfg Config, group string) (*Cluster, error) {
 	if len(cfg.Brokers) == 0 {
 		return nil, errors.New("no broker address is configured: set at least one host:port")
@@ -143,9 +150,10 @@ func Connect(ctx context.Context, cfg Config, group string) (*Cluster, error) {
 	return &Cluster{cfg: cfg, cl: cl, adm: kadm.NewClient(cl), group: group}, nil
 }
 
-// closedTries is how often a connection has to be closed without a word before that counts as a refusal: about two seconds, in which
-// a broker that restarts ends to do so or refuses connections. silentTries is the same for silence. A try takes dialTimeout twice then,
-// because the client dials again once a dial has timed out.
+// closedTries is how often a connection has to be closed without a word before that counts as a
+// refusal: about two seconds, in which a broker that restarts ends to do so or refuses connections.
+// silentTries is the same for silence. A try takes dialTimeout twice then, because the client dials
+// again once a dial has timed out.
 const (
 	closedTries = 5
 	silentTries = 4
@@ -182,8 +190,9 @@ func (c *Cluster) Close() { c.cl.Close() }
 // Admin returns the administrative client of the same connection.
 func (c *Cluster) Admin() *kadm.Client { return c.adm }
 
-// transactionVersion is the feature that bumps the producer epoch with every transaction (KIP-890): a request of an old transaction
-// that arrives late is then refused instead of joining the next one.
+// transactionVersion is the feature that bumps the producer epoch with every transaction (KIP-890):
+// a request of an old transaction that arrives late is then refused instead of joining the next
+// one.
 const transactionVersion = "transaction.version"
 
 // ID returns the id of the cluster, which tells it from every other one.
@@ -204,7 +213,8 @@ func (c *Cluster) Brokers(ctx context.Context) (int, error) {
 	return len(m.Brokers), nil
 }
 
-// RequireTransactionVersion2 returns an error unless every broker runs with transaction.version 2 or newer.
+// RequireTransactionVersion2 returns an error unless every broker runs with transaction.version 2
+// or newer.
 func (c *Cluster) RequireTransactionVersion2(ctx context.Context) error {
 	all, err := c.adm.ApiVersions(ctx)
 	if err != nil {
@@ -247,9 +257,10 @@ type Offset struct {
 	Metadata    string
 }
 
-// StableOffsets returns the committed offsets of exactly the partitions that are named, once every one of them is stable. Asking
-// for partitions by name is what makes it an oracle: an answer for "all partitions" leaves out those whose first commit is still
-// pending. It retries until ctx ends, and calls waiting, if it is not nil, whenever a transaction may be what it waits for.
+// StableOffsets returns the committed offsets of exactly the partitions that are named, once every
+// one of them is stable. Asking for partitions by name is what makes it an oracle: an answer for
+// "all partitions" leaves out those whose first commit is still pending. It retries until ctx ends,
+// and calls waiting, if it is not nil, whenever a transaction may be what it waits for.
 func (c *Cluster) StableOffsets(ctx context.Context, partitions map[string][]int32, waiting func(context.Context)) ([]Offset, error) {
 	pause := backoff.Backoff{Next: 20 * time.Millisecond, Max: 500 * time.Millisecond}
 	for {
@@ -286,8 +297,8 @@ func noOffsets(partitions map[string][]int32) (out []Offset) {
 	return out
 }
 
-// stableOffsetsOnce asks once. Partitions whose offsets are not stable are in pending and not in stable; every other one that is named is in
-// stable, or there is an error.
+// stableOffsetsOnce asks once. Partitions whose offsets are not stable are in pending and not in
+// stable; every other one that is named is in stable, or there is an error.
 func (c *Cluster) stableOffsetsOnce(ctx context.Context, partitions map[string][]int32) (stable []Offset, pending []topicPartition, err error) {
 	req := kmsg.NewPtrOffsetFetchRequest()
 	req.RequireStable = true
@@ -332,8 +343,9 @@ func (c *Cluster) stableOffsetsOnce(ctx context.Context, partitions map[string][
 	return stable, pending, nil
 }
 
-// LeaveGroup takes a static member out of the group at once, so that others need not wait for its session to end. It names the member
-// id too: a process that has taken the instance over meanwhile is not thrown out, and left is false.
+// LeaveGroup takes a static member out of the group at once, so that others need not wait for its
+// session to end. It names the member id too: a process that has taken the instance over meanwhile
+// is not thrown out, and left is false.
 func (c *Cluster) LeaveGroup(ctx context.Context, member, instance string) (left bool, err error) {
 	req := kmsg.NewPtrLeaveGroupRequest()
 	req.Group = c.group
@@ -356,8 +368,8 @@ func (c *Cluster) LeaveGroup(ctx context.Context, member, instance string) (left
 	return true, nil
 }
 
-// Fenced asks the group whether another process has taken the place of a static member. Nothing comes of the question otherwise: it is one
-// more heartbeat.
+// Fenced asks the group whether another process has taken the place of a static member. Nothing
+// comes of the question otherwise: it is one more heartbeat.
 func (c *Cluster) Fenced(ctx context.Context, member string, generation int32, instance string) (bool, error) {
 	req := kmsg.NewPtrHeartbeatRequest()
 	req.Group, req.MemberID, req.Generation, req.InstanceID = c.group, member, generation, kmsg.StringPtr(instance)
@@ -390,7 +402,8 @@ func (c *Cluster) DeleteBefore(ctx context.Context, offsets map[string]map[int32
 	return fmt.Errorf("deleting records: %w", c.cfg.denied(err, what))
 }
 
-// Write produces one record outside of any transaction and waits for its acknowledgement. After an error it may have been written or not.
+// Write produces one record outside of any transaction and waits for its acknowledgement. After an
+// error it may have been written or not.
 func (c *Cluster) Write(ctx context.Context, r *Record) error {
 	return c.cfg.denied(c.cl.ProduceSync(ctx, r).FirstErr(), attempt{operation: Write, topic: r.Topic})
 }

@@ -76,8 +76,9 @@ func answers(req *kmsg.TxnOffsetCommitRequest, codeOf func(partition int32) int1
 	return resp
 }
 
-// TestCommitOffsetsIsSentOnce: rule 2.3. Whatever the answer, the request is sent once, at version 5; one refused partition among
-// accepted ones refuses the whole; and what says that the coordinator has moved makes the next Find ask.
+// TestCommitOffsetsIsSentOnce: rule 2.3. Whatever the answer, the request is sent once, at version
+// 5; one refused partition among accepted ones refuses the whole; and what says that the
+// coordinator has moved makes the next Find ask.
 func TestCommitOffsetsIsSentOnce(t *testing.T) {
 	code := func(of int32, err *kerr.Error) func(int32) int16 {
 		return func(p int32) int16 {
@@ -142,8 +143,9 @@ func TestCommitOffsetsIsSentOnce(t *testing.T) {
 	}
 }
 
-// TestCommitOffsetsNeverLooksUp: rule 2.3. When another worker has forgotten the coordinator since the transaction began, the round is
-// refused and its transaction can be aborted. Nothing is looked up and nothing is sent; the next round finds the coordinator again.
+// TestCommitOffsetsNeverLooksUp: rule 2.3. When another worker has forgotten the coordinator since
+// the transaction began, the round is refused and its transaction can be aborted. Nothing is looked
+// up and nothing is sent; the next round finds the coordinator again.
 func TestCommitOffsetsNeverLooksUp(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		s := newCommitScene(t, "in", "out")
@@ -193,8 +195,9 @@ func TestCommitOffsetsNeverLooksUp(t *testing.T) {
 	})
 }
 
-// TestLostProducer: rule 2.2. A broker does not know the producer any more, because its records were deleted. The producer takes no new identity
-// in the middle of a transaction, or the second half alone would commit. Nothing more is sent, and the producer has to be settled.
+// TestLostProducer: rule 2.2. A broker does not know the producer any more, because its records
+// were deleted. The producer takes no new identity in the middle of a transaction, or the second
+// half alone would commit. Nothing more is sent, and the producer has to be settled.
 func TestLostProducer(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		s := newCommitScene(t, "A", "B", "out")
@@ -247,8 +250,9 @@ func TestLostProducer(t *testing.T) {
 	})
 }
 
-// TestEndIsWhatWasAsked: rule 2.5. A transaction with a record ends by a commit or an abort as it was asked for. The end of one without an
-// attempt to write sends nothing. Each end that was answered gives the next transaction another identity.
+// TestEndIsWhatWasAsked: rule 2.5. A transaction with a record ends by a commit or an abort as it
+// was asked for. The end of one without an attempt to write sends nothing. Each end that was
+// answered gives the next transaction another identity.
 func TestEndIsWhatWasAsked(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		s := newCommitScene(t, "out")
@@ -279,7 +283,8 @@ func TestEndIsWhatWasAsked(t *testing.T) {
 	})
 }
 
-// TestUnusableAfterUnansweredEnd: after a commit without an answer no transaction begins before the producer is settled.
+// TestUnusableAfterUnansweredEnd: after a commit without an answer no transaction begins before the
+// producer is settled.
 func TestUnusableAfterUnansweredEnd(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		s := newCommitScene(t, "out")
@@ -302,7 +307,8 @@ func TestUnusableAfterUnansweredEnd(t *testing.T) {
 	})
 }
 
-// loseProducer deletes the records of a topic and answers one produce to it as a broker does that has forgotten the producer with them.
+// loseProducer deletes the records of a topic and answers one produce to it as a broker does that
+// has forgotten the producer with them.
 func (s *commitScene) loseProducer(t *testing.T, topic string) {
 	t.Helper()
 	ends, err := s.cluster.adm.ListEndOffsets(t.Context(), topic)
@@ -329,8 +335,9 @@ func (s *commitScene) loseProducer(t *testing.T, topic string) {
 	})
 }
 
-// TestStableOffsetsOfFirstCommit: rule 5.2. The first commit ever of a partition is pending: the answer is waited for and is neither
-// "none" nor missing, every question names the partition and wants stability, and the wait is told of.
+// TestStableOffsetsOfFirstCommit: rule 5.2. The first commit ever of a partition is pending: the
+// answer is waited for and is neither "none" nor missing, every question names the partition and
+// wants stability, and the wait is told of.
 func TestStableOffsetsOfFirstCommit(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		s := newCommitScene(t, "in", "out")

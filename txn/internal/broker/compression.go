@@ -2,7 +2,8 @@ package broker
 
 import "github.com/twmb/franz-go/pkg/kgo"
 
-// Compression returns the compression that Kafka's compression.type has a name for, and whether it has one.
+// Compression returns the compression that Kafka's compression.type has a name for, and whether it
+// has one.
 func Compression(name string) (c kgo.CompressionCodec, ok bool) {
 	switch name {
 	case "none":

@@ -10,8 +10,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Coordinator remembers the broker that coordinates the group. Offset commits of transactions go straight to it, once, without any
-// retry by the client: a repeated request could overtake a newer one.
+// Coordinator remembers the broker that coordinates the group. Offset commits of transactions go
+// straight to it, once, without any retry by the client: a repeated request could overtake a newer
+// one.
 type Coordinator struct {
 	cluster *Cluster
 	mu      struct {
@@ -24,7 +25,8 @@ type Coordinator struct {
 // NewCoordinator returns the coordinator of the cluster's group, not looked up yet.
 func NewCoordinator(c *Cluster) *Coordinator { return &Coordinator{cluster: c} }
 
-// Find looks the coordinator up if it is not known. It is called before a transaction begins, never inside one.
+// Find looks the coordinator up if it is not known. It is called before a transaction begins, never
+// inside one.
 func (c *Coordinator) Find(ctx context.Context) (int32, error) {
 	if node, known := c.known(); known {
 		return node, nil
@@ -55,7 +57,8 @@ func (c *Coordinator) known() (int32, bool) {
 	return c.mu.node, c.mu.known
 }
 
-// errForgotten refuses a round between whose Begin and offset commit another worker has found the coordinator to have moved.
+// errForgotten refuses a round between whose Begin and offset commit another worker has found the
+// coordinator to have moved.
 var errForgotten = errors.New("the group's coordinator has moved since the transaction began")
 
 // Forget makes the next Find ask again.
@@ -65,8 +68,9 @@ func (c *Coordinator) Forget() {
 	c.mu.Unlock()
 }
 
-// Membership is what fences an offset commit (KIP-447). It can only be made from a live membership: an empty member id or a
-// negative generation would be accepted by the broker as a commit from outside the group.
+// Membership is what fences an offset commit (KIP-447). It can only be made from a live membership:
+// an empty member id or a negative generation would be accepted by the broker as a commit from
+// outside the group.
 type Membership struct {
 	member     string
 	generation int32
@@ -95,10 +99,11 @@ func (e *OffsetError) Error() string {
 // Unwrap returns the cause.
 func (e *OffsetError) Unwrap() error { return e.Err }
 
-// CommitOffsets adds offsets to the transaction that the producer has open: one request, one try, to the coordinator that Find has
-// found. It never looks the coordinator up: that may take long, and the transaction is open. If it was forgotten since, which workers
-// that share it do to each other, the round is refused, and the next one finds it before it begins. Any partition's error refuses the
-// whole; it is an OffsetError.
+// CommitOffsets adds offsets to the transaction that the producer has open: one request, one try,
+// to the coordinator that Find has found. It never looks the coordinator up: that may take long,
+// and the transaction is open. If it was forgotten since, which workers that share it do to each
+// other, the round is refused, and the next one finds it before it begins. Any partition's error
+// refuses the whole; it is an OffsetError.
 func (p *Producer) CommitOffsets(ctx context.Context, c *Coordinator, began Identity, m Membership, offsets []Offset) (Outcome, error) {
 	node, known := c.known()
 	if !known {
@@ -155,10 +160,10 @@ func (p *Producer) CommitOffsets(ctx context.Context, c *Coordinator, began Iden
 	return Accepted, nil
 }
 
-// NewerGeneration reports whether a refusal says that the group is at a newer generation, which the same member will learn of in a
-// moment.
+// NewerGeneration reports whether a refusal says that the group is at a newer generation, which the
+// same member will learn of in a moment.
 func NewerGeneration(err error) bool { return errors.Is(err, kerr.IllegalGeneration) }
 
-// FencedInstance reports whether a refusal says that the group has a newer member with this instance id: another process, or this one if
-// it has just joined again.
+// FencedInstance reports whether a refusal says that the group has a newer member with this
+// instance id: another process, or this one if it has just joined again.
 func FencedInstance(err error) bool { return errors.Is(err, kerr.FencedInstanceID) }

@@ -66,11 +66,12 @@ func (s Scope) String() string {
 	return fmt.Sprintf("Scope(%d)", uint8(s))
 }
 
-// Decide is the one place where an answer of the cluster, or its absence, becomes an outcome; package txn's documentation has it as a
-// table. err is nil for success and only then is the outcome Accepted.
+// Decide is the one place where an answer of the cluster, or its absence, becomes an outcome;
+// package txn's documentation has it as a table. err is nil for success and only then is the
+// outcome Accepted.
 //
-// A code that is not known, or has no business at that stage, says nothing about the transaction: the producer is settled, and after the
-// commit was sent it is in doubt.
+// A code that is not known, or has no business at that stage, says nothing about the transaction:
+// the producer is settled, and after the commit was sent it is in doubt.
 func Decide(stage Stage, err error) Outcome {
 	switch {
 	case err == nil:
@@ -82,8 +83,9 @@ func Decide(stage Stage, err error) Outcome {
 	case is(err, unanswered):
 		return Lost
 	case is(err, passing), !fromBroker(err):
-		// No broker has refused: the client has given a record up, or the connection failed under an offset commit. That is not sent
-		// again, and the abort that follows bumps the epoch, which fences it if it arrives late.
+		// No broker has refused: the client has given a record up, or the connection failed under
+		// an offset commit. That is not sent again, and the abort that follows bumps the epoch,
+		// which fences it if it arrives late.
 		return Refused
 	default:
 		return Lost
@@ -126,15 +128,16 @@ func ScopeOf(err error) Scope {
 	return ScopeRound
 }
 
-// Permanent says that a request will fail again however often it is sent: a missing permission, a topic that is gone, an identity that
-// another process uses.
+// Permanent says that a request will fail again however often it is sent: a missing permission, a
+// topic that is gone, an identity that another process uses.
 func Permanent(err error) bool {
 	scope := ScopeOf(err)
 	return scope != ScopeRound && scope != ScopeMembership
 }
 
-// NotYetKnown reports whether an offset commit was refused because its topic is unknown. The coordinator looks into its own copy of the
-// cluster's metadata, which may be older than ours. That the topic is gone for good shows where it is fetched and where it is verified.
+// NotYetKnown reports whether an offset commit was refused because its topic is unknown. The
+// coordinator looks into its own copy of the cluster's metadata, which may be older than ours. That
+// the topic is gone for good shows where it is fetched and where it is verified.
 func NotYetKnown(err error) bool {
 	return is(err, []error{kerr.UnknownTopicOrPartition, kerr.UnknownTopicID})
 }

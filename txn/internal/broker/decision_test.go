@@ -14,8 +14,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// TestDecisions shows what every error code of Kafka, and what is no code, means at every stage. A code that the client library learns of
-// appears here as a difference, and is unknown until somebody has thought about it.
+// TestDecisions shows what every error code of Kafka, and what is no code, means at every stage. A
+// code that the client library learns of appears here as a difference, and is unknown until
+// somebody has thought about it.
 func TestDecisions(t *testing.T) {
 	cases := map[string]error{
 		"(success)": nil, "(deadline)": context.DeadlineExceeded, "(cancelled)": context.Canceled, "(client closed)": kgo.ErrClientClosed,

@@ -16,16 +16,19 @@ import (
 )
 
 const (
-	// endRetryFirst and endRetryMax are the pauses between two requests for the end of one transaction. Its markers are written meanwhile.
+	// endRetryFirst and endRetryMax are the pauses between two requests for the end of one
+	// transaction. Its markers are written meanwhile.
 	endRetryFirst, endRetryMax = 5 * time.Millisecond, 500 * time.Millisecond
 	// endAtOnce is how many transactions are ended at a time.
 	endAtOnce = 16
 )
 
-// EndTransactions ends the open transactions of transactional ids whose process is gone (protocol rule 13.4). A transaction that was being
-// committed is committed, every other one is aborted. A process that lives after all is fenced: its next request gets
-// INVALID_PRODUCER_EPOCH or PRODUCER_FENCED. The producer ids and epochs that the coordinators answer with are not used. The timeout is that
-// of the transactions of the application. Ids are independent of each other: the error joins what became of those that did not end.
+// EndTransactions ends the open transactions of transactional ids whose process is gone (protocol
+// rule 13.4). A transaction that was being committed is committed, every other one is aborted. A
+// process that lives after all is fenced: its next request gets INVALID_PRODUCER_EPOCH or
+// PRODUCER_FENCED. The producer ids and epochs that the coordinators answer with are not used. The
+// timeout is that of the transactions of the application. Ids are independent of each other: the
+// error joins what became of those that did not end.
 func (c *Cluster) EndTransactions(ctx context.Context, timeout time.Duration, ids ...string) error {
 	errs := make([]error, len(ids))
 	var all sync.WaitGroup
@@ -70,12 +73,14 @@ type Transaction struct {
 	State      string
 	ProducerID int64
 	Epoch      int16
-	// Started is when the last transaction began, by the clock of the coordinator; zero if that does not say it.
+	// Started is when the last transaction began, by the clock of the coordinator; zero if that
+	// does not say it.
 	Started time.Time
 }
 
-// Transactions returns what the coordinators know of transactional ids. One that no coordinator knows is missing. With an error it returns what
-// the coordinators that have answered know: one that is away costs nothing about the ids of the others.
+// Transactions returns what the coordinators know of transactional ids. One that no coordinator
+// knows is missing. With an error it returns what the coordinators that have answered know: one
+// that is away costs nothing about the ids of the others.
 func (c *Cluster) Transactions(ctx context.Context, ids ...string) (map[string]Transaction, error) {
 	if len(ids) == 0 {
 		return nil, nil // none would stand for all of the cluster

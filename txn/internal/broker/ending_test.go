@@ -16,8 +16,9 @@ import (
 	"github.com/onceward/onceward/txn/internal/broker"
 )
 
-// TestEndTransactions: the transactions of a process that is gone end long before their timeout, and those whose commit was answered are
-// committed. A process that lives is fenced, and an id that was never used is no error.
+// TestEndTransactions: the transactions of a process that is gone end long before their timeout,
+// and those whose commit was answered are committed. A process that lives is fenced, and an id that
+// was never used is no error.
 func TestEndTransactions(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		ctx, network := t.Context(), virtual.NewNetwork(t, 1)
@@ -85,7 +86,8 @@ func TestEndTransactions(t *testing.T) {
 	})
 }
 
-// committedRecords counts the committed records of the partition 0 of a topic that ends with a marker.
+// committedRecords counts the committed records of the partition 0 of a topic that ends with a
+// marker.
 func committedRecords(t *testing.T, kafka *virtual.Kafka, topic string) (n int) {
 	t.Helper()
 	cl := kafka.Client(t, "reader", kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().At(0)}}),
@@ -100,7 +102,8 @@ func committedRecords(t *testing.T, kafka *virtual.Kafka, topic string) (n int) 
 	return n
 }
 
-// TestTransactionsBesideACoordinatorThatIsAway: what the other coordinators know is returned with the error.
+// TestTransactionsBesideACoordinatorThatIsAway: what the other coordinators know is returned with
+// the error.
 func TestTransactionsBesideACoordinatorThatIsAway(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		network := virtual.NewNetwork(t, 1)

@@ -13,8 +13,9 @@ type End struct {
 	HighWatermark, LastStable int64
 }
 
-// Ends lists the ends of all partitions of the topics by two requests per broker, one for each isolation level. Partitions whose
-// leader does not answer are left out. The two numbers of a partition are of two moments.
+// Ends lists the ends of all partitions of the topics by two requests per broker, one for each
+// isolation level. Partitions whose leader does not answer are left out. The two numbers of a
+// partition are of two moments.
 func (c *Cluster) Ends(ctx context.Context, topics ...string) (map[string]map[int32]End, error) {
 	high, err := c.adm.ListEndOffsets(ctx, topics...)
 	if err != nil {
@@ -38,8 +39,9 @@ func (c *Cluster) Ends(ctx context.Context, topics ...string) (map[string]map[in
 	return out, nil
 }
 
-// FirstSince returns, for each partition, the offset of its first record, markers of transactions included, whose timestamp is at least the
-// given time in milliseconds since the epoch; -1 where there is none. Partitions whose leader does not answer are left out.
+// FirstSince returns, for each partition, the offset of its first record, markers of transactions
+// included, whose timestamp is at least the given time in milliseconds since the epoch; -1 where
+// there is none. Partitions whose leader does not answer are left out.
 func (c *Cluster) FirstSince(ctx context.Context, times map[string]map[int32]int64) (map[string]map[int32]int64, error) {
 	req := kmsg.NewPtrListOffsetsRequest()
 	for topic, partitions := range times {

@@ -9,12 +9,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// ShortenedError says that after a change of leaders the client's position in a partition was behind the end of the leader epoch that the
-// client had come to (KIP-320). It is a suspicion and no proof: the client knows the epoch of the last record that it gave to somebody, and
-// its position is also past what it keeps to itself, such as aborted records and batches that compaction has emptied, which may be of later
-// epochs. The client goes on at End.
+// ShortenedError says that after a change of leaders the client's position in a partition was
+// behind the end of the leader epoch that the client had come to (KIP-320). It is a suspicion and
+// no proof: the client knows the epoch of the last record that it gave to somebody, and its
+// position is also past what it keeps to itself, such as aborted records and batches that
+// compaction has emptied, which may be of later epochs. The client goes on at End.
 type ShortenedError struct {
-	// At is the position, Epoch the leader epoch of the last record before it, or the one that was committed with the position.
+	// At is the position, Epoch the leader epoch of the last record before it, or the one that was
+	// committed with the position.
 	At    int64
 	Epoch int32
 	// End is where the log leaves that epoch.
@@ -33,8 +35,9 @@ func shortened(err error) error {
 	return err
 }
 
-// EpochEnd asks the leader of a partition where a leader epoch ends in its log. The epoch of the answer is a lower one where the log has
-// nothing of the epoch that was asked for, and both are -1 where the log ends with a lower epoch.
+// EpochEnd asks the leader of a partition where a leader epoch ends in its log. The epoch of the
+// answer is a lower one where the log has nothing of the epoch that was asked for, and both are -1
+// where the log ends with a lower epoch.
 func (c *Cluster) EpochEnd(ctx context.Context, topic string, partition, leaderEpoch int32) (epoch int32, end int64, err error) {
 	var req kadm.OffsetForLeaderEpochRequest
 	req.Add(topic, partition, leaderEpoch)

@@ -13,7 +13,8 @@ import (
 	"github.com/onceward/onceward/txn/internal/broker"
 )
 
-// TestFenced: the group tells the older one of two static members with one instance id from the newer one.
+// TestFenced: the group tells the older one of two static members with one instance id from the
+// newer one.
 func TestFenced(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		ctx, network := t.Context(), virtual.NewNetwork(t, 1)

@@ -17,15 +17,16 @@ import (
 // Fetched is the answer to one raw fetch.
 type Fetched struct {
 	Records []*Record
-	// Next is the offset to fetch from next. It moves past control records and aborted records, which a position taken from the
-	// last record would not.
+	// Next is the offset to fetch from next. It moves past control records and aborted records,
+	// which a position taken from the last record would not.
 	Next             int64
 	HighWatermark    int64
 	LastStableOffset int64
 	LogStart         int64
 }
 
-// Reader fetches one partition by raw requests, without a consumer session. It belongs to one goroutine.
+// Reader fetches one partition by raw requests, without a consumer session. It belongs to one
+// goroutine.
 type Reader struct {
 	c         *Cluster
 	topic     string
@@ -38,8 +39,8 @@ type Reader struct {
 	decomp    kgo.Decompressor
 }
 
-// NewReader returns a reader of committed records, or of all of them. bytesMax bounds one answer (a larger single batch still comes
-// whole).
+// NewReader returns a reader of committed records, or of all of them. bytesMax bounds one answer (a
+// larger single batch still comes whole).
 func (c *Cluster) NewReader(topic string, topicID [16]byte, partition int32, committed bool, bytesMax int32) *Reader {
 	r := &Reader{c: c, topic: topic, topicID: topicID, partition: partition, bytesMax: bytesMax, leader: -1,
 		isolation: kgo.ReadUncommitted(), decomp: kgo.DefaultDecompressor()}
@@ -52,8 +53,8 @@ func (c *Cluster) NewReader(topic string, topicID [16]byte, partition int32, com
 // ErrOffsetOutOfRange says that the log does not contain the offset asked for.
 var ErrOffsetOutOfRange = kerr.OffsetOutOfRange
 
-// Fetch asks for records from offset on and waits at most wait for some to appear. It retries while the leader moves, until ctx
-// ends.
+// Fetch asks for records from offset on and waits at most wait for some to appear. It retries while
+// the leader moves, until ctx ends.
 func (r *Reader) Fetch(ctx context.Context, offset int64, wait time.Duration) (Fetched, error) {
 	var f Fetched
 	err := r.retry(ctx, offset, func() (err error) {
@@ -93,8 +94,9 @@ func (r *Reader) retry(ctx context.Context, offset int64, fetch func() error) er
 	}
 }
 
-// answerMax is the bound of a whole answer: none, because each partition in it has its own. The embedded broker leaves the list of aborted
-// transactions out of an answer that the bound of the whole has cut, so that what was aborted looks committed.
+// answerMax is the bound of a whole answer: none, because each partition in it has its own. The
+// embedded broker leaves the list of aborted transactions out of an answer that the bound of the
+// whole has cut, so that what was aborted looks committed.
 const answerMax = math.MaxInt32
 
 func (r *Reader) fetchOnce(ctx context.Context, offset int64, wait time.Duration) (Fetched, error) {
@@ -112,7 +114,8 @@ func (r *Reader) fetchOnce(ctx context.Context, offset int64, wait time.Duration
 		LogStart: fp.LogStartOffset}, nil
 }
 
-// ask sends one request and returns the answer for the partition, whose own error code is the caller's.
+// ask sends one request and returns the answer for the partition, whose own error code is the
+// caller's.
 func (r *Reader) ask(ctx context.Context, offset int64, wait time.Duration) (*kmsg.FetchResponseTopicPartition, error) {
 	if r.leader < 0 {
 		if err := r.findLeader(ctx); err != nil {
@@ -195,7 +198,8 @@ func (c *Cluster) LogBounds(ctx context.Context, topic string, partition int32) 
 	return s.Offset, e.Offset, nil
 }
 
-// StableEnd returns the last stable offset of a partition: where a reader of committed records stands when it has read everything.
+// StableEnd returns the last stable offset of a partition: where a reader of committed records
+// stands when it has read everything.
 func (c *Cluster) StableEnd(ctx context.Context, topic string, partition int32) (int64, error) {
 	req := kmsg.NewPtrListOffsetsRequest()
 	req.ReplicaID, req.IsolationLevel = -1, 1

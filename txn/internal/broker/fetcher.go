@@ -14,9 +14,10 @@ import (
 	"github.com/onceward/onceward/txn/internal/broker/batch"
 )
 
-// Fetcher fetches committed records of many partitions with few requests: those that are asked for at a time are in one request to each
-// leader. A broker works on one request of a connection at a time, so that a request for a partition that has nothing yet would
-// otherwise hold up all others. It is safe for concurrent use.
+// Fetcher fetches committed records of many partitions with few requests: those that are asked for
+// at a time are in one request to each leader. A broker works on one request of a connection at a
+// time, so that a request for a partition that has nothing yet would otherwise hold up all others.
+// It is safe for concurrent use.
 type Fetcher struct {
 	c      *Cluster
 	ctx    context.Context
@@ -59,11 +60,13 @@ func (a *Answer) Decode(d *batch.Decoder, each func(batch.Record) error) (next i
 	return d.Decode(&a.p, a.offset, each)
 }
 
-// NewestAt returns the largest timestamp, in milliseconds since the epoch, of the batch that contains an offset, records that are not
-// committed included; ok is false if the answer does not have it.
+// NewestAt returns the largest timestamp, in milliseconds since the epoch, of the batch that
+// contains an offset, records that are not committed included; ok is false if the answer does not
+// have it.
 func (a *Answer) NewestAt(offset int64) (ms int64, ok bool) { return batch.NewestAt(&a.p, offset) }
 
-// HasOldFormat reports whether the answer holds messages in a format from before Kafka 0.11, which cannot be decoded: Next is not behind them.
+// HasOldFormat reports whether the answer holds messages in a format from before Kafka 0.11, which
+// cannot be decoded: Next is not behind them.
 func (a *Answer) HasOldFormat() bool { return batch.HasOldFormat(&a.p) }
 
 // ask is one partition of a request.
@@ -87,7 +90,8 @@ func (c *Cluster) NewFetcher() *Fetcher {
 	return f
 }
 
-// Close ends the requests that are under way, whose callers get an error, and returns when they have ended.
+// Close ends the requests that are under way, whose callers get an error, and returns when they
+// have ended.
 func (f *Fetcher) Close() {
 	f.mu.Lock()
 	f.cancel()
@@ -111,8 +115,9 @@ func (s *Stream) Close() {
 	s.f.mu.Unlock()
 }
 
-// Fetch asks for committed records from offset on, at most bytesMax of them (a larger single batch comes whole). It waits a little for some
-// to appear; an answer whose Next is offset has none. It retries while the leader moves, until ctx ends.
+// Fetch asks for committed records from offset on, at most bytesMax of them (a larger single batch
+// comes whole). It waits a little for some to appear; an answer whose Next is offset has none. It
+// retries while the leader moves, until ctx ends.
 func (s *Stream) Fetch(ctx context.Context, offset int64, bytesMax int32) (Answer, error) {
 	pause := backoff.Backoff{Next: 20 * time.Millisecond, Max: time.Second}
 	for {
@@ -179,7 +184,8 @@ func (f *Fetcher) add(a *ask) error {
 	return nil
 }
 
-// fetchWaitShort is how long a broker waits for records while there are streams that it was not asked for: the next request may be theirs.
+// fetchWaitShort is how long a broker waits for records while there are streams that it was not
+// asked for: the next request may be theirs.
 const (
 	fetchWaitShort = 20 * time.Millisecond
 	fetchWaitLong  = 250 * time.Millisecond
@@ -196,7 +202,8 @@ func (f *Fetcher) work(leader int32) {
 	}
 }
 
-// next takes what is to be asked at a time, and says how long the broker may wait. With nothing to ask the goroutine is over.
+// next takes what is to be asked at a time, and says how long the broker may wait. With nothing to
+// ask the goroutine is over.
 func (f *Fetcher) next(leader int32) (asks []*ask, wait time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

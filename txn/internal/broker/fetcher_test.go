@@ -113,7 +113,8 @@ func (s *fetchScene) readTo(ctx context.Context, topic string, partition int32, 
 	return nil
 }
 
-// TestFetcherReadsManyPartitions: of both topics and from both brokers at once, each its own records, in fewer requests than partitions.
+// TestFetcherReadsManyPartitions: of both topics and from both brokers at once, each its own
+// records, in fewer requests than partitions.
 func TestFetcherReadsManyPartitions(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		s := newFetchScene(t)
@@ -141,8 +142,8 @@ func TestFetcherReadsManyPartitions(t *testing.T) {
 	})
 }
 
-// TestFetcherIsNotHeldUp: a partition of which nothing can be read lets its broker wait for long only while nobody else reads: a broker
-// works on one request of a connection at a time.
+// TestFetcherIsNotHeldUp: a partition of which nothing can be read lets its broker wait for long
+// only while nobody else reads: a broker works on one request of a connection at a time.
 func TestFetcherIsNotHeldUp(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		s := newFetchScene(t)
@@ -214,7 +215,8 @@ func TestFetcherIsNotHeldUp(t *testing.T) {
 	})
 }
 
-// TestFetcherFollowsTheLeader: a partition that moves to another broker in the middle is read on there.
+// TestFetcherFollowsTheLeader: a partition that moves to another broker in the middle is read on
+// there.
 func TestFetcherFollowsTheLeader(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		s := newFetchScene(t)
@@ -238,8 +240,8 @@ func TestFetcherFollowsTheLeader(t *testing.T) {
 	})
 }
 
-// TestFetcherEnds: a fetch ends with its context and with the fetcher, whatever the broker does, and an offset that is not in the log is not
-// tried again.
+// TestFetcherEnds: a fetch ends with its context and with the fetcher, whatever the broker does,
+// and an offset that is not in the log is not tried again.
 func TestFetcherEnds(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		s := newFetchScene(t)

@@ -11,21 +11,25 @@ import (
 	"github.com/onceward/onceward/txn/internal/assign"
 )
 
-// Assignment receives the group's callbacks. They never run at the same time as each other, nor between Poll and Release.
+// Assignment receives the group's callbacks. They never run at the same time as each other, nor
+// between Poll and Release.
 type Assignment interface {
-	// Assigned is called with added partitions before any of them is fetched. It must not block, and pauses what must wait.
+	// Assigned is called with added partitions before any of them is fetched. It must not block,
+	// and pauses what must wait.
 	Assigned(partitions map[string][]int32)
-	// Revoked is called with partitions that are being handed over: nothing of them may be processed once it returned.
+	// Revoked is called with partitions that are being handed over: nothing of them may be
+	// processed once it returned.
 	Revoked(ctx context.Context, partitions map[string][]int32)
 	// Lost is called with partitions that are somebody else's already.
 	Lost(partitions map[string][]int32)
-	// Settled is called when an assignment has been taken over: after Revoked and Assigned, and also where neither was called. It must
-	// not block.
+	// Settled is called when an assignment has been taken over: after Revoked and Assigned, and
+	// also where neither was called. It must not block.
 	Settled()
-	// JoinData is what the process says of itself, asked for at every join; the nonce is filled in here. It must not block.
+	// JoinData is what the process says of itself, asked for at every join; the nonce is filled in
+	// here. It must not block.
 	JoinData() assign.Join
-	// Planned is called with the plan of each new assignment, before the callbacks that it leads to, and with whether this process
-	// leads the group. It must not block.
+	// Planned is called with the plan of each new assignment, before the callbacks that it leads
+	// to, and with whether this process leads the group. It must not block.
 	Planned(plan assign.Plan, leader bool)
 }
 
@@ -37,12 +41,14 @@ type GroupConfig struct {
 	Topics   []string
 	// Cluster is asked for stable offsets.
 	Cluster *Cluster
-	// Starts are where inputs without a committed offset begin, where that is not the start of the log; nil for none.
+	// Starts are where inputs without a committed offset begin, where that is not the start of the
+	// log; nil for none.
 	Starts           *Starts
 	SessionTimeout   time.Duration
 	RebalanceTimeout time.Duration
 	FetchWaitMax     time.Duration
-	// FetchBytesMax is the most that one fetch brings of a partition, FetchAllBytesMax of all partitions of a broker.
+	// FetchBytesMax is the most that one fetch brings of a partition, FetchAllBytesMax of all
+	// partitions of a broker.
 	FetchBytesMax, FetchAllBytesMax int32
 }
 
@@ -58,9 +64,11 @@ type Group struct {
 
 // Join makes the group client. Callbacks may come at once.
 //
-// Balancing is cooperative: only the partitions of tasks that move are revoked. Control records are kept, because a position that stays below a
-// trailing marker turns into an out-of-range error once retention removes the marker. A position out of range is an error, never a
-// jump: an offset is either committed or resolved explicitly. A partition is not fetched before Begin says where its task begins.
+// Balancing is cooperative: only the partitions of tasks that move are revoked. Control records are
+// kept, because a position that stays below a trailing marker turns into an out-of-range error once
+// retention removes the marker. A position out of range is an error, never a jump: an offset is
+// either committed or resolved explicitly. A partition is not fetched before Begin says where its
+// task begins.
 func Join(cfg Config, gc GroupConfig, a Assignment) (*Group, error) {
 	g := &Group{cfg: gc, conn: cfg, balancer: newBalancer(a, cfg.Logger), begins: newBegins(gc.Cluster, gc.Starts)}
 	versions := versions()
@@ -118,18 +126,20 @@ func Join(cfg Config, gc GroupConfig, a Assignment) (*Group, error) {
 // metadataAge is how late the group's leader plans for partitions that a topic has gained, at most.
 const metadataAge = 30 * time.Second
 
-// heartbeatMax is how late a member hears of a rebalance at most. What moves stands still until everybody has heard of it, twice.
+// heartbeatMax is how late a member hears of a rebalance at most. What moves stands still until
+// everybody has heard of it, twice.
 const heartbeatMax = 500 * time.Millisecond
 
-// Member returns the member id and the generation, as the group client knows them now. The id is empty and the generation negative
-// while there is no membership.
+// Member returns the member id and the generation, as the group client knows them now. The id is
+// empty and the generation negative while there is no membership.
 func (g *Group) Member() (id string, generation int32) { return g.cl.GroupMetadata() }
 
-// HasAssignment reports whether the group has ever told this member what it is assigned, and Assigned has returned. A member id comes
-// earlier, with the answer to the join.
+// HasAssignment reports whether the group has ever told this member what it is assigned, and
+// Assigned has returned. A member id comes earlier, with the answer to the join.
 func (g *Group) HasAssignment() bool { return g.assigned.Load() }
 
-// ForceRebalance joins again with data that differ from the last, so that the coordinator cannot ignore it. It does not wait.
+// ForceRebalance joins again with data that differ from the last, so that the coordinator cannot
+// ignore it. It does not wait.
 func (g *Group) ForceRebalance() {
 	g.balancer.nonce.Add(1)
 	g.cl.ForceRebalance()
@@ -144,7 +154,8 @@ type Batch struct {
 	HighWatermark, LastStableOffset int64
 }
 
-// Poll waits for records and gives them to each; it returns everything that went wrong in fetching. Until Release no callback runs.
+// Poll waits for records and gives them to each; it returns everything that went wrong in fetching.
+// Until Release no callback runs.
 func (g *Group) Poll(ctx context.Context, recordsMax int, each func(Batch)) []*FetchError {
 	fetches := g.cl.PollRecords(ctx, recordsMax)
 	var errs []*FetchError
@@ -163,8 +174,8 @@ func (g *Group) Poll(ctx context.Context, recordsMax int, each func(Batch)) []*F
 	return errs
 }
 
-// FetchError is a partition that cannot be fetched. With a negative partition it is about the whole topic, with an empty topic about
-// the whole session.
+// FetchError is a partition that cannot be fetched. With a negative partition it is about the whole
+// topic, with an empty topic about the whole session.
 type FetchError struct {
 	Topic     string
 	Partition int32
@@ -194,5 +205,6 @@ func (g *Group) Resume(topic string, partition int32) {
 	g.cl.ResumeFetchPartitions(map[string][]int32{topic: {partition}})
 }
 
-// Close ends the client. As a static member it stays in the group until its session ends or LeaveGroup is called.
+// Close ends the client. As a static member it stays in the group until its session ends or
+// LeaveGroup is called.
 func (g *Group) Close() { g.cl.CloseAllowingRebalance() }

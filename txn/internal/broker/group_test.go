@@ -22,8 +22,8 @@ func (noAssignment) JoinData() assign.Join                       { return assign
 func (noAssignment) Planned(assign.Plan, bool)                   {}
 func (noAssignment) Settled()                                    {}
 
-// TestHeartbeatsAreBounded: with a long session, too, a member notices soon that others wait for it. Three heartbeats of a tenth of
-// the session would take 13 s.
+// TestHeartbeatsAreBounded: with a long session, too, a member notices soon that others wait for
+// it. Three heartbeats of a tenth of the session would take 13 s.
 func TestHeartbeatsAreBounded(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		network := virtual.NewNetwork(t, 1)

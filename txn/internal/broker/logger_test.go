@@ -12,7 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// TestLoggerLevels: what the client says arrives at the level that it deserves, and the client is not asked to format what nobody reads.
+// TestLoggerLevels: what the client says arrives at the level that it deserves, and the client is
+// not asked to format what nobody reads.
 func TestLoggerLevels(t *testing.T) {
 	for _, tc := range []struct {
 		enabled slog.Level
@@ -59,7 +60,8 @@ func (h *levelHandler) Handle(_ context.Context, r slog.Record) error {
 func (h *levelHandler) WithAttrs([]slog.Attr) slog.Handler { return h }
 func (h *levelHandler) WithGroup(string) slog.Handler      { return h }
 
-// TestClientsLogThroughSlog: a client of this package says what it does to the logger of the configuration.
+// TestClientsLogThroughSlog: a client of this package says what it does to the logger of the
+// configuration.
 func TestClientsLogThroughSlog(t *testing.T) {
 	c, err := kfake.NewCluster(kfake.NumBrokers(1))
 	if err != nil {
@@ -98,7 +100,8 @@ func (b *lockedBuffer) String() string {
 	return b.b.String()
 }
 
-// TestTouched: each partition counts once, whatever the order, and a new transaction starts from none.
+// TestTouched: each partition counts once, whatever the order, and a new transaction starts from
+// none.
 func TestTouched(t *testing.T) {
 	var p Producer
 	for _, at := range []struct {

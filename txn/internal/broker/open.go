@@ -24,15 +24,17 @@ type OpenTransaction struct {
 	Topic      string
 	Partition  int32
 	ProducerID int64
-	// Epoch is that of the producer's last batch in the partition. Records of an older epoch belong to the transaction too if no marker has
-	// ended that one: the partition knows one open transaction of a producer.
+	// Epoch is that of the producer's last batch in the partition. Records of an older epoch belong
+	// to the transaction too if no marker has ended that one: the partition knows one open
+	// transaction of a producer.
 	Epoch int16
-	// CoordinatorEpoch is that of the last marker of the producer in the partition, -1 if there was none.
+	// CoordinatorEpoch is that of the last marker of the producer in the partition, -1 if there was
+	// none.
 	CoordinatorEpoch int32
 	// FirstOffset is that of the first record of the transaction.
 	FirstOffset int64
-	// LastRecord is the timestamp of the producer's last record in the partition. It is the clock of the producer or of the broker, as the
-	// topic has it.
+	// LastRecord is the timestamp of the producer's last record in the partition. It is the clock
+	// of the producer or of the broker, as the topic has it.
 	LastRecord time.Time
 }
 
@@ -42,9 +44,10 @@ func (t OpenTransaction) Same(other OpenTransaction) bool {
 		t.FirstOffset == other.FirstOffset
 }
 
-// OpenTransactions asks the leaders of partitions which transactions they hold open, sorted by topic, partition and producer id. It takes
-// the permission to read the topics. The error joins what failed, by topic; a PermissionError in it names the topic. What the other
-// partitions hold is returned with the error.
+// OpenTransactions asks the leaders of partitions which transactions they hold open, sorted by
+// topic, partition and producer id. It takes the permission to read the topics. The error joins
+// what failed, by topic; a PermissionError in it names the topic. What the other partitions hold is
+// returned with the error.
 func (c *Cluster) OpenTransactions(ctx context.Context, partitions map[string][]int32) ([]OpenTransaction, error) {
 	req := kmsg.NewPtrDescribeProducersRequest()
 	asked := map[topicPartition]bool{}
@@ -115,10 +118,12 @@ type Named struct {
 	Transaction
 }
 
-// NamedProducers asks all coordinators for the transactional ids that have these producer ids now, whatever their state. A producer id is
-// missing where no coordinator knows it, because its transactional id has got another one or has expired, and where this process lacks the
-// permission to describe the transactional id: brokers do not tell the two apart. It is also missing while its coordinator is away, see
-// CoordinatorsLed. A broker that does not answer, or is loading transactions, is an error; what the others know is returned with it.
+// NamedProducers asks all coordinators for the transactional ids that have these producer ids now,
+// whatever their state. A producer id is missing where no coordinator knows it, because its
+// transactional id has got another one or has expired, and where this process lacks the permission
+// to describe the transactional id: brokers do not tell the two apart. It is also missing while its
+// coordinator is away, see CoordinatorsLed. A broker that does not answer, or is loading
+// transactions, is an error; what the others know is returned with it.
 func (c *Cluster) NamedProducers(ctx context.Context, producerIDs ...int64) (map[int64]Named, error) {
 	if len(producerIDs) == 0 {
 		return nil, nil // none would stand for all
@@ -145,11 +150,12 @@ func (c *Cluster) NamedProducers(ctx context.Context, producerIDs ...int64) (map
 	return out, failed
 }
 
-// TransactionsTopic is Kafka's own topic of the states of all transactional ids. The leaders of its partitions are their coordinators.
+// TransactionsTopic is Kafka's own topic of the states of all transactional ids. The leaders of its
+// partitions are their coordinators.
 const TransactionsTopic = "__transaction_state"
 
-// CoordinatorsLed reports whether there is a coordinator for every transactional id. It is false too if this process may not describe
-// Kafka's topic of transactions.
+// CoordinatorsLed reports whether there is a coordinator for every transactional id. It is false
+// too if this process may not describe Kafka's topic of transactions.
 func (c *Cluster) CoordinatorsLed(ctx context.Context) (bool, error) {
 	found, _, err := c.TopicMetadata(ctx, []string{TransactionsTopic})
 	if err != nil {
@@ -158,9 +164,10 @@ func (c *Cluster) CoordinatorsLed(ctx context.Context) (bool, error) {
 	return found[TransactionsTopic].Led, nil
 }
 
-// TakesResentMarkers reports whether a leader may end a transaction by a marker of the transaction before it, which was sent again. Such a
-// marker carries the epoch of the records that it ends. Brokers that know the transaction version of a marker (Kafka 4.2) refuse it. It is
-// true too if a broker does not answer.
+// TakesResentMarkers reports whether a leader may end a transaction by a marker of the transaction
+// before it, which was sent again. Such a marker carries the epoch of the records that it ends.
+// Brokers that know the transaction version of a marker (Kafka 4.2) refuse it. It is true too if a
+// broker does not answer.
 func (c *Cluster) TakesResentMarkers(ctx context.Context) (bool, error) {
 	all, err := c.adm.ApiVersions(ctx)
 	if err != nil {
@@ -174,7 +181,8 @@ func (c *Cluster) TakesResentMarkers(ctx context.Context) (bool, error) {
 	return takes, nil
 }
 
-// markerTransactionVersion is the version of WriteTxnMarkers with which a marker says its transaction version (KIP-1228).
+// markerTransactionVersion is the version of WriteTxnMarkers with which a marker says its
+// transaction version (KIP-1228).
 const markerTransactionVersion = 2
 
 // OffsetsPartition returns the partition of OffsetsTopic that holds the group's offsets.
@@ -194,7 +202,8 @@ func (c *Cluster) OffsetsPartition(ctx context.Context) (int32, error) {
 	return offsetsPartition(c.group, t.Partitions), nil
 }
 
-// offsetsPartition is how group coordinators are placed: by the absolute value of the hash code of a Java string, 0 for the smallest.
+// offsetsPartition is how group coordinators are placed: by the absolute value of the hash code of
+// a Java string, 0 for the smallest.
 func offsetsPartition(group string, partitions int32) int32 {
 	hash := int32(0)
 	for _, unit := range utf16.Encode([]rune(group)) {
@@ -209,9 +218,10 @@ func offsetsPartition(group string, partitions int32) int32 {
 	return hash % partitions
 }
 
-// WriteMarker ends an open transaction in its partition, with the epochs of t: the leader refuses the marker if the producer has a newer
-// epoch there. It takes ClusterAction on the cluster. The transaction stays open in other partitions. After an error the marker may have
-// been written or not.
+// WriteMarker ends an open transaction in its partition, with the epochs of t: the leader refuses
+// the marker if the producer has a newer epoch there. It takes ClusterAction on the cluster. The
+// transaction stays open in other partitions. After an error the marker may have been written or
+// not.
 func (c *Cluster) WriteMarker(ctx context.Context, t OpenTransaction, commit bool) error {
 	what := fmt.Sprintf("writing a marker for producer id %d epoch %d to %s[%d]", t.ProducerID, t.Epoch, t.Topic, t.Partition)
 	responses, err := c.adm.WriteTxnMarkers(ctx, kadm.TxnMarkers{

@@ -40,8 +40,8 @@ func (o Outcome) String() string {
 	return fmt.Sprintf("Outcome(%d)", uint8(o))
 }
 
-// Unreachable says that a request has not come to an answer: the connection failed, or the broker is starting, ending or handing over.
-// Asked again it may succeed.
+// Unreachable says that a request has not come to an answer: the connection failed, or the broker
+// is starting, ending or handing over. Asked again it may succeed.
 func Unreachable(err error) bool {
 	var netErr net.Error
 	var closed *kgo.ErrFirstReadEOF
@@ -55,8 +55,8 @@ func Unreachable(err error) bool {
 	}
 }
 
-// ProduceError is a record that was not written. Which record of the partition is at fault it does not say: the client fails every
-// record that it still holds for a partition together.
+// ProduceError is a record that was not written. Which record of the partition is at fault it does
+// not say: the client fails every record that it still holds for a partition together.
 type ProduceError struct {
 	Topic     string
 	Partition int32

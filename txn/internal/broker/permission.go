@@ -77,7 +77,8 @@ func (e *PermissionError) Error() string {
 // Unwrap returns what the broker answered.
 func (e *PermissionError) Unwrap() error { return e.Err }
 
-// Denied returns a PermissionError for permissions that were found to be missing without being tried.
+// Denied returns a PermissionError for permissions that were found to be missing without being
+// tried.
 func (c *Cluster) Denied(missing []Permission) error {
 	return &PermissionError{c.cfg.Secure.principal(), missing, kerr.TopicAuthorizationFailed}
 }
@@ -91,7 +92,8 @@ type attempt struct {
 	cluster         Operation // on the cluster
 }
 
-// denied explains an answer that says that a permission is missing, and returns any other error as it is.
+// denied explains an answer that says that a permission is missing, and returns any other error as
+// it is.
 func (c Config) denied(err error, a attempt) error {
 	var told *PermissionError
 	if err == nil || errors.As(err, &told) {
@@ -114,7 +116,8 @@ func (c Config) denied(err error, a attempt) error {
 	return &PermissionError{c.Secure.principal(), []Permission{missing}, err}
 }
 
-// operationBits are the positions of operations in Kafka's bit field of authorized operations (KIP-430).
+// operationBits are the positions of operations in Kafka's bit field of authorized operations
+// (KIP-430).
 var operationBits = map[Operation]kmsg.ACLOperation{
 	Read: kmsg.ACLOperationRead, Write: kmsg.ACLOperationWrite, Create: kmsg.ACLOperationCreate, Delete: kmsg.ACLOperationDelete,
 	Describe: kmsg.ACLOperationDescribe, DescribeConfigs: kmsg.ACLOperationDescribeConfigs,

@@ -17,17 +17,21 @@ import (
 	"github.com/onceward/onceward/txn/internal/broker/produce"
 )
 
-// Identity is what the broker knows a transaction by. With transaction.version 2 no two transactions share one.
+// Identity is what the broker knows a transaction by. With transaction.version 2 no two
+// transactions share one.
 type Identity = batch.Identity
 
-// Producer is one transactional producer. Settle replaces its client and its sender whenever the state of the producer is uncertain. It belongs to one goroutine; only Unsent may be called from others.
+// Producer is one transactional producer. Settle replaces its client and its sender whenever the
+// state of the producer is uncertain. It belongs to one goroutine; only Unsent may be called from
+// others.
 type Producer struct {
 	cfg     Config
 	id      string
 	timeout time.Duration
 	cl      *kgo.Client
 	sender  *produce.Sender
-	// identity is that of the next transaction, or of the one that is open; usable is false from an end without an answer on.
+	// identity is that of the next transaction, or of the one that is open; usable is false from an
+	// end without an answer on.
 	identity Identity
 	usable   bool
 	touched  touched
@@ -43,8 +47,8 @@ type Producer struct {
 	unsent  atomic.Int64
 }
 
-// NewProducer describes a producer with that transactional id; Settle makes it usable. The transaction timeout is what the broker
-// waits for before it aborts a transaction by itself.
+// NewProducer describes a producer with that transactional id; Settle makes it usable. The
+// transaction timeout is what the broker waits for before it aborts a transaction by itself.
 func NewProducer(cfg Config, transactionalID string, transactionTimeout time.Duration) *Producer {
 	p := &Producer{cfg: cfg, id: transactionalID, timeout: transactionTimeout}
 	p.own = p.NewSet()
@@ -59,9 +63,9 @@ func (p *Producer) NewSet() *batch.Set {
 	return batch.NewSet(func(topic string) int { return int(p.cfg.batchMaxBytes(topic)) })
 }
 
-// Settle throws the client away, makes a new one with the same transactional id and initialises it. Once it returns nil, the
-// previous transaction of that id is committed or aborted for good, and requests of it that arrive late are refused. It tries once;
-// the caller repeats.
+// Settle throws the client away, makes a new one with the same transactional id and initialises it.
+// Once it returns nil, the previous transaction of that id is committed or aborted for good, and
+// requests of it that arrive late are refused. It tries once; the caller repeats.
 func (p *Producer) Settle(ctx context.Context) error {
 	p.Close()
 	compressor, err := batch.NewCompressor(p.cfg.Compression)
@@ -88,8 +92,8 @@ const (
 	endTxnVersion = 5
 )
 
-// producerVersions are the least with which transaction.version 2 works: the brokers add partitions to the transaction, and its end is the
-// end of its epoch.
+// producerVersions are the least with which transaction.version 2 works: the brokers add partitions
+// to the transaction, and its end is the end of its epoch.
 func producerVersions() *kversion.Versions {
 	v := new(kversion.Versions)
 	v.SetMaxKeyVersion(int16(kmsg.Produce), produce.VersionMin)
@@ -113,8 +117,8 @@ func (p *Producer) initialise(ctx context.Context, cl *kgo.Client) (identity Ide
 	return identity, err
 }
 
-// untilMarked repeats a request to the coordinator while that writes the markers of a transaction. The client repeats what is about the
-// coordinator itself.
+// untilMarked repeats a request to the coordinator while that writes the markers of a transaction.
+// The client repeats what is about the coordinator itself.
 func untilMarked(ctx context.Context, request func() error) error {
 	pause := backoff.Backoff{Next: endRetryFirst, Max: endRetryMax}
 	for {
@@ -125,7 +129,8 @@ func untilMarked(ctx context.Context, request func() error) error {
 	}
 }
 
-// batchMost leaves room for the rest of a request in what brokers take by default (socket.request.max.bytes).
+// batchMost leaves room for the rest of a request in what brokers take by default
+// (socket.request.max.bytes).
 const batchMost = 100<<20 - 4096
 
 func (c Config) batchMaxBytes(topic string) int32 {
@@ -137,7 +142,8 @@ func (c Config) batchMaxBytes(topic string) int32 {
 	return 1_000_012 // the client's own default
 }
 
-// Begin starts a transaction (the broker learns of it with the first record) and returns its identity.
+// Begin starts a transaction (the broker learns of it with the first record) and returns its
+// identity.
 func (p *Producer) Begin(context.Context) (Identity, error) {
 	p.refused = nil
 	p.touched.reset()
@@ -169,8 +175,8 @@ func (p *Producer) Identity(context.Context) (Identity, error) {
 	return p.identity, nil
 }
 
-// Send hands batches over, which a set of NewSet has made. The set may be reset once Flush has accepted them. Failures are returned by
-// Flush.
+// Send hands batches over, which a set of NewSet has made. The set may be reset once Flush has
+// accepted them. Failures are returned by Flush.
 func (p *Producer) Send(batches []*batch.Batch) {
 	p.flushed = false
 	for _, b := range batches {
@@ -182,8 +188,8 @@ func (p *Producer) Send(batches []*batch.Batch) {
 // ahead is how much Add keeps before it is sent.
 const ahead = 256 << 10
 
-// Add adds a record, which the next Flush sends at the latest. Failures are returned by Flush. The place tells the record's offset once it is
-// flushed, until the next transaction begins.
+// Add adds a record, which the next Flush sends at the latest. Failures are returned by Flush. The
+// place tells the record's offset once it is flushed, until the next transaction begins.
 func (p *Producer) Add(topic string, partition int32, timestamp int64, key, value []byte, headers []RecordHeader) batch.Place {
 	p.flushed = false
 	at, err := batch.Add(p.own, topic, partition, timestamp, key, value, headers)
@@ -217,12 +223,14 @@ func (p *Producer) sendOwn(all bool) {
 	clear(p.taken)
 }
 
-// End returns the offset behind the last record of the transaction in a partition; false if it is not known. The transaction is flushed.
+// End returns the offset behind the last record of the transaction in a partition; false if it is
+// not known. The transaction is flushed.
 func (p *Producer) End(topic string, partition int32) (int64, bool) {
 	return p.sender.End(batch.Destination{Topic: topic, Partition: partition})
 }
 
-// Unsent returns how many bytes wait for a request to their leader. It may be called from any goroutine.
+// Unsent returns how many bytes wait for a request to their leader. It may be called from any
+// goroutine.
 func (p *Producer) Unsent() int64 { return p.unsent.Load() }
 
 // Flush waits until every record is acknowledged, under the identity that began.
@@ -264,7 +272,8 @@ func (p *Producer) Commit(ctx context.Context) (Outcome, error) {
 // Committing reports whether a commit was sent of the transaction that was begun last.
 func (p *Producer) Committing() bool { return p.committing }
 
-// Abort drops what was not sent and aborts. It may be called for a transaction that has sent nothing. Anything but success is Lost.
+// Abort drops what was not sent and aborts. It may be called for a transaction that has sent
+// nothing. Anything but success is Lost.
 func (p *Producer) Abort(ctx context.Context) (Outcome, error) {
 	if p.cl == nil {
 		return Lost, fmt.Errorf("transactional producer %q is not initialised", p.id)
@@ -281,7 +290,8 @@ func (p *Producer) Abort(ctx context.Context) (Outcome, error) {
 	return Accepted, nil
 }
 
-// end ends the transaction and takes the identity of the next one. Without an answer the producer is not usable.
+// end ends the transaction and takes the identity of the next one. Without an answer the producer
+// is not usable.
 func (p *Producer) end(ctx context.Context, commit bool) error {
 	p.usable = false
 	next, err := endTransaction(ctx, p.cl, p.id, p.identity, commit)
@@ -292,8 +302,8 @@ func (p *Producer) end(ctx context.Context, commit bool) error {
 	return nil
 }
 
-// took takes the identity that the end of a transaction was answered with. A broker that names none has ended the transaction all the same,
-// and Settle gets the next identity.
+// took takes the identity that the end of a transaction was answered with. A broker that names none
+// has ended the transaction all the same, and Settle gets the next identity.
 func (p *Producer) took(next Identity) {
 	p.usable = next.ProducerID >= 0 && next != p.identity
 	if p.usable {
@@ -316,7 +326,8 @@ func endTransaction(ctx context.Context, cl *kgo.Client, id string, began Identi
 	return next, err
 }
 
-// Close ends the client without waiting for the broker. An open transaction stays open until it is settled or times out.
+// Close ends the client without waiting for the broker. An open transaction stays open until it is
+// settled or times out.
 func (p *Producer) Close() {
 	if p.cl == nil {
 		return

@@ -23,8 +23,8 @@ const (
 	waiting certainty = iota
 	// likely: a connection that was closed without a word, which a restart of the broker does too.
 	likely
-	// silent: a connection on which nothing was said until the deadline. A broker without TLS waits for the rest of what it takes for
-	// a request.
+	// silent: a connection on which nothing was said until the deadline. A broker without TLS waits
+	// for the rest of what it takes for a request.
 	silent
 	// final: the other side has said no, or is not who it should be.
 	final
@@ -46,7 +46,8 @@ func (s *Secure) refusal(err error) (string, certainty) {
 	case !encrypted && strings.Contains(err.Error(), "tls alert record"):
 		return "the broker speaks TLS on this port: turn TLS on", final
 	case !encrypted && (strings.Contains(err.Error(), "api versions negotiation") || isReset(err)):
-		// The first request of all, which a broker without TLS answers also before any authentication.
+		// The first request of all, which a broker without TLS answers also before any
+		// authentication.
 		return "the broker seems to speak TLS on this port: turn TLS on", likely
 	case isClosed(err) && !encrypted && s.mechanismName() == "":
 		return "the broker closed the connection at once: if this port wants TLS or SASL, set them", likely

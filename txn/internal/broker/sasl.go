@@ -14,8 +14,8 @@ import (
 	"github.com/onceward/onceward/txn/security"
 )
 
-// mechanismOf returns nil without a mechanism. Password and token files are read once here, to find mistakes, and again for every
-// authentication.
+// mechanismOf returns nil without a mechanism. Password and token files are read once here, to find
+// mistakes, and again for every authentication.
 func mechanismOf(s security.SASL) (sasl.Mechanism, error) {
 	switch s.Mechanism {
 	case security.Plain, security.ScramSHA256, security.ScramSHA512:
@@ -72,13 +72,15 @@ func tokenOf(ctx context.Context, s security.SASL) (security.Secret, error) {
 	return token, err
 }
 
-// authenticationError is an authentication that this side could not begin, or whose answer it refused.
+// authenticationError is an authentication that this side could not begin, or whose answer it
+// refused.
 type authenticationError struct{ err error }
 
 func (e *authenticationError) Error() string { return "authenticating: " + e.err.Error() }
 func (e *authenticationError) Unwrap() error { return e.err }
 
-// told marks the errors of a mechanism, which could otherwise be told from those of the connection only by their texts.
+// told marks the errors of a mechanism, which could otherwise be told from those of the connection
+// only by their texts.
 type told struct{ sasl.Mechanism }
 
 func (t told) Authenticate(ctx context.Context, host string) (sasl.Session, []byte, error) {

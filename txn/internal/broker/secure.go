@@ -16,16 +16,17 @@ import (
 	"github.com/onceward/onceward/txn/security"
 )
 
-// Secure is a checked [security.Config] with what its files hold. All clients of the process share one; it is safe for concurrent
-// use. A nil *Secure is plain TCP without authentication.
+// Secure is a checked [security.Config] with what its files hold. All clients of the process share
+// one; it is safe for concurrent use. A nil *Secure is plain TCP without authentication.
 type Secure struct {
 	cfg       security.Config
 	tls       *keyfile.Watched[*tls.Config] // nil without TLS
 	mechanism sasl.Mechanism
 }
 
-// NewSecure checks the settings and reads every file that they name once, so that a mistake shows before anything is touched. Each
-// mistake is a [*security.Error]. It returns nil for the zero Config.
+// NewSecure checks the settings and reads every file that they name once, so that a mistake shows
+// before anything is touched. Each mistake is a [*security.Error]. It returns nil for the zero
+// Config.
 func NewSecure(cfg security.Config, log *slog.Logger) (*Secure, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -50,7 +51,8 @@ func NewSecure(cfg security.Config, log *slog.Logger) (*Secure, error) {
 // dialFunc makes a connection, as net.Dialer.DialContext does.
 type dialFunc = func(ctx context.Context, network, host string) (net.Conn, error)
 
-// dialTimeout bounds the making of a connection, and separately its TLS handshake. Requests to a broker whose host has vanished wait for it.
+// dialTimeout bounds the making of a connection, and separately its TLS handshake. Requests to a
+// broker whose host has vanished wait for it.
 const dialTimeout = 5 * time.Second
 
 // options returns what a client needs to connect over dial, the default dialer if nil.
@@ -71,8 +73,8 @@ func (s *Secure) options(dial dialFunc) []kgo.Opt {
 	return opts
 }
 
-// encrypt puts TLS over connections. The handshake is made here and not by the client, so that its failures can be told apart and so
-// that rotated files count from the next connection on.
+// encrypt puts TLS over connections. The handshake is made here and not by the client, so that its
+// failures can be told apart and so that rotated files count from the next connection on.
 func (s *Secure) encrypt(dial dialFunc) dialFunc {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		cfg := s.tls.Current().Clone()

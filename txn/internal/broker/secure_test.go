@@ -42,7 +42,8 @@ func listen(t *testing.T, opts ...kfake.Opt) []string {
 	return c.ListenAddrs()
 }
 
-// patience is how long a refusal may take. It only decides how long it takes to show that one was waited out.
+// patience is how long a refusal may take. It only decides how long it takes to show that one was
+// waited out.
 const patience = 5 * time.Minute
 
 // connect tries once, as a process that starts does. A nil dialer is the default one.
@@ -85,9 +86,9 @@ func checkRefusal(t *testing.T, err error, want string) {
 	}
 }
 
-// TestPortWithoutTLS: a plain broker takes a handshake for the size of a request. It waits for the rest, or closes the connection because
-// that is too large. Where it waits, the client gives the handshake up, twice in each of four tries. Either way the client says what may be
-// wrong.
+// TestPortWithoutTLS: a plain broker takes a handshake for the size of a request. It waits for the
+// rest, or closes the connection because that is too large. Where it waits, the client gives the
+// handshake up, twice in each of four tries. Either way the client says what may be wrong.
 func TestPortWithoutTLS(t *testing.T) {
 	silent := func(c net.Conn) { _, _ = io.Copy(io.Discard, c) } // until the client closes it
 	closing := func(c net.Conn) { _, _ = c.Read(make([]byte, 64<<10)) }
@@ -124,8 +125,9 @@ func TestPortWithoutTLS(t *testing.T) {
 	}
 }
 
-// TestTLS connects to brokers with right and wrong certificates. The controls are the same settings with the right ones. It is on real
-// sockets, as the handshakes and the alerts of a real connection are what is judged.
+// TestTLS connects to brokers with right and wrong certificates. The controls are the same settings
+// with the right ones. It is on real sockets, as the handshakes and the alerts of a real connection
+// are what is judged.
 func TestTLS(t *testing.T) {
 	ca, other := pkitest.NewAuthority(t, "ca"), pkitest.NewAuthority(t, "other")
 	valid := time.Now().Add(time.Hour)
@@ -223,8 +225,8 @@ func TestSASL(t *testing.T) {
 	}
 }
 
-// TestFilesAreReadAgain rotates the client's certificate and the authority under a running process: the next connection has the new
-// ones, and a rotation that is half done changes nothing.
+// TestFilesAreReadAgain rotates the client's certificate and the authority under a running process:
+// the next connection has the new ones, and a rotation that is half done changes nothing.
 func TestFilesAreReadAgain(t *testing.T) {
 	first, second := pkitest.NewAuthority(t, "first"), pkitest.NewAuthority(t, "second")
 	valid := time.Now().Add(time.Hour)

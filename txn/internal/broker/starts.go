@@ -15,21 +15,24 @@ type Start struct {
 	Time   time.Time
 }
 
-// Starts makes numbers of start offsets, one for each partition and life of the process. A number holds until the group has a commit, over
-// memberships too: what arrives while one ends and the next begins is not skipped.
+// Starts makes numbers of start offsets, one for each partition and life of the process. A number
+// holds until the group has a commit, over memberships too: what arrives while one ends and the
+// next begins is not skipped.
 //
 // It is safe for concurrent use.
 type Starts struct {
 	cluster *Cluster
 	of      map[string]Start
-	// asking holds one token for who asks the cluster: whoever waits for it finds the answer of the one before.
+	// asking holds one token for who asks the cluster: whoever waits for it finds the answer of the
+	// one before.
 	asking chan struct{}
 
 	mu sync.Mutex
 	at map[topicPartition]int64
 }
 
-// NewStarts returns the starts of those topics; a topic that is not there begins at the start of its log.
+// NewStarts returns the starts of those topics; a topic that is not there begins at the start of
+// its log.
 func NewStarts(c *Cluster, of map[string]Start) *Starts {
 	return &Starts{cluster: c, of: of, asking: make(chan struct{}, 1), at: map[topicPartition]int64{}}
 }
@@ -49,7 +52,8 @@ func (s *Starts) Offset(ctx context.Context, topic string, partition int32) (int
 	return at, nil
 }
 
-// known returns the number of a partition, or unknown, and whether its topic has a start of its own. A nil Starts has none.
+// known returns the number of a partition, or unknown, and whether its topic has a start of its
+// own. A nil Starts has none.
 func (s *Starts) known(in topicPartition) (at int64, has bool) {
 	if s == nil || !s.Has(in.topic) {
 		return unknown, false
@@ -62,7 +66,8 @@ func (s *Starts) known(in topicPartition) (at int64, has bool) {
 	return unknown, true
 }
 
-// resolve returns once the number of a partition is known. The other partitions of the topic get theirs by the same answer.
+// resolve returns once the number of a partition is known. The other partitions of the topic get
+// theirs by the same answer.
 func (s *Starts) resolve(ctx context.Context, topic string, partition int32) error {
 	select {
 	case s.asking <- struct{}{}:
@@ -95,8 +100,9 @@ func (s *Starts) resolve(ctx context.Context, topic string, partition int32) err
 	return nil
 }
 
-// listStart lists what a start means now in every partition of a topic. The end is the last stable offset, because the input is read
-// committed: a record of a transaction that is open now arrives later.
+// listStart lists what a start means now in every partition of a topic. The end is the last stable
+// offset, because the input is read committed: a record of a transaction that is open now arrives
+// later.
 func (c *Cluster) listStart(ctx context.Context, topic string, s Start) (listed kadm.ListedOffsets, err error) {
 	if s.Latest {
 		listed, err = c.adm.ListCommittedOffsets(ctx, topic)

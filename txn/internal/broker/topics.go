@@ -20,9 +20,11 @@ type TopicInfo struct {
 	Replicas int
 	// Led says that every partition has a leader.
 	Led bool
-	// Allowed are the operations on the topic that this process may do, sorted; all that the runtime knows if the broker does not say.
+	// Allowed are the operations on the topic that this process may do, sorted; all that the
+	// runtime knows if the broker does not say.
 	Allowed []Operation
-	// Settings are the topic's configuration by Kafka's names; empty without the permission to see it.
+	// Settings are the topic's configuration by Kafka's names; empty without the permission to see
+	// it.
 	Settings map[string]Setting
 }
 
@@ -35,7 +37,8 @@ type Setting struct {
 	Own bool
 }
 
-// Topics describes the topics of those names that are there. One that this process may not even see is in hidden.
+// Topics describes the topics of those names that are there. One that this process may not even see
+// is in hidden.
 func (c *Cluster) Topics(ctx context.Context, names []string) (found map[string]TopicInfo, hidden []string, err error) {
 	found, hidden, err = c.TopicMetadata(ctx, names)
 	if err != nil {
@@ -130,7 +133,8 @@ func (c *Cluster) addSettings(ctx context.Context, topics map[string]TopicInfo) 
 	return nil
 }
 
-// CreateTopic creates a topic; -1 replicas are the cluster's default. One that was there already is no error.
+// CreateTopic creates a topic; -1 replicas are the cluster's default. One that was there already is
+// no error.
 func (c *Cluster) CreateTopic(ctx context.Context, name string, partitions int32, replicas int16, configs map[string]*string) error {
 	resp, err := c.adm.CreateTopic(ctx, partitions, replicas, configs, name)
 	if err == nil {

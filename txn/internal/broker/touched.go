@@ -2,8 +2,10 @@ package broker
 
 import "maps"
 
-// touched is the set of partitions that a transaction has produced to, and of those that older ones have. It costs a comparison for most records: those in a row tend to
-// go to one partition. The client's hooks would do it per batch, but they may run after the flush that acknowledged the batch.
+// touched is the set of partitions that a transaction has produced to, and of those that older ones
+// have. It costs a comparison for most records: those in a row tend to go to one partition. The
+// client's hooks would do it per batch, but they may run after the flush that acknowledged the
+// batch.
 type touched struct {
 	last topicPartition
 	all  map[topicPartition]struct{}
@@ -37,8 +39,9 @@ func (t *touched) add(topic string, partition int32) {
 	t.all[tp] = struct{}{}
 }
 
-// Partitions returns to which partitions the producer has produced since Looked was called, and in the transaction that was begun last before
-// that, acknowledged or not. A marker of an older transaction can be lost although its commit was answered.
+// Partitions returns to which partitions the producer has produced since Looked was called, and in
+// the transaction that was begun last before that, acknowledged or not. A marker of an older
+// transaction can be lost although its commit was answered.
 func (p *Producer) Partitions() map[string][]int32 {
 	out := map[string][]int32{}
 	for tp := range p.touched.before {
@@ -52,8 +55,10 @@ func (p *Producer) Partitions() map[string][]int32 {
 	return out
 }
 
-// Looked clears the partitions of older transactions: no partition holds a transaction of the producer open.
+// Looked clears the partitions of older transactions: no partition holds a transaction of the
+// producer open.
 func (p *Producer) Looked() { clear(p.touched.before) }
 
-// Touched returns to how many partitions the transaction that was begun last has produced, acknowledged or not.
+// Touched returns to how many partitions the transaction that was begun last has produced,
+// acknowledged or not.
 func (p *Producer) Touched() int { return len(p.touched.all) }

@@ -21,8 +21,9 @@ type Trace struct {
 // traceBytes bounds one answer. Only heads are kept of it.
 const traceBytes = 8 << 20
 
-// Traces calls each for the batches of transactions that a partition holds from an offset on, committed or not, in their order, up to its
-// high watermark at the call. An offset that is out of range is the start of the log. All of the log from there on is transferred.
+// Traces calls each for the batches of transactions that a partition holds from an offset on,
+// committed or not, in their order, up to its high watermark at the call. An offset that is out of
+// range is the start of the log. All of the log from there on is transferred.
 func (c *Cluster) Traces(ctx context.Context, topic string, partition int32, from int64, each func(Trace)) error {
 	found, err := c.adm.Metadata(ctx, topic)
 	if err == nil {
@@ -54,8 +55,8 @@ func (c *Cluster) Traces(ctx context.Context, topic string, partition int32, fro
 	return nil
 }
 
-// OffsetsAt returns, for each partition of the topics, the first offset whose record is not older than a time, or the end of the partition.
-// Partitions that do not answer are missing.
+// OffsetsAt returns, for each partition of the topics, the first offset whose record is not older
+// than a time, or the end of the partition. Partitions that do not answer are missing.
 func (c *Cluster) OffsetsAt(ctx context.Context, at time.Time, topics ...string) (map[string]map[int32]int64, error) {
 	listed, err := c.adm.ListOffsetsAfterMilli(ctx, at.UnixMilli(), topics...)
 	if err != nil {

@@ -2,8 +2,8 @@ package broker
 
 import "fmt"
 
-// IDSeparator joins the parts of a transactional id. No part may contain it, so that no two applications can build the same id, and a
-// prefix names exactly one application.
+// IDSeparator joins the parts of a transactional id. No part may contain it, so that no two
+// applications can build the same id, and a prefix names exactly one application.
 const IDSeparator = "~"
 
 // TransactionalID names the producer of a worker's turn.
@@ -16,7 +16,8 @@ func InstancePrefix(application, instance string) string {
 	return TransactionalPrefix(application) + instance + IDSeparator
 }
 
-// LiveID is the transactional id by which an instance shows that it lives. No transaction is begun under it.
+// LiveID is the transactional id by which an instance shows that it lives. No transaction is begun
+// under it.
 func LiveID(application, instance string) string {
 	return InstancePrefix(application, instance) + "live"
 }

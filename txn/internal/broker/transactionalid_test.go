@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// TestTransactionalIDs: rule 1.2. No two producers of whatever applications, instances, workers and turns share an id, and the prefix of an
-// application begins the ids of no other one, although the names run into each other in every way that they may.
+// TestTransactionalIDs: rule 1.2. No two producers of whatever applications, instances, workers and
+// turns share an id, and the prefix of an application begins the ids of no other one, although the
+// names run into each other in every way that they may.
 func TestTransactionalIDs(t *testing.T) {
 	names := []string{"a", "aa", "a-a", "a.a", "a_a", "a-", "-a", "0", "1", "00", "10", "1-0", "1.0", "0-0", "a0", "a1", "a-0", "a-1", "a_0_1"}
 	of := map[string]string{}

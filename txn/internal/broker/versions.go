@@ -12,10 +12,11 @@ import (
 	"github.com/onceward/onceward/txn/internal/assign"
 )
 
-// CheckGroup refuses a group in which a member's data is of a newer major version than this build reads, with an error that wraps
-// state.ErrFormat. It changes nothing in the group. Another error says that the group cannot be looked at. Data that cannot be read for
-// another reason, and members of another protocol, are for the join to deal with; so is a group in the middle of a rebalance, which tells
-// nothing of its members.
+// CheckGroup refuses a group in which a member's data is of a newer major version than this build
+// reads, with an error that wraps state.ErrFormat. It changes nothing in the group. Another error
+// says that the group cannot be looked at. Data that cannot be read for another reason, and members
+// of another protocol, are for the join to deal with; so is a group in the middle of a rebalance,
+// which tells nothing of its members.
 func (c *Cluster) CheckGroup(ctx context.Context) error {
 	groups, err := c.adm.DescribeGroups(ctx, c.group)
 	group := groups[c.group]
@@ -46,8 +47,8 @@ func (c *Cluster) CheckGroup(ctx context.Context) error {
 	return nil
 }
 
-// Commits returns the offsets that the group has committed, sorted by topic and partition. Other than StableOffsets it waits for no
-// transaction: the commit of one that is open is not among them.
+// Commits returns the offsets that the group has committed, sorted by topic and partition. Other
+// than StableOffsets it waits for no transaction: the commit of one that is open is not among them.
 func (c *Cluster) Commits(ctx context.Context) ([]Offset, error) {
 	//nolint:forbidigo // what it leaves out is looked at by name before anything is done with it
 	responses, err := c.adm.FetchOffsets(ctx, c.group)

@@ -13,8 +13,8 @@ import (
 	"github.com/onceward/onceward/txn/internal/broker"
 )
 
-// TestWriteEndsWithItsContext: a write whose reply is lost, and whose brokers then stay out of reach, ends with its context. An orderly end
-// of an application waits for such writes.
+// TestWriteEndsWithItsContext: a write whose reply is lost, and whose brokers then stay out of
+// reach, ends with its context. An orderly end of an application waits for such writes.
 func TestWriteEndsWithItsContext(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		network := virtual.NewNetwork(t, 1)

@@ -1,10 +1,10 @@
-// Package control is the local socket of a running instance, in its state directory: tools on the same machine ask it what no other
-// process can read, because the databases are locked. It speaks HTTP with JSON over a Unix domain socket that only the owner of the
-// directory can open.
+// Package control is the local socket of a running instance, in its state directory: tools on the
+// same machine ask it what no other process can read, because the databases are locked. It speaks
+// HTTP with JSON over a Unix domain socket that only the owner of the directory can open.
 //
-// A question changes nothing: the status, the rows and sizes of stores, and what the HTTP endpoint of the process serves. Resume, rebuild and
-// checkpoint do what their callers in package txn say. A [Server] may be asked any number of things at a time; all of it has ended when Close
-// returns.
+// A question changes nothing: the status, the rows and sizes of stores, and what the HTTP endpoint
+// of the process serves. Resume, rebuild and checkpoint do what their callers in package txn say. A
+// [Server] may be asked any number of things at a time; all of it has ended when Close returns.
 package control
 
 import (
@@ -30,7 +30,8 @@ const SocketName = "control.sock"
 // pathMax is what the address of a Unix domain socket can hold on every supported system.
 const pathMax = 100
 
-// ErrPathTooLong says that the socket cannot have its place in a state directory with such a long path.
+// ErrPathTooLong says that the socket cannot have its place in a state directory with such a long
+// path.
 var ErrPathTooLong = errors.New("the path of the state directory is too long for a socket")
 
 // Server answers until it is closed.
@@ -46,7 +47,8 @@ type Server struct {
 	}
 }
 
-// Instance is what the socket tells and does. Its functions are called for every request, from its goroutine, and must be safe for that.
+// Instance is what the socket tells and does. Its functions are called for every request, from its
+// goroutine, and must be safe for that.
 type Instance struct {
 	Status func() any
 	// Resume opens a stopped task again.
@@ -59,7 +61,8 @@ type Instance struct {
 	Rest http.Handler
 }
 
-// Serve listens in dir. The directory's lock must be held: a socket that is left over from a process that was killed is replaced.
+// Serve listens in dir. The directory's lock must be held: a socket that is left over from a
+// process that was killed is replaced.
 func Serve(dir string, in Instance) (*Server, error) {
 	path := filepath.Join(dir, SocketName)
 	if len(path) > pathMax {

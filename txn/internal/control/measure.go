@@ -7,11 +7,13 @@ import (
 	"github.com/onceward/onceward/state/pebblestore"
 )
 
-// countMax is how many keys are counted without being asked for it: estimates are poor for few keys, and few are counted at once.
+// countMax is how many keys are counted without being asked for it: estimates are poor for few
+// keys, and few are counted at once.
 const countMax = 10_000
 
-// Measure returns the size of one store in the wanted detail: its keys are counted in rows if that is asked for or if they are few, and
-// otherwise estimated from the tables of estimates, which may be ahead of rows.
+// Measure returns the size of one store in the wanted detail: its keys are counted in rows if that
+// is asked for or if they are few, and otherwise estimated from the tables of estimates, which may
+// be ahead of rows.
 func Measure(ctx context.Context, store state.Declaration, rows, estimates state.Reader, d Detail) (StoreState, error) {
 	out := StoreState{Name: store.Name, Layout: store.Layout.String()}
 	if d != Estimates && d != Counts {

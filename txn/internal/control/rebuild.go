@@ -8,8 +8,8 @@ import (
 	"net/url"
 )
 
-// RebuildRequest names the tasks whose databases are made anew from their changelogs, none for all of the instance, and the stores, none
-// for all. A dry run only says which tasks they are.
+// RebuildRequest names the tasks whose databases are made anew from their changelogs, none for all
+// of the instance, and the stores, none for all. A dry run only says which tasks they are.
 type RebuildRequest struct {
 	Tasks, Stores []string
 	DryRun        bool
@@ -27,7 +27,8 @@ func (in Instance) serveRebuild(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(tasks) // it only fails for a client that has gone away
 }
 
-// Rebuild asks the instance that runs on a state directory to make databases anew, and returns the tasks that it is about.
+// Rebuild asks the instance that runs on a state directory to make databases anew, and returns the
+// tasks that it is about.
 func Rebuild(ctx context.Context, dir string, req RebuildRequest) ([]string, error) {
 	q := url.Values{"task": req.Tasks, "store": req.Stores}
 	if req.DryRun {

@@ -34,8 +34,8 @@ const partMax = 1 << 30
 // errStream says that what came is no stream of rows, or not all of it.
 var errStream = errors.New("the answer is damaged or was cut off")
 
-// writeRows writes a stream: the head, the entries, and how it ended. Its error is that of w or of encoding; an error of the entries is
-// part of the stream.
+// writeRows writes a stream: the head, the entries, and how it ended. Its error is that of w or of
+// encoding; an error of the entries is part of the stream.
 func writeRows(w *bufio.Writer, at StateAt, entries iter.Seq2[state.Entry, error], limit int64, reason func(error) string) error {
 	if err := writeJSON(w, frameHead, at); err != nil {
 		return err
@@ -92,7 +92,8 @@ func readHead(r *bufio.Reader) (at StateAt, err error) {
 	return at, nil
 }
 
-// readRows yields what follows the head. An error is the last thing that it yields, and a stream without its end is one.
+// readRows yields what follows the head. An error is the last thing that it yields, and a stream
+// without its end is one.
 func readRows(r *bufio.Reader) iter.Seq2[state.Entry, error] {
 	return func(yield func(state.Entry, error) bool) {
 		for rows := uint64(0); ; rows++ {

@@ -25,7 +25,8 @@ type StateAt struct {
 	// Member and Revokes are the epoch of the owner.
 	Member  string `json:"member"`
 	Revokes uint64 `json:"revokes"`
-	// Stale is why the state would not have been served without being asked for it, nil if it would.
+	// Stale is why the state would not have been served without being asked for it, nil if it
+	// would.
 	Stale *Refusal `json:"stale,omitempty"`
 }
 
@@ -50,7 +51,8 @@ type Refusal struct {
 
 func (r *Refusal) Error() string { return r.Text }
 
-// GlobalPrefix begins the Subtopology of a global table in a StateAt, before the name of its store. No subtopology has such a name.
+// GlobalPrefix begins the Subtopology of a global table in a StateAt, before the name of its store.
+// No subtopology has such a name.
 const GlobalPrefix = "globals/"
 
 // TaskState is the state of one task, or of one global table, of the process.
@@ -67,7 +69,8 @@ type StoreState struct {
 	Keys      int64 `json:"keys"`
 	Counted   bool  `json:"counted"`
 	DiskBytes int64 `json:"disk_bytes"`
-	// Changelog is the topic, Partitions how many it has, End its last stable offset in this partition, nil if it is not known.
+	// Changelog is the topic, Partitions how many it has, End its last stable offset in this
+	// partition, nil if it is not known.
 	Changelog string `json:"changelog"`
 	// FromSource says that the topic is an input, from which the store is restored.
 	FromSource bool   `json:"from_source,omitempty"`
@@ -92,11 +95,13 @@ type Row struct {
 	Value []byte `json:"value,omitempty"`
 }
 
-// Source is the state of a running instance. Its methods are called from the goroutine of each request.
+// Source is the state of a running instance. Its methods are called from the goroutine of each
+// request.
 type Source interface {
 	// States describes every task of the process that has state, in their order.
 	States(ctx context.Context, d Detail) ([]TaskState, error)
-	// View takes a view of a store's partition, which the caller closes. With stale, it takes whatever there is.
+	// View takes a view of a store's partition, which the caller closes. With stale, it takes
+	// whatever there is.
 	View(store string, partition int32, stale bool) (StateAt, state.View, error)
 	// Checkpoint makes dir a checkpoint of a task, as operators name it.
 	Checkpoint(task, dir string) error
@@ -104,7 +109,8 @@ type Source interface {
 	Reason(err error) string
 }
 
-// stallMax is how long a reader of a stream may read nothing, until it is taken for gone and its view is released.
+// stallMax is how long a reader of a stream may read nothing, until it is taken for gone and its
+// view is released.
 const stallMax = time.Minute
 
 // streamBytes is the memory of a stream.
@@ -181,7 +187,8 @@ func refuse(w http.ResponseWriter, src Source, err error) {
 
 const refusalType = "application/vnd.onceward.refusal+json"
 
-// serveRows streams a range of one view. The view is released when the client has all of it, goes away, or reads nothing for stallMax.
+// serveRows streams a range of one view. The view is released when the client has all of it, goes
+// away, or reads nothing for stallMax.
 func serveRows(src Source, w http.ResponseWriter, r *http.Request, q *query) (err error) {
 	store, partition, limit, stale := q.values.Get("store"), q.partition(), q.number("limit"), q.boolean("stale")
 	span := state.Range{From: q.bytes("from"), To: q.bytes("to"), Reverse: q.boolean("reverse")}
@@ -198,7 +205,8 @@ func serveRows(src Source, w http.ResponseWriter, r *http.Request, q *query) (er
 	if closeErr := view.Close(); err == nil && closeErr != nil {
 		err = closeErr
 	}
-	// Whatever went wrong now, the head is on its way: a stream without an end is an error for the client.
+	// Whatever went wrong now, the head is on its way: a stream without an end is an error for the
+	// client.
 	if err == nil {
 		_ = out.Flush()
 	}
@@ -332,7 +340,8 @@ type RowsRequest struct {
 	Stale     bool
 }
 
-// Rows is a stream of rows of one view. It belongs to one goroutine and has to be closed, which releases the view.
+// Rows is a stream of rows of one view. It belongs to one goroutine and has to be closed, which
+// releases the view.
 type Rows struct {
 	At   StateAt
 	body io.ReadCloser
@@ -361,7 +370,8 @@ func OpenRows(ctx context.Context, dir string, q RowsRequest) (*Rows, error) {
 	return rows, nil
 }
 
-// All yields the rows, once. An error is the last thing that it yields; without one, the rows are complete.
+// All yields the rows, once. An error is the last thing that it yields; without one, the rows are
+// complete.
 func (r *Rows) All() iter.Seq2[state.Entry, error] { return readRows(r.in) }
 
 // Close releases the view, also in the middle of the stream.

@@ -161,7 +161,8 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// TestAbandonedRows: a client that goes away in the middle, or whose time is over, holds no view any more.
+// TestAbandonedRows: a client that goes away in the middle, or whose time is over, holds no view
+// any more.
 func TestAbandonedRows(t *testing.T) {
 	dir, s := serve(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -238,7 +239,8 @@ func TestStalledRows(t *testing.T) {
 	})
 }
 
-// TestRefusal: an error keeps its name and its text across the socket, also in the middle of a stream.
+// TestRefusal: an error keeps its name and its text across the socket, also in the middle of a
+// stream.
 func TestRefusal(t *testing.T) {
 	dir, s := serve(t)
 	s.err = fmt.Errorf("store rows: %w", errBusy)

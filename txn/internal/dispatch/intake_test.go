@@ -2,7 +2,8 @@ package dispatch
 
 import "testing"
 
-// TestIntake: few partitions have all that is configured, many have a share of a sum, and one of many has all while the others hold little.
+// TestIntake: few partitions have all that is configured, many have a share of a sum, and one of
+// many has all while the others hold little.
 func TestIntake(t *testing.T) {
 	const queueMax = 4 << 20
 	for _, c := range []struct {

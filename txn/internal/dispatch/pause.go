@@ -16,10 +16,12 @@ const (
 	taskHalted
 )
 
-// pauses keeps the set of reasons for every partition: it is fetched when its set is empty. The client's pausing is a single switch
-// that survives a rebalance, so reasons are cleared when a partition goes and set before the assigned callback returns.
+// pauses keeps the set of reasons for every partition: it is fetched when its set is empty. The
+// client's pausing is a single switch that survives a rebalance, so reasons are cleared when a
+// partition goes and set before the assigned callback returns.
 type pauses struct {
-	// pause and resume work the client's switch. They are called under the lock, in the order of the changes, and must not block.
+	// pause and resume work the client's switch. They are called under the lock, in the order of
+	// the changes, and must not block.
 	pause, resume func(topic string, partition int32)
 
 	mu      sync.Mutex

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestPauses: whatever the order of reasons, a partition is fetched exactly while its set is empty, and the client's switch is worked
-// only when that changes (protocol rule 10.4).
+// TestPauses: whatever the order of reasons, a partition is fetched exactly while its set is empty,
+// and the client's switch is worked only when that changes (protocol rule 10.4).
 func TestPauses(t *testing.T) {
 	paused := map[int32]bool{}
 	p := newPauses(

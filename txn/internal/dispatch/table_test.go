@@ -11,8 +11,8 @@ import (
 	"github.com/onceward/onceward/txn/internal/worker"
 )
 
-// TestWhyStopped: of several reasons the same one is told every time, and one that ends the process with the exit code of damaged data
-// before all others.
+// TestWhyStopped: of several reasons the same one is told every time, and one that ends the process
+// with the exit code of damaged data before all others.
 func TestWhyStopped(t *testing.T) {
 	first, second := errors.New("first"), errors.New("second")
 	lost := fmt.Errorf("%w: records were deleted", worker.ErrIntegrity)

@@ -2,18 +2,20 @@
 //
 // # Contract
 //
-// There is no authentication, so the endpoint is not reachable from other machines unless its owner says so: it listens on a loopback
-// address or on a Unix domain socket that only its owner can open, and [Parse] refuses every other address that is not stated to be
-// exposed. A reverse proxy with TLS and authentication is the other way to reach it from elsewhere.
+// There is no authentication, so the endpoint is not reachable from other machines unless its owner
+// says so: it listens on a loopback address or on a Unix domain socket that only its owner can
+// open, and [Parse] refuses every other address that is not stated to be exposed. A reverse proxy
+// with TLS and authentication is the other way to reach it from elsewhere.
 //
-// Only GET and HEAD are answered. A request to a loopback address must name a loopback host in its Host header: a page in a browser of this
-// machine could otherwise reach the endpoint through a name of its own that resolves to 127.0.0.1 (DNS rebinding). Headers, their time and
-// the time of an answer are bounded. Nothing that is served changes anything, and there is no profiling here.
+// Only GET and HEAD are answered. A request to a loopback address must name a loopback host in its
+// Host header: a page in a browser of this machine could otherwise reach the endpoint through a
+// name of its own that resolves to 127.0.0.1 (DNS rebinding). Headers, their time and the time of
+// an answer are bounded. Nothing that is served changes anything, and there is no profiling here.
 //
 // # Concurrency
 //
-// A [Server] owns one goroutine, and one for each connection; all have ended when Close returns, apart from handlers that ignore the end
-// of their connection.
+// A [Server] owns one goroutine, and one for each connection; all have ended when Close returns,
+// apart from handlers that ignore the end of their connection.
 package endpoint
 
 import (
@@ -44,8 +46,9 @@ const socketPrefix = "unix:"
 // socketPathMax is what the address of a Unix domain socket can hold on every supported system.
 const socketPathMax = 100
 
-// Parse reads an address: host:port with a loopback host (localhost, 127.0.0.1, [::1]; port 0 takes a free one), or unix:/path. With exposed
-// the host may be any, or none for all addresses of the machine. The error says what else could be done.
+// Parse reads an address: host:port with a loopback host (localhost, 127.0.0.1, [::1]; port 0 takes
+// a free one), or unix:/path. With exposed the host may be any, or none for all addresses of the
+// machine. The error says what else could be done.
 func Parse(s string, exposed bool) (Address, error) {
 	if path, ok := strings.CutPrefix(s, socketPrefix); ok {
 		switch {
@@ -85,7 +88,8 @@ const (
 	maxHeaderBytes = 16 << 10
 )
 
-// Serve listens and answers with h. What goes wrong with single connections is logged at debug level.
+// Serve listens and answers with h. What goes wrong with single connections is logged at debug
+// level.
 func Serve(a Address, h http.Handler, log *slog.Logger) (*Server, error) {
 	l, err := listen(a)
 	if err != nil {

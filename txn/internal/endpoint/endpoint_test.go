@@ -148,7 +148,8 @@ func TestHeaderLimits(t *testing.T) {
 	}
 }
 
-// TestUnfinishedHeaderIsCutOff: a client that never finishes its header keeps its connection for headerTimeout and no longer.
+// TestUnfinishedHeaderIsCutOff: a client that never finishes its header keeps its connection for
+// headerTimeout and no longer.
 func TestUnfinishedHeaderIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var pipes kfake.VirtualNetwork
@@ -242,7 +243,8 @@ func TestNameThatIsNotLoopback(t *testing.T) {
 	}
 }
 
-// TestExposedEndpoint: an address that is stated to be exposed is listened on, and answers whatever host a request names.
+// TestExposedEndpoint: an address that is stated to be exposed is listened on, and answers whatever
+// host a request names.
 func TestExposedEndpoint(t *testing.T) {
 	a, err := Parse("0.0.0.0:0", true)
 	if err != nil {

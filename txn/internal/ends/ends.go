@@ -64,7 +64,8 @@ func (e *inputEnds) read(now time.Time, kept time.Duration) PartitionEnds {
 	return last.ends
 }
 
-// watchInputs follows for which transactions inputs wait, by each listing that it gets, until ctx ends.
+// watchInputs follows for which transactions inputs wait, by each listing that it gets, until ctx
+// ends.
 func (w *Watch) watchInputs(ctx context.Context, listed <-chan map[string]map[int32]broker.End) {
 	waiting := inputWaits{}
 	defer waiting.over(nil)
@@ -78,12 +79,14 @@ func (w *Watch) watchInputs(ctx context.Context, listed <-chan map[string]map[in
 	}
 }
 
-// Run lists the ends of all inputs again and again, until ctx ends. Fetches would tell them too, but not of partitions
-// that are paused, restored or stopped, nor while an open transaction keeps a fetch from returning: exactly when lag is looked at.
+// Run lists the ends of all inputs again and again, until ctx ends. Fetches would tell them too,
+// but not of partitions that are paused, restored or stopped, nor while an open transaction keeps a
+// fetch from returning: exactly when lag is looked at.
 func (w *Watch) Run(ctx context.Context) {
 	tick := time.NewTicker(endsEvery)
 	defer tick.Stop()
-	// A look at what holds an input can take long, and each held partition needs one. The listing does not wait for them.
+	// A look at what holds an input can take long, and each held partition needs one. The listing
+	// does not wait for them.
 	listed := make(chan map[string]map[int32]broker.End, 1)
 	var looking sync.WaitGroup
 	looking.Go(func() { w.watchInputs(ctx, listed) })

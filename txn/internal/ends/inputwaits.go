@@ -9,9 +9,9 @@ import (
 	"github.com/onceward/onceward/txn/internal/waits"
 )
 
-// inputWaits follows the last stable offsets of the inputs of tasks that are open: one that stays below the high watermark from one listing
-// to the next is held by a transaction. It belongs to one goroutine, which is not the
-// one that lists them.
+// inputWaits follows the last stable offsets of the inputs of tasks that are open: one that stays
+// below the high watermark from one listing to the next is held by a transaction. It belongs to one
+// goroutine, which is not the one that lists them.
 type inputWaits map[dispatch.Input]*inputWait
 
 type inputWait struct {

@@ -1,9 +1,12 @@
-// Package failpoint names the points of the runtime at which tests make it fail: before and after everything that it asks a broker or the
-// disk to do. It also names the points of the writer to dead-letter topics, and the mechanisms that negative controls break.
+// Package failpoint names the points of the runtime at which tests make it fail: before and after
+// everything that it asks a broker or the disk to do. It also names the points of the writer to
+// dead-letter topics, and the mechanisms that negative controls break.
 //
-// A [Set] has the faults of one application, or of one client of package txn/admin. Its zero value does nothing. Without the build tag
-// onceward_failpoints there is no other value: Set is empty, its methods are inlined away, and no name is in the binary. A test of the
-// release binary proves it. With the tag, tests make one by Config.WithFailpoints of package txn or by WithFailpoints of package txn/admin.
+// A [Set] has the faults of one application, or of one client of package txn/admin. Its zero value
+// does nothing. Without the build tag onceward_failpoints there is no other value: Set is empty,
+// its methods are inlined away, and no name is in the binary. A test of the release binary proves
+// it. With the tag, tests make one by Config.WithFailpoints of package txn or by WithFailpoints of
+// package txn/admin.
 //
 // A Set is safe for concurrent use if the function in it is.
 package failpoint
@@ -13,8 +16,9 @@ import "errors"
 // Point is a place in the runtime, or in the writer to dead-letter topics.
 type Point string
 
-// The points of the runtime, in the order of a life. "Before" is the moment before a request is sent (or a file is touched), "after" the one after its
-// answer has come and before anything is made of it.
+// The points of the runtime, in the order of a life. "Before" is the moment before a request is
+// sent (or a file is touched), "after" the one after its answer has come and before anything is
+// made of it.
 const (
 	InitBefore Point = "init-before"
 	InitAfter  Point = "init-after"
@@ -59,8 +63,9 @@ const (
 	LeaveAfter     Point = "leave-after"
 )
 
-// The points of the writer to dead-letter topics, in the order of a batch. Each is behind what it names. A writer that is armed waits for
-// the acknowledgement of the records before it sends the marks, so that there is a moment between the two.
+// The points of the writer to dead-letter topics, in the order of a batch. Each is behind what it
+// names. A writer that is armed waits for the acknowledgement of the records before it sends the
+// marks, so that there is a moment between the two.
 const (
 	LettersSettled Point = "letters-settled"
 	LettersBegun   Point = "letters-begun"
@@ -83,8 +88,8 @@ var LetterPoints = []Point{LettersSettled, LettersBegun, LettersRecords, Letters
 // ErrInjected is what a point returns after which the outcome of the request is not known.
 var ErrInjected = errors.New("injected by a failpoint")
 
-// ErrRefused is ErrInjected with a known outcome: the broker refused. It needs no code that runs at start, which would keep its text in
-// binaries that do not use it.
+// ErrRefused is ErrInjected with a known outcome: the broker refused. It needs no code that runs at
+// start, which would keep its text in binaries that do not use it.
 var ErrRefused error = refused{}
 
 type refused struct{}

@@ -8,7 +8,8 @@ import (
 	"slices"
 )
 
-// Mechanism is a part of the runtime that a negative control breaks. Each package keeps what it breaks in a file broken_on.go.
+// Mechanism is a part of the runtime that a negative control breaks. Each package keeps what it
+// breaks in a file broken_on.go.
 type Mechanism string
 
 // The mechanisms, and what an application does in which one is broken.
@@ -25,7 +26,8 @@ const (
 	Restore Mechanism = "restore"
 	// Age restores a table from its topic whatever compaction has taken out of it.
 	Age Mechanism = "age"
-	// Identity has a fencer go on to use the producer id and epoch that it got for a transactional id: it commits the ends of the inputs.
+	// Identity has a fencer go on to use the producer id and epoch that it got for a transactional
+	// id: it commits the ends of the inputs.
 	Identity Mechanism = "identity"
 	// Removal removes a fenced member by its instance id alone.
 	Removal Mechanism = "removal"
@@ -33,7 +35,8 @@ const (
 	Look Mechanism = "look"
 	// Live gives no sign of life while the only other instance may not hear this one.
 	Live Mechanism = "live"
-	// MarksLate and MarksEarly write the marks of redriven dead letters in a transaction of their own, behind that of the records or before it.
+	// MarksLate and MarksEarly write the marks of redriven dead letters in a transaction of their
+	// own, behind that of the records or before it.
 	MarksLate  Mechanism = "marks-late"
 	MarksEarly Mechanism = "marks-early"
 )
@@ -46,8 +49,8 @@ type Set struct {
 	broken []Mechanism
 }
 
-// New returns a set that calls hit at each point, unless it is nil, and in which the named mechanisms are broken. [Set.Check] finds unknown
-// names.
+// New returns a set that calls hit at each point, unless it is nil, and in which the named
+// mechanisms are broken. [Set.Check] finds unknown names.
 func New(hit func(ctx context.Context, point string) error, broken []string) Set {
 	s := Set{hit: hit}
 	for _, name := range broken {
@@ -77,7 +80,8 @@ func (s Set) Check() error {
 	return nil
 }
 
-// Armed reports whether points are hit. What is changed so that a short test reaches all of them depends on it.
+// Armed reports whether points are hit. What is changed so that a short test reaches all of them
+// depends on it.
 func (s Set) Armed() bool { return s.hit != nil }
 
 // Hit lets the test act at a point. An error is what became of the request that the point is about.

@@ -18,27 +18,32 @@ import (
 
 const (
 	command = "github.com/onceward/onceward/cmd/onceward"
-	// textMin is the length from which on a text of the sources is found in a binary as it is, and not by chance.
+	// textMin is the length from which on a text of the sources is found in a binary as it is, and
+	// not by chance.
 	textMin = 12
 )
 
-// onlyWithTag is the build constraint of a mechanism that users must not have: failpoints, negative controls, the build of the future.
+// onlyWithTag is the build constraint of a mechanism that users must not have: failpoints, negative
+// controls, the build of the future.
 var onlyWithTag = regexp.MustCompile(`(?m)^//go:build (?:\w+ && )?(onceward_\w+)(?: && !?\w+)?$`)
 
-// onlyArmed are texts that only a build with failpoints has, beside those of the source files with its tag. The names of the points stand
-// in a file without the tag. Most names of mechanisms that negative controls break are words that a binary has by chance; all of them go
-// through Set.Broken, whose name is in each binary that has it.
+// onlyArmed are texts that only a build with failpoints has, beside those of the source files with
+// its tag. The names of the points stand in a file without the tag. Most names of mechanisms that
+// negative controls break are words that a binary has by chance; all of them go through Set.Broken,
+// whose name is in each binary that has it.
 var onlyArmed = []string{
 	"offsets-before", "letters-records", "marks-late", "marks-early",
 	"failpoint.Set.Broken", "broker.commitOutside", "worker.applyUncommitted",
 }
 
-// onlyTests are texts of functions that only tests call, so that the linker leaves them out of every command.
+// onlyTests are texts of functions that only tests call, so that the linker leaves them out of
+// every command.
 var onlyTests = []string{"a test asks for it", "the application is not at work", "the two have never been connected"}
 
-// TestReleaseHasNone: the command as users build it contains no text of any source file that needs a tag of ours: the names of variables,
-// messages, and the failpoints' names. The one that is built with all the tags does, or the test would prove nothing. The tags and texts
-// are taken from the sources, so that a new mechanism is looked for too.
+// TestReleaseHasNone: the command as users build it contains no text of any source file that needs
+// a tag of ours: the names of variables, messages, and the failpoints' names. The one that is built
+// with all the tags does, or the test would prove nothing. The tags and texts are taken from the
+// sources, so that a new mechanism is looked for too.
 func TestReleaseHasNone(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the command twice")

@@ -26,8 +26,8 @@
 //   - Rows and positions change in one batch ([state.Database.Apply]). The database has the next
 //     offset of each partition as an input, and the id of the topic as that of a changelog.
 //   - Only committed records make rows.
-//   - Readers see no part of a restore: a table serves when it has reached the ends, and one that is
-//     rebuilt later is rebuilt in a database beside it.
+//   - Readers see no part of a restore: a table serves when it has reached the ends, and one that
+//     is rebuilt later is rebuilt in a database beside it.
 //   - The clock in the positions is the last time at which nothing was missing. It does not move
 //     while something is.
 //
@@ -38,8 +38,8 @@
 //
 // # Memory
 //
-// Databases share the budget of the process. Beyond it, all tables together hold two answers of
-// 1 MiB at a time, and one answer of 64 KiB for each partition that is near its end. A larger single
+// Databases share the budget of the process. Beyond it, all tables together hold two answers of 1
+// MiB at a time, and one answer of 64 KiB for each partition that is near its end. A larger single
 // batch comes whole.
 //
 // # Failure

@@ -30,7 +30,8 @@ type reading struct {
 	taken atomic.Int64
 }
 
-// The bounds of an answer: of a partition with more to read, which needs a seat, and of one that waits for records.
+// The bounds of an answer: of a partition with more to read, which needs a seat, and of one that
+// waits for records.
 const (
 	fetchBytes = 1 << 20
 	probeBytes = 64 << 10

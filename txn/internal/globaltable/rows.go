@@ -16,8 +16,8 @@ func (ts *Tables) Rows(store string) state.Bytes {
 	return nil
 }
 
-// View returns a view of a table for a query, with whether the table serves. known is false for a store that is no global
-// table; the view is nil while there is no database to read.
+// View returns a view of a table for a query, with whether the table serves. known is false for a
+// store that is no global table; the view is nil while there is no database to read.
 func (ts *Tables) View(store string) (view state.View, serves, known bool, err error) {
 	t := ts.find(store)
 	if t == nil {

@@ -45,7 +45,8 @@ type Status struct {
 	Cause Cause
 	// Records and Skipped count since the process started.
 	Records, Skipped int64
-	// Remaining is how many offsets are left of a restore, Lag how many from the position to the stable ends that were listed last.
+	// Remaining is how many offsets are left of a restore, Lag how many from the position to the
+	// stable ends that were listed last.
 	Remaining, Lag int64
 	Problem        *Problem
 }
@@ -74,7 +75,8 @@ type told struct {
 	// ends are those that were listed last.
 	ends map[int32]int64
 	lag  int64
-	// failed is the last failure since one look at the topic went well, and failedSince when the first one was.
+	// failed is the last failure since one look at the topic went well, and failedSince when the
+	// first one was.
 	failed      error
 	failedSince time.Time
 	// lateSince is since when the table does not reach what was listed before, zero if it does.

@@ -25,8 +25,8 @@ type table struct {
 	// seats has a token for each large answer that is under way.
 	seats chan struct{}
 	log   *slog.Logger
-	// cause is why the rows on the disk cannot be gone on with, empty if it is not known that they cannot. It belongs to
-	// the goroutine of run.
+	// cause is why the rows on the disk cannot be gone on with, empty if it is not known that they
+	// cannot. It belongs to the goroutine of run.
 	cause Cause
 
 	// restored is closed when the table serves for the first time.
@@ -160,8 +160,8 @@ func (t *table) ends(ctx context.Context, topic topics.Topic) (map[int32]int64, 
 	return ends, nil
 }
 
-// open returns the database to read into: the one of the table, or an empty one beside it. A database that does not
-// serve yet is emptied in its place.
+// open returns the database to read into: the one of the table, or an empty one beside it. A
+// database that does not serve yet is emptied in its place.
 func (t *table) open(topic topics.Topic, ends map[int32]int64) (db state.Database, beside bool, err error) {
 	t.mu.RLock()
 	db, serves := t.db, t.serves
@@ -196,7 +196,8 @@ func (t *table) open(topic topics.Topic, ends map[int32]int64) (db state.Databas
 	return db, false, nil
 }
 
-// openInPlace opens the database of the table. One that cannot be opened, or has rows of another layout, is removed.
+// openInPlace opens the database of the table. One that cannot be opened, or has rows of another
+// layout, is removed.
 func (t *table) openInPlace() (state.Database, error) {
 	path, err := t.cfg.Directory.GlobalPath(t.info.Name)
 	if err != nil {

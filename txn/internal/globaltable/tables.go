@@ -56,7 +56,8 @@ func Start(cfg Config) *Tables {
 	return ts
 }
 
-// Wait returns when every table has reached the ends that its topic had when it began to read, or with the error of ctx.
+// Wait returns when every table has reached the ends that its topic had when it began to read, or
+// with the error of ctx.
 func (ts *Tables) Wait(ctx context.Context) error {
 	if ts == nil {
 		return nil

@@ -38,17 +38,20 @@ type Transaction struct {
 	Epoch      int16
 	// Named is what a coordinator says of the producer id now, nil if none says anything.
 	Named *broker.Named
-	// Gone says that no transactional id has the producer id any more, and that all coordinators were there to say so.
+	// Gone says that no transactional id has the producer id any more, and that all coordinators
+	// were there to say so.
 	Gone bool
 	// Own says that the producer is known to be one of the application's.
 	Own bool
-	// Open are the partitions that hold it open, in the order of a repair: those of committed offsets are the last.
+	// Open are the partitions that hold it open, in the order of a repair: those of committed
+	// offsets are the last.
 	Open []broker.OpenTransaction
 }
 
-// Ongoing reports whether the coordinator knows the transaction as ongoing, or is about to write its markers. It can be wrong for a moment
-// while the transactional id is initialised: the coordinator raises the epoch of an ongoing transaction before it calls it PrepareAbort. A
-// repair does not rely on it, see AtWork.
+// Ongoing reports whether the coordinator knows the transaction as ongoing, or is about to write
+// its markers. It can be wrong for a moment while the transactional id is initialised: the
+// coordinator raises the epoch of an ongoing transaction before it calls it PrepareAbort. A repair
+// does not rely on it, see AtWork.
 func (t Transaction) Ongoing() bool {
 	if t.Named == nil {
 		return false
@@ -65,15 +68,16 @@ func (t Transaction) Ongoing() bool {
 	return false
 }
 
-// Known reports whether the coordinators tell an ongoing transaction from one that hangs. They do not where none names the producer: it may
-// have a transactional id that this process may not describe, or whose coordinator is away.
+// Known reports whether the coordinators tell an ongoing transaction from one that hangs. They do
+// not where none names the producer: it may have a transactional id that this process may not
+// describe, or whose coordinator is away.
 func (t Transaction) Known() bool { return t.Named != nil || t.Gone }
 
 // Hanging reports whether the transaction is known to be one that nothing ends.
 func (t Transaction) Hanging() bool { return t.Known() && !t.Ongoing() }
 
-// Behind reports whether the coordinator knows an older epoch of the producer than that of the transaction: it has lost what it knew, or it is
-// one no longer and has not noticed.
+// Behind reports whether the coordinator knows an older epoch of the producer than that of the
+// transaction: it has lost what it knew, or it is one no longer and has not noticed.
 func (t Transaction) Behind() bool { return t.Named != nil && t.Named.Epoch < t.Epoch }
 
 // AtWork reports whether the producer has any transaction under way.
@@ -90,36 +94,42 @@ type Marker struct {
 	Offset    int64
 	Epoch     int16
 	Commit    bool
-	// Of is the epoch of the producer's last records before the marker in its partition, -1 if none were seen. They are what it ended.
+	// Of is the epoch of the producer's last records before the marker in its partition, -1 if none
+	// were seen. They are what it ended.
 	Of int16
 }
 
 // Evidence is what is known of how a transaction ended.
 type Evidence struct {
-	// Before is what the coordinator said of the producer before this process initialised its transactional id, which replaces the state of the
-	// last transaction by Empty. Nil if it was not asked, or knew another producer id.
+	// Before is what the coordinator said of the producer before this process initialised its
+	// transactional id, which replaces the state of the last transaction by Empty. Nil if it was
+	// not asked, or knew another producer id.
 	Before *broker.Transaction
 	// Markers are those of the producer that may be about this transaction.
 	Markers []Marker
-	// PerTransaction says that the producer is seen to change its epoch with every transaction: a commit marker of it carries the epoch after
-	// that of the records that it ended, which are not newer than the transaction, and none carries the same one. An abort marker does not
-	// tell: a producer that keeps its epoch is fenced by such a one. For producers of the application it is not needed, unless Downgraded says
-	// that the cluster does not run with transaction.version 2 any more.
+	// PerTransaction says that the producer is seen to change its epoch with every transaction: a
+	// commit marker of it carries the epoch after that of the records that it ended, which are not
+	// newer than the transaction, and none carries the same one. An abort marker does not tell: a
+	// producer that keeps its epoch is fenced by such a one. For producers of the application it is
+	// not needed, unless Downgraded says that the cluster does not run with transaction.version 2
+	// any more.
 	PerTransaction, Downgraded bool
-	// Resent says that the brokers may take a marker of the transaction before for one of this transaction, which has the same epoch, if the
-	// coordinator sends it again. Those of Kafka 4.2 and later refuse it.
+	// Resent says that the brokers may take a marker of the transaction before for one of this
+	// transaction, which has the same epoch, if the coordinator sends it again. Those of Kafka 4.2
+	// and later refuse it.
 	Resent bool
-	// Mixed are partitions in which the open transaction begins with records of an older epoch: the older transaction hangs there, and this one
-	// has gone on with it.
+	// Mixed are partitions in which the open transaction begins with records of an older epoch: the
+	// older transaction hangs there, and this one has gone on with it.
 	Mixed []broker.OpenTransaction
-	// Applied are the tasks whose databases contain the round. NotApplied are those of the writer whose databases do not, although they contain
-	// all that the logs of their changelogs cover.
+	// Applied are the tasks whose databases contain the round. NotApplied are those of the writer
+	// whose databases do not, although they contain all that the logs of their changelogs cover.
 	Applied, NotApplied []string
-	// Searched are the partitions that were read for markers, Unread those that could not be read, with the reason.
+	// Searched are the partitions that were read for markers, Unread those that could not be read,
+	// with the reason.
 	Searched int
 	Unread   []string
-	// Lacking are partitions that were read and may have lost a marker of the transaction before, each with the reason. That no marker was
-	// found tells nothing then.
+	// Lacking are partitions that were read and may have lost a marker of the transaction before,
+	// each with the reason. That no marker was found tells nothing then.
 	Lacking []string
 	// changed and kept are what PerTransaction is made of.
 	changed, kept bool
@@ -131,13 +141,16 @@ type Decision struct {
 	Reasons []string
 }
 
-// Decide says how a transaction that is not ongoing ended. With transaction.version 2 a marker carries the epoch after the transaction's, and
-// no two transactions of a producer share an epoch. A marker of a repair carries the transaction's own epoch. One with a later epoch tells
-// nothing, also behind records of the transaction: the producer's next transaction can have ended in a partition to which it has written nothing.
+// Decide says how a transaction that is not ongoing ended. With transaction.version 2 a marker
+// carries the epoch after the transaction's, and no two transactions of a producer share an epoch.
+// A marker of a repair carries the transaction's own epoch. One with a later epoch tells nothing,
+// also behind records of the transaction: the producer's next transaction can have ended in a
+// partition to which it has written nothing.
 //
-// Producers of clients before Kafka 4.0 keep one epoch for many transactions, and InitProducerID raises it by one. Neither their markers nor
-// their coordinators say which transaction ended. The application has none of these while the cluster runs with transaction.version 2, but
-// others do: what is said of their producers counts only if Evidence.PerTransaction is set.
+// Producers of clients before Kafka 4.0 keep one epoch for many transactions, and InitProducerID
+// raises it by one. Neither their markers nor their coordinators say which transaction ended. The
+// application has none of these while the cluster runs with transaction.version 2, but others do:
+// what is said of their producers counts only if Evidence.PerTransaction is set.
 func Decide(t Transaction, e Evidence) Decision {
 	var commit, abort, neither []string
 	said := func(to *[]string, format string, args ...any) { *to = append(*to, fmt.Sprintf(format, args...)) }
@@ -166,8 +179,9 @@ func Decide(t Transaction, e Evidence) Decision {
 	}
 	if e.Before != nil {
 		coordinator("said before the id was initialised", *e.Before)
-		// A commit may have been on its way all the same. If it has left a marker, that says so, but only if all was read. If it has left none,
-		// to abort is consistent: no process had an answer to it.
+		// A commit may have been on its way all the same. If it has left a marker, that says so,
+		// but only if all was read. If it has left none, to abort is consistent: no process had an
+		// answer to it.
 		if ongoingBefore(t, e) && e.Searched > 0 && len(e.Unread) == 0 && len(e.Lacking) == 0 {
 			said(&abort, "the coordinator knew it as ongoing right before the id was initialised, which aborts it")
 		}
@@ -181,7 +195,8 @@ func Decide(t Transaction, e Evidence) Decision {
 				m.Topic, m.Partition, m.Epoch, m.Offset)
 			continue
 		}
-		// A commit marker with the next epoch, behind records of this one, is itself what shows that the producer changes its epoch.
+		// A commit marker with the next epoch, behind records of this one, is itself what shows
+		// that the producer changes its epoch.
 		if !changes && (m.Of != t.Epoch || m.Epoch == t.Epoch || !m.Commit) {
 			shared = true
 			continue
@@ -240,7 +255,8 @@ func Decide(t Transaction, e Evidence) Decision {
 	return Decision{Unknown, neither}
 }
 
-// ongoingBefore reports whether the coordinator knew the transaction as ongoing right before its id was initialised.
+// ongoingBefore reports whether the coordinator knew the transaction as ongoing right before its id
+// was initialised.
 func ongoingBefore(t Transaction, e Evidence) bool {
 	return e.Before != nil && e.Before.ProducerID == t.ProducerID && e.Before.State == "Ongoing" && e.Before.Epoch == t.Epoch
 }

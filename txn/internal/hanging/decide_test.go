@@ -22,7 +22,8 @@ func marker(commit bool, of, e int16) Marker {
 	return Marker{Topic: "out", Partition: 1, Offset: 10, Epoch: e, Commit: commit, Of: of}
 }
 
-// TestDecide: each piece of evidence of the rule decides, the opposite kinds together do not, and neither does anything else.
+// TestDecide: each piece of evidence of the rule decides, the opposite kinds together do not, and
+// neither does anything else.
 func TestDecide(t *testing.T) {
 	changed := says("CompleteCommit", epoch+1)
 	changed.ProducerID++
@@ -107,8 +108,9 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestOngoing: what the coordinator still works on is not hanging, and an older transaction of a producer at work is, but is left alone. Of one
-// that no coordinator names nothing is known, unless its producer id is gone.
+// TestOngoing: what the coordinator still works on is not hanging, and an older transaction of a
+// producer at work is, but is left alone. Of one that no coordinator names nothing is known, unless
+// its producer id is gone.
 func TestOngoing(t *testing.T) {
 	tests := []struct {
 		named                    *broker.Transaction
@@ -141,7 +143,8 @@ func TestOngoing(t *testing.T) {
 	}
 }
 
-// TestPermitted: a repair needs a decision, never the opposite of the evidence, and never a producer at work.
+// TestPermitted: a repair needs a decision, never the opposite of the evidence, and never a
+// producer at work.
 func TestPermitted(t *testing.T) {
 	idle := Transaction{ProducerID: producer, Epoch: epoch}
 	busy := idle

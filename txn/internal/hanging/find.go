@@ -21,27 +21,29 @@ type Search struct {
 	Partitions map[string][]int32
 	// Logs are read for markers of what hangs, beside Partitions. They are not asked.
 	Logs map[string][]int32
-	// Internal are topics to which only the application writes: a producer of an open transaction there is one of its own, also if no
-	// coordinator knows it any more.
+	// Internal are topics to which only the application writes: a producer of an open transaction
+	// there is one of its own, also if no coordinator knows it any more.
 	Internal map[string]bool
-	// ReadOnly are topics that the application reads and does not write. Their logs are not read for a producer of the application that holds
-	// nothing open there.
+	// ReadOnly are topics that the application reads and does not write. Their logs are not read
+	// for a producer of the application that holds nothing open there.
 	ReadOnly map[string]bool
-	// Absent are topics of the application that the cluster did not name: they do not exist, or the broker that was asked has not heard of them.
-	// They are not looked at, see Complete.
+	// Absent are topics of the application that the cluster did not name: they do not exist, or the
+	// broker that was asked has not heard of them. They are not looked at, see Complete.
 	Absent []string
 	// Wanted are the transactions of which Find looks for evidence; nil is all that may hang.
 	Wanted func(producerID int64, epoch int16) bool
 	// Patience bounds each of the questions of Look; 0 leaves that to the context.
 	Patience time.Duration
-	// Before are the coordinators' answers from before the ids were initialised, by transactional id; nil if they were not asked.
+	// Before are the coordinators' answers from before the ids were initialised, by transactional
+	// id; nil if they were not asked.
 	Before map[string]broker.Transaction
-	// Databases returns the tasks whose databases have applied the round of a transaction, and those that wrote it and show that it was not
-	// committed (see Evidence). Nil knows none.
+	// Databases returns the tasks whose databases have applied the round of a transaction, and
+	// those that wrote it and show that it was not committed (see Evidence). Nil knows none.
 	Databases func(producerID int64, epoch int16) (applied, notApplied []string)
 }
 
-// Complete returns an error that names the topics that are not looked at because the cluster did not name them.
+// Complete returns an error that names the topics that are not looked at because the cluster did
+// not name them.
 func (s Search) Complete() error {
 	if len(s.Absent) == 0 {
 		return nil
@@ -49,7 +51,8 @@ func (s Search) Complete() error {
 	return fmt.Errorf("not in the cluster's answer: %s", strings.Join(s.Absent, ", "))
 }
 
-// Finding is a transaction that partitions hold open. Evidence and Decision are empty while it is ongoing.
+// Finding is a transaction that partitions hold open. Evidence and Decision are empty while it is
+// ongoing.
 type Finding struct {
 	Transaction
 	Evidence Evidence
@@ -65,9 +68,10 @@ func (f Finding) Partitions() []string {
 	return out
 }
 
-// Look returns the transactions that the partitions hold open, sorted by producer id and epoch, without evidence of how they ended but
-// Search.Before. The error joins what was not answered. The transactions of partitions that have answered are returned with it; it may
-// not be Known whether they hang.
+// Look returns the transactions that the partitions hold open, sorted by producer id and epoch,
+// without evidence of how they ended but Search.Before. The error joins what was not answered. The
+// transactions of partitions that have answered are returned with it; it may not be Known whether
+// they hang.
 func Look(ctx context.Context, c *broker.Cluster, s Search) ([]Finding, error) {
 	step := func(ask func(context.Context) error) error {
 		if s.Patience > 0 {
@@ -105,7 +109,8 @@ func Look(ctx context.Context, c *broker.Cluster, s Search) ([]Finding, error) {
 	return s.group(first, again, known), errors.Join(unanswered, namedErr, againErr)
 }
 
-// names are what coordinators say of producer ids, and those of which it is certain that no transactional id has them.
+// names are what coordinators say of producer ids, and those of which it is certain that no
+// transactional id has them.
 type names struct {
 	named map[int64]broker.Named
 	gone  map[int64]bool
@@ -113,9 +118,10 @@ type names struct {
 
 // names asks the coordinators for producer ids. With an error it returns what it knows.
 //
-// A coordinator that is away is missing in a list of transactions without an error. So an id that is not listed is gone only if there were
-// coordinators for all transactional ids, or if the coordinator of the id that it had before says so. And only the application's own can be
-// said to be gone: others may have a transactional id that this process may not describe.
+// A coordinator that is away is missing in a list of transactions without an error. So an id that
+// is not listed is gone only if there were coordinators for all transactional ids, or if the
+// coordinator of the id that it had before says so. And only the application's own can be said to
+// be gone: others may have a transactional id that this process may not describe.
 func (s Search) names(ctx context.Context, c *broker.Cluster, producerIDs []int64) (names, error) {
 	all, ledErr := c.CoordinatorsLed(ctx)
 	named, err := c.NamedProducers(ctx, producerIDs...)
@@ -150,8 +156,9 @@ func (s Search) names(ctx context.Context, c *broker.Cluster, producerIDs []int6
 	return out, errors.Join(err, nowErr)
 }
 
-// Find is Look with evidence and decisions. Logs are read only if a transaction that is wanted may hang, from a while before its records on. Topics that may
-// not be read are named in the error, and the findings of the others are returned with it; after any other error there are none.
+// Find is Look with evidence and decisions. Logs are read only if a transaction that is wanted may
+// hang, from a while before its records on. Topics that may not be read are named in the error, and
+// the findings of the others are returned with it; after any other error there are none.
 func Find(ctx context.Context, c *broker.Cluster, s Search) ([]Finding, error) {
 	findings, unasked := Look(ctx, c, s)
 	if unasked != nil && !OnlyDenied(unasked) {
@@ -171,10 +178,12 @@ func Find(ctx context.Context, c *broker.Cluster, s Search) ([]Finding, error) {
 	return findings, unasked
 }
 
-// OnlyDenied reports whether every part of an error is a missing permission: topics that may not be read.
+// OnlyDenied reports whether every part of an error is a missing permission: topics that may not be
+// read.
 func OnlyDenied(err error) bool { return only(err, denied) }
 
-// OnlyAbsent is OnlyDenied, and true too if the cluster does not know topics: they were deleted, or a broker has not heard of them.
+// OnlyAbsent is OnlyDenied, and true too if the cluster does not know topics: they were deleted, or
+// a broker has not heard of them.
 func OnlyAbsent(err error) bool {
 	return only(err, func(e error) bool { return denied(e) || broker.NotYetKnown(e) })
 }
@@ -270,15 +279,18 @@ func stage(t broker.OpenTransaction) int {
 	return 0
 }
 
-// slack is how long before the begin of a hanging transaction, as far as that is known, its markers and the records in front of them are looked
-// for. It is the longest transaction that brokers allow by default.
+// slack is how long before the begin of a hanging transaction, as far as that is known, its markers
+// and the records in front of them are looked for. It is the longest transaction that brokers allow
+// by default.
 const slack = 15 * time.Minute
 
-// markersKept is how long a marker is surely in the log of a compacted topic: half of the default of delete.retention.ms.
+// markersKept is how long a marker is surely in the log of a compacted topic: half of the default
+// of delete.retention.ms.
 const markersKept = 12 * time.Hour
 
-// begin returns when the first of the transactions may have begun. The timestamps of records are those of events where the topic has no log
-// append time, and may be ahead of the clock by anything. Coordinators tell the time of their own clock.
+// begin returns when the first of the transactions may have begun. The timestamps of records are
+// those of events where the topic has no log append time, and may be ahead of the clock by
+// anything. Coordinators tell the time of their own clock.
 func begin(hanging []*Finding) time.Time {
 	at := time.Now()
 	earlier := func(t time.Time) {
@@ -303,8 +315,9 @@ func begin(hanging []*Finding) time.Time {
 	return at
 }
 
-// lacking notes in which logs a marker of a transaction can be gone, if its coordinator knew it as ongoing: that no marker is found is evidence
-// then. A partition that holds the transaction open has none.
+// lacking notes in which logs a marker of a transaction can be gone, if its coordinator knew it as
+// ongoing: that no marker is found is evidence then. A partition that holds the transaction open
+// has none.
 func (s Search) lacking(ctx context.Context, c *broker.Cluster, logs map[string]map[int32]bool, hanging []*Finding) error {
 	topics := slices.Sorted(maps.Keys(logs))
 	var first map[string]map[int32]int64 // the first offset that is left

@@ -143,7 +143,8 @@ func (w *world) one() hanging.Finding {
 	return found[0]
 }
 
-// committed counts the records below the last stable offset of a partition that were not aborted, and says whether all of it is stable.
+// committed counts the records below the last stable offset of a partition that were not aborted,
+// and says whether all of it is stable.
 func (w *world) committed(topic string, partition int32) (n int, stable bool) {
 	w.t.Helper()
 	ends, err := w.cluster.Ends(w.t.Context(), topic)
@@ -171,8 +172,9 @@ func record(topic string, partition int32) kgo.Record {
 	return kgo.Record{Topic: topic, Partition: partition, Key: []byte("k"), Value: []byte("v")}
 }
 
-// TestFindAndRepair: transactions whose markers are lost are found with the evidence that there is, and a repair makes readers see what was
-// committed and nothing else. What is ongoing is told from them.
+// TestFindAndRepair: transactions whose markers are lost are found with the evidence that there is,
+// and a repair makes readers see what was committed and nothing else. What is ongoing is told from
+// them.
 func TestFindAndRepair(t *testing.T) {
 	for _, commit := range []bool{true, false} {
 		bubble(t, func(t *testing.T, w *world) {
@@ -243,7 +245,8 @@ func (w *world) stableOffset() int64 {
 	return -1
 }
 
-// TestNothingSaysHowItEnded: where all markers are lost, and the id is initialised, nothing decides; what was asked before that does.
+// TestNothingSaysHowItEnded: where all markers are lost, and the id is initialised, nothing
+// decides; what was asked before that does.
 func TestNothingSaysHowItEnded(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.lose = everywhere
@@ -280,8 +283,9 @@ func TestNothingSaysHowItEnded(t *testing.T) {
 	})
 }
 
-// TestMissingMarkerIsNoEvidence: the coordinator knew a transaction as ongoing, and a commit of it was on its way, which left a marker in one
-// partition only. That none is found says that it was aborted, but not if the marker is gone, or lies before the time of the records.
+// TestMissingMarkerIsNoEvidence: the coordinator knew a transaction as ongoing, and a commit of it
+// was on its way, which left a marker in one partition only. That none is found says that it was
+// aborted, but not if the marker is gone, or lies before the time of the records.
 func TestMissingMarkerIsNoEvidence(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -331,7 +335,8 @@ func TestMissingMarkerIsNoEvidence(t *testing.T) {
 	}
 }
 
-// TestDowngradedCluster: without transaction.version 2 own producers keep their epochs, and what coordinators say is about any of their transactions.
+// TestDowngradedCluster: without transaction.version 2 own producers keep their epochs, and what
+// coordinators say is about any of their transactions.
 func TestDowngradedCluster(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.lose = everywhere
@@ -376,8 +381,8 @@ func TestTopicsThatTheClusterDoesNotName(t *testing.T) {
 	})
 }
 
-// TestRepairLooksAgain: a repair writes nothing where the transaction has changed since it was found, or the producer has begun another one, and
-// no offsets before the rest.
+// TestRepairLooksAgain: a repair writes nothing where the transaction has changed since it was
+// found, or the producer has begun another one, and no offsets before the rest.
 func TestRepairLooksAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.lose = but("out")
@@ -430,7 +435,8 @@ func TestRepairLooksAgain(t *testing.T) {
 	})
 }
 
-// TestEndsMeanwhile: a transaction that ends between the two questions, to the leaders and to the coordinators, is not taken for hanging.
+// TestEndsMeanwhile: a transaction that ends between the two questions, to the leaders and to the
+// coordinators, is not taken for hanging.
 func TestEndsMeanwhile(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.begin(own, record("out", 0))
@@ -449,8 +455,8 @@ func TestEndsMeanwhile(t *testing.T) {
 	})
 }
 
-// TestDenied: what may not be read is named as a missing permission, and what may is looked at all the same; without the permission to
-// write markers a repair names that.
+// TestDenied: what may not be read is named as a missing permission, and what may is looked at all
+// the same; without the permission to write markers a repair names that.
 func TestDenied(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.lose = but("out")
@@ -474,8 +480,9 @@ func TestDenied(t *testing.T) {
 	})
 }
 
-// TestNotKnownToHang: of a transaction that no coordinator names nothing is known: it can be an ongoing one that this process may not see. One of
-// the application's hangs if all coordinators were there to say that its producer id is gone.
+// TestNotKnownToHang: of a transaction that no coordinator names nothing is known: it can be an
+// ongoing one that this process may not see. One of the application's hangs if all coordinators
+// were there to say that its producer id is gone.
 func TestNotKnownToHang(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		foreign, _ := w.begin("somebody", record("out", 0))
@@ -522,7 +529,8 @@ func TestNotKnownToHang(t *testing.T) {
 	})
 }
 
-// TestLookWithoutLeader: what other partitions hold is found although one does not answer, and the error says so.
+// TestLookWithoutLeader: what other partitions hold is found although one does not answer, and the
+// error says so.
 func TestLookWithoutLeader(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.lose = but("out")

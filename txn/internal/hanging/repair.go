@@ -9,16 +9,19 @@ import (
 	"github.com/onceward/onceward/txn/internal/broker"
 )
 
-// The refusals of a repair. Nothing was written to the partition that the error names, and to none after it.
+// The refusals of a repair. Nothing was written to the partition that the error names, and to none
+// after it.
 var (
 	// ErrUndecided says that neither the evidence nor an operator has decided.
 	ErrUndecided = errors.New("it is not decided how the transaction ended")
 	// ErrContradicted says that the outcome is the opposite of what the evidence says.
 	ErrContradicted = errors.New("the evidence says otherwise")
-	// ErrAtWork says that the transaction is ongoing, or that its producer has another one under way.
+	// ErrAtWork says that the transaction is ongoing, or that its producer has another one under
+	// way.
 	ErrAtWork = errors.New("the producer is at work")
-	// ErrChanged says that the partition holds another transaction of the producer open than the one that was found, or that no coordinator
-	// names the producer any more, which may be because its coordinator is away.
+	// ErrChanged says that the partition holds another transaction of the producer open than the
+	// one that was found, or that no coordinator names the producer any more, which may be because
+	// its coordinator is away.
 	ErrChanged = errors.New("the open transaction, or its producer, has changed since it was looked at")
 	// ErrOrder says that offsets would be repaired before something that they belong to.
 	ErrOrder = errors.New("offsets are repaired after all other partitions")
@@ -31,8 +34,9 @@ type Outcome struct {
 	Written bool
 }
 
-// Repair ends a hanging transaction in the chosen partitions of f.Open, all if chosen is nil, in the order of the rule. The verdict is that
-// of the evidence, or an operator's where that is Unknown. It returns what it has done before an error.
+// Repair ends a hanging transaction in the chosen partitions of f.Open, all if chosen is nil, in
+// the order of the rule. The verdict is that of the evidence, or an operator's where that is
+// Unknown. It returns what it has done before an error.
 func Repair(
 	ctx context.Context, c *broker.Cluster, f Finding, verdict Verdict, chosen func(broker.OpenTransaction) bool,
 ) ([]Outcome, error) {

@@ -17,14 +17,15 @@ import (
 	"github.com/onceward/onceward/txn/internal/hanging"
 )
 
-// TestRequestsOfALook: a look costs as many requests however many partitions there are, and however many producers have something open there: a few
-// for each broker.
+// TestRequestsOfALook: a look costs as many requests however many partitions there are, and however
+// many producers have something open there: a few for each broker.
 func TestRequestsOfALook(t *testing.T) {
 	small, large := requestsOfALook(t, 30, 20), requestsOfALook(t, 300, 60)
 	if !maps.Equal(small, large) {
 		t.Errorf("with 30 partitions and 20 producers a look makes the requests %v, with 300 and 60 %v", small, large)
 	}
-	// Two looks at the partitions; one list, and one description, of each coordinator; the topics, that of offsets and that of transactions.
+	// Two looks at the partitions; one list, and one description, of each coordinator; the topics,
+	// that of offsets and that of transactions.
 	want := map[kmsg.Key]int{
 		kmsg.DescribeProducers: 2 * lookBrokers, kmsg.ListTransactions: lookBrokers, kmsg.DescribeTransactions: lookBrokers, kmsg.Metadata: 3,
 	}

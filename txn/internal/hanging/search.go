@@ -10,8 +10,9 @@ import (
 	"github.com/onceward/onceward/txn/internal/topics"
 )
 
-// SearchOf returns a search of all that an application reads and writes, and of the partition with its offsets. c has to be of its group.
-// Topics that the cluster does not name are in Search.Absent. Those that this process may not see are left out too, and the error names them;
+// SearchOf returns a search of all that an application reads and writes, and of the partition with
+// its offsets. c has to be of its group. Topics that the cluster does not name are in
+// Search.Absent. Those that this process may not see are left out too, and the error names them;
 // the search is good for the others then.
 func SearchOf(ctx context.Context, c *broker.Cluster, t *topology.Topology) (Search, error) {
 	s := Search{Application: t.Application(), Partitions: map[string][]int32{}, Internal: map[string]bool{}}

@@ -2,14 +2,16 @@
 //
 // # Contract
 //
-// A [Loop] is one goroutine that works and waits in turns. Its owner says when a turn begins and when it waits; anybody may ask how
-// long the current turn has taken. Waiting is healthy however long it lasts: an idle input is no illness, and neither is a cluster that
-// is away, because a restart would not bring it back. A turn that does not end is one: a handler that hangs, a lock that is never given
-// back, a disk that does not answer.
+// A [Loop] is one goroutine that works and waits in turns. Its owner says when a turn begins and
+// when it waits; anybody may ask how long the current turn has taken. Waiting is healthy however
+// long it lasts: an idle input is no illness, and neither is a cluster that is away, because a
+// restart would not bring it back. A turn that does not end is one: a handler that hangs, a lock
+// that is never given back, a disk that does not answer.
 //
 // # Concurrency
 //
-// A Loop has one owner, which calls Began and Waits; the other methods may be called from any goroutine. Nothing here blocks.
+// A Loop has one owner, which calls Began and Waits; the other methods may be called from any
+// goroutine. Nothing here blocks.
 //
 // # What it is not
 //

@@ -1,14 +1,16 @@
-// Package keyfile reads the files that settings of security name: certificates, their keys, authorities, passwords and secrets.
+// Package keyfile reads the files that settings of security name: certificates, their keys,
+// authorities, passwords and secrets.
 //
 // # Contract
 //
-// Each function reads one setting, whose field and file an error names: it is a [*security.Error] and has no content in it. A [Watched] value
-// is read again when its files have changed, as certificates do that are renewed under a running process.
+// Each function reads one setting, whose field and file an error names: it is a [*security.Error]
+// and has no content in it. A [Watched] value is read again when its files have changed, as
+// certificates do that are renewed under a running process.
 //
 // # Concurrency and failure
 //
-// Everything may be called from any goroutine. Changed files that cannot be used leave the last good value in use, with one line in the log:
-// a rotation writes its files one after the other.
+// Everything may be called from any goroutine. Changed files that cannot be used leave the last
+// good value in use, with one line in the log: a rotation writes its files one after the other.
 package keyfile
 
 import (

@@ -17,7 +17,8 @@ import (
 
 var clock = time.Now()
 
-// write gives a file a content, and another time than before: a coarse clock can give two contents of equal size one time.
+// write gives a file a content, and another time than before: a coarse clock can give two contents
+// of equal size one time.
 func write(t *testing.T, name, content string) {
 	t.Helper()
 	if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
@@ -64,7 +65,8 @@ func TestMistakesNameFieldAndFile(t *testing.T) {
 	}
 }
 
-// TestWatched: a value is read again when its files change. Files that cannot be used leave the last good one, with one line, and are tried again.
+// TestWatched: a value is read again when its files change. Files that cannot be used leave the
+// last good one, with one line, and are tried again.
 func TestWatched(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "secret")
 	var lines bytes.Buffer

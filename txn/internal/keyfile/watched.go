@@ -27,7 +27,8 @@ func Watch[T any](log *slog.Logger, read func() (T, error), names ...string) (*W
 	return w, err
 }
 
-// stamp tells whether a file has changed; nil for none. Symbolic links are followed: Kubernetes swaps the link of a mounted secret.
+// stamp tells whether a file has changed; nil for none. Symbolic links are followed: Kubernetes
+// swaps the link of a mounted secret.
 type stamp struct{ os.FileInfo }
 
 func (s stamp) same(other stamp) bool {
@@ -48,7 +49,8 @@ func (w *Watched[T]) stamp() []stamp {
 	return stamps
 }
 
-// load reads the value, and reports whether its failure is a new one. The stamps were taken before: what changes meanwhile is read again.
+// load reads the value, and reports whether its failure is a new one. The stamps were taken before:
+// what changes meanwhile is read again.
 func (w *Watched[T]) load(stamps []stamp) (news bool, err error) {
 	value, err := w.read()
 	w.mu.Lock()
@@ -62,8 +64,9 @@ func (w *Watched[T]) load(stamps []stamp) (news bool, err error) {
 	return true, nil
 }
 
-// Current returns the value as of the files now, or the last good one while they cannot be used. Files that could not be used are tried again with each
-// call, because the reason may pass. The failure is reported once.
+// Current returns the value as of the files now, or the last good one while they cannot be used.
+// Files that could not be used are tried again with each call, because the reason may pass. The
+// failure is reported once.
 func (w *Watched[T]) Current() T {
 	stamps := w.stamp() // not under the mutex: the file system may take its time
 	w.mu.Lock()

@@ -32,40 +32,48 @@ type Config struct {
 	Failpoints failpoint.Set
 }
 
-// Lookout looks for transactions that hang. It outlives memberships, and its methods are safe for concurrent use.
+// Lookout looks for transactions that hang. It outlives memberships, and its methods are safe for
+// concurrent use.
 type Lookout struct {
 	cfg Config
-	// due has a token when a look is wanted now, repairs one when something hangs that may be repaired.
+	// due has a token when a look is wanted now, repairs one when something hangs that may be
+	// repaired.
 	due, repairs chan struct{}
 
 	mu sync.Mutex
-	// before is what coordinators have said of transactional ids that tells how their last transactions ended.
+	// before is what coordinators have said of transactional ids that tells how their last
+	// transactions ended.
 	before map[string]broker.Transaction
 	found  []hanging.Finding
 	// used are the transactional ids with which workers produce.
 	used map[string]bool
-	// unread says why topics are not looked at that may not be read; it is logged once. unanswered says what did not answer in the last look.
+	// unread says why topics are not looked at that may not be read; it is logged once. unanswered
+	// says what did not answer in the last look.
 	unread, unanswered string
-	// read are the transactions whose evidence was read last, and again is when it is read again although they are the same ones.
+	// read are the transactions whose evidence was read last, and again is when it is read again
+	// although they are the same ones.
 	read  string
 	again time.Time
 	pause backoff.Backoff
 }
 
 const (
-	// describeMax is how long coordinators are asked for evidence before an id is initialised without it.
+	// describeMax is how long coordinators are asked for evidence before an id is initialised
+	// without it.
 	describeMax = 5 * time.Second
-	// describeDeadMax is the same for the ids of an instance that is fenced: readers of its outputs wait for the fencing.
+	// describeDeadMax is the same for the ids of an instance that is fenced: readers of its outputs
+	// wait for the fencing.
 	describeDeadMax = 500 * time.Millisecond
-	// lookMax bounds each question of a look, and how long a look is repeated at start. A partition without a leader is asked
-	// again later; it would else hold up all others.
+	// lookMax bounds each question of a look, and how long a look is repeated at start. A partition
+	// without a leader is asked again later; it would else hold up all others.
 	lookMax = 5 * time.Second
-	// hangingWatch is how often what hangs is looked at again. A partition that did not answer is asked again after
-	// unansweredPause at first.
+	// hangingWatch is how often what hangs is looked at again. A partition that did not answer is
+	// asked again after unansweredPause at first.
 	hangingWatch    = 30 * time.Second
 	unansweredPause = time.Second
-	// repairMax bounds one reading of logs for evidence. The evidence of the same transactions is read again after
-	// hangingWatch, and then ever more rarely, down to once in readPauseMax: only a marker of another process could change it.
+	// repairMax bounds one reading of logs for evidence. The evidence of the same transactions is
+	// read again after hangingWatch, and then ever more rarely, down to once in readPauseMax: only
+	// a marker of another process could change it.
 	repairMax    = 15 * time.Minute
 	readPauseMax = time.Hour
 )
@@ -78,8 +86,9 @@ func New(cfg Config) *Lookout {
 	}
 }
 
-// Note asks the coordinators about transactional ids that are about to be initialised. Without an answer evidence is missing, and no more.
-// committing says that a commit of them may be under way: that the transaction is ongoing tells nothing then.
+// Note asks the coordinators about transactional ids that are about to be initialised. Without an
+// answer evidence is missing, and no more. committing says that a commit of them may be under way:
+// that the transaction is ongoing tells nothing then.
 func (l *Lookout) Note(ctx context.Context, committing bool, ids ...string) {
 	ctx, cancel := context.WithTimeout(ctx, describeMax)
 	defer cancel()
@@ -96,14 +105,16 @@ func (l *Lookout) Note(ctx context.Context, committing bool, ids ...string) {
 	}
 }
 
-// NoteDead is Note for the transactional ids of another instance, which is taken for dead and may live. It does not wait for long.
+// NoteDead is Note for the transactional ids of another instance, which is taken for dead and may
+// live. It does not wait for long.
 func (l *Lookout) NoteDead(ctx context.Context, ids ...string) {
 	ctx, cancel := context.WithTimeout(ctx, describeDeadMax)
 	defer cancel()
 	l.Note(ctx, true, ids...)
 }
 
-// Settle settles a producer after a round has failed, and returns an error if a transaction of it hangs.
+// Settle settles a producer after a round has failed, and returns an error if a transaction of it
+// hangs.
 func (l *Lookout) Settle(ctx context.Context, p *broker.Producer) error {
 	p.Close() // no request of it is on its way after the coordinator was asked
 	l.Note(ctx, p.Committing(), p.TransactionalID())
@@ -159,8 +170,9 @@ func signal(c chan struct{}) {
 // errHanging ends a session whose producers must not go on.
 var errHanging = errors.New("a transaction hangs")
 
-// AtStart looks at everything, and returns the transactional ids of the instance whose transactions hang. A partition that does not
-// answer in time is looked at later. clean says that all has answered and nothing of the application hangs.
+// AtStart looks at everything, and returns the transactional ids of the instance whose transactions
+// hang. A partition that does not answer in time is looked at later. clean says that all has
+// answered and nothing of the application hangs.
 func (l *Lookout) AtStart(ctx context.Context) (hangs map[string]bool, clean bool) {
 	if brokenLook(l.cfg.Failpoints) {
 		return nil, false
@@ -178,9 +190,10 @@ func (l *Lookout) AtStart(ctx context.Context) (hangs map[string]bool, clean boo
 	}
 }
 
-// look asks all that the application reads and writes, and returns the transactional ids of the instance whose transactions hang. It is for
-// this process to use others, so what hung before is among them until its partitions may be read and have answered. The error says what has
-// not answered.
+// look asks all that the application reads and writes, and returns the transactional ids of the
+// instance whose transactions hang. It is for this process to use others, so what hung before is
+// among them until its partitions may be read and have answered. The error says what has not
+// answered.
 func (l *Lookout) look(ctx context.Context) (map[string]bool, error) {
 	search, found, unread, err := l.ask(ctx, hanging.Look)
 	l.tellUnread(unread)
@@ -213,8 +226,9 @@ func (l *Lookout) look(ctx context.Context) (map[string]bool, error) {
 	return ids, err
 }
 
-// ask looks at everything by way of hanging.Look or hanging.Find. It returns what of the application's own hangs, why topics are not looked
-// at that may not be read, and what has not answered.
+// ask looks at everything by way of hanging.Look or hanging.Find. It returns what of the
+// application's own hangs, why topics are not looked at that may not be read, and what has not
+// answered.
 func (l *Lookout) ask(ctx context.Context, by func(context.Context, *broker.Cluster, hanging.Search) ([]hanging.Finding, error)) (
 	search hanging.Search, found []hanging.Finding, unread, err error,
 ) {
@@ -239,8 +253,8 @@ func (l *Lookout) ask(ctx context.Context, by func(context.Context, *broker.Clus
 	return search, found, hidden, err
 }
 
-// decide lets a finding keep the evidence that was read for it. Without that it is judged by what coordinators have said; a verdict that they
-// do not give is not looked for. The caller holds mu.
+// decide lets a finding keep the evidence that was read for it. Without that it is judged by what
+// coordinators have said; a verdict that they do not give is not looked for. The caller holds mu.
 func (l *Lookout) decide(f *hanging.Finding) {
 	if i := slices.IndexFunc(l.found, same(*f)); i >= 0 && l.found[i].Evidence.Searched > 0 {
 		f.Evidence, f.Decision = l.found[i].Evidence, l.found[i].Decision
@@ -271,7 +285,8 @@ func same(a hanging.Finding) func(hanging.Finding) bool {
 	}
 }
 
-// repairDue reports whether logs are to be read for evidence now: what hangs is not what they were read for last, or that was long ago.
+// repairDue reports whether logs are to be read for evidence now: what hangs is not what they were
+// read for last, or that was long ago.
 func (l *Lookout) repairDue() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -294,8 +309,9 @@ func (l *Lookout) repairDue() bool {
 	return true
 }
 
-// repair reads the logs for evidence of what hangs, and repairs what it decides. It writes nothing where anything of the application was not
-// asked or not read: that may hold the transaction open too, or have evidence against it.
+// repair reads the logs for evidence of what hangs, and repairs what it decides. It writes nothing
+// where anything of the application was not asked or not read: that may hold the transaction open
+// too, or have evidence against it.
 func (l *Lookout) repair(ctx context.Context) error {
 	_, found, unread, err := l.ask(ctx, hanging.Find)
 	if err != nil {
@@ -437,8 +453,8 @@ func (l *Lookout) Use(ids ...string) {
 	}
 }
 
-// Watch looks again at what hangs, at what did not answer, and at what tasks wait for, until ctx ends. It calls end once, and returns, if a
-// worker must not produce on.
+// Watch looks again at what hangs, at what did not answer, and at what tasks wait for, until ctx
+// ends. It calls end once, and returns, if a worker must not produce on.
 func (l *Lookout) Watch(ctx context.Context, tasks *waits.Waits, end func(error)) {
 	if brokenLook(l.cfg.Failpoints) {
 		return
@@ -485,8 +501,9 @@ func (l *Lookout) notAnswered() string {
 	return l.unanswered
 }
 
-// inUse returns a transactional id with which a worker produces although a transaction of its producer hangs, "" if there is none. An id that
-// has another producer id by now takes nothing along.
+// inUse returns a transactional id with which a worker produces although a transaction of its
+// producer hangs, "" if there is none. An id that has another producer id by now takes nothing
+// along.
 func (l *Lookout) inUse() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package loopback tells addresses that only this machine reaches, as far as their form tells: a name other than localhost is none, whatever it
-// resolves to.
+// Package loopback tells addresses that only this machine reaches, as far as their form tells: a
+// name other than localhost is none, whatever it resolves to.
 package loopback
 
 import (

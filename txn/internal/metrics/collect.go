@@ -129,7 +129,8 @@ type Input struct {
 	Partition int32
 	// Committed, HighWatermark and LastStable are offsets, or Unknown.
 	Committed, HighWatermark, LastStable int64
-	// Oldest is the timestamp of the oldest record that is fetched and not committed, state.NoTime for none.
+	// Oldest is the timestamp of the oldest record that is fetched and not committed, state.NoTime
+	// for none.
 	Oldest     int64
 	QueueBytes int64
 }

@@ -1,14 +1,17 @@
-// Package metrics has the Prometheus metrics of a process: their names, their meaning, and the places that count.
+// Package metrics has the Prometheus metrics of a process: their names, their meaning, and the
+// places that count.
 //
 // # Contract
 //
-// What is counted as committed is counted when its round is applied, never before: an aborted round adds nothing to it, and the run
-// that replaces it adds everything once. Technical work (polled, processed, retries, failures, aborts) is counted when it happens and
-// may count a record several times. Counters live as long as the process and survive every membership; gauges are read from the
-// runtime at the moment of the scrape, and what is not known is absent rather than 0.
+// What is counted as committed is counted when its round is applied, never before: an aborted round
+// adds nothing to it, and the run that replaces it adds everything once. Technical work (polled,
+// processed, retries, failures, aborts) is counted when it happens and may count a record several
+// times. Counters live as long as the process and survive every membership; gauges are read from
+// the runtime at the moment of the scrape, and what is not known is absent rather than 0.
 //
-// Labels are names of the program and of the cluster (task, node, outcome, gauge, topic, partition, worker, class) or words of a set
-// (kind, holder, cause, phase, state, reason, extent, resolution, event, use, problem). Keys, values, ids and error texts are never labels.
+// Labels are names of the program and of the cluster (task, node, outcome, gauge, topic, partition,
+// worker, class) or words of a set (kind, holder, cause, phase, state, reason, extent, resolution,
+// event, use, problem). Keys, values, ids and error texts are never labels.
 //
 // # Counters
 //
@@ -37,8 +40,8 @@
 //	onceward_global_table_records_total{store}           records read into a global table
 //	onceward_global_table_skipped_total{store}           records of a global table that make no row
 //
-// The causes of aborts are flush_failed, offsets_refused, producer_lost, commit_unknown (in doubt, and the log said aborted),
-// base_aborted (the round below it was) and task_given_up.
+// The causes of aborts are flush_failed, offsets_refused, producer_lost, commit_unknown (in doubt,
+// and the log said aborted), base_aborted (the round below it was) and task_given_up.
 //
 // # Gauges
 //
@@ -83,17 +86,21 @@
 //	onceward_databases_open                              databases of the process
 //	onceward_databases_held                              those that hold back now
 //
-// A task waits for the end of a transaction that keeps its committed offsets from being stable, that is open on a changelog which is
-// restored, or on an input (the kinds are offsets, changelog and input). The holder is unknown until the wait has lasted for the transaction
-// timeout and 15 s, or for a minute if that is less; then brokers and coordinators are asked whether the transaction is ongoing or
-// hanging, which means that nothing ends it by itself. It stays unknown if no coordinator names the producer: its transactional id may be one
-// that the principal may not describe.
+// A task waits for the end of a transaction that keeps its committed offsets from being stable,
+// that is open on a changelog which is restored, or on an input (the kinds are offsets, changelog
+// and input). The holder is unknown until the wait has lasted for the transaction timeout and 15 s,
+// or for a minute if that is less; then brokers and coordinators are asked whether the transaction
+// is ongoing or hanging, which means that nothing ends it by itself. It stays unknown if no
+// coordinator names the producer: its transactional id may be one that the principal may not
+// describe.
 //
-// The two lags differ by what open transactions of producers before us hold. Both are distances in offsets and count control records,
-// so that behind a transactional producer an idle input shows 1 until the next commit. High watermark and last stable offset are
-// listed every few seconds by a goroutine of the session, and not taken from fetches: a partition that is paused or being restored is
-// not fetched, and its lag matters most. The lag is absent for a task that is not open, and when the offsets could not be listed for
-// long. The pending age and the worker's gauges are at most a second old.
+// The two lags differ by what open transactions of producers before us hold. Both are distances in
+// offsets and count control records, so that behind a transactional producer an idle input shows 1
+// until the next commit. High watermark and last stable offset are listed every few seconds by a
+// goroutine of the session, and not taken from fetches: a partition that is paused or being
+// restored is not fetched, and its lag matters most. The lag is absent for a task that is not open,
+// and when the offsets could not be listed for long. The pending age and the worker's gauges are at
+// most a second old.
 //
 // # Histograms
 //
@@ -107,21 +114,25 @@
 //
 // # What to look at
 //
-// Lag of an input is what has come and is not processed. The lag of effects is apart from it: what was requested is processed at once, and
-// overdue-milliseconds of the ledger's node says how long the oldest step that is due has not been taken.
-// A spike of the outcome duplicates is a signal; one conflict is an alert: it is counted as conflicts where something takes conflicts, and
-// as dead-letter-conflict where nothing does. Any onceward_topic_problems is an alert: the series of the lag of such a topic can be absent. Lag to the high watermark tells how far behind the process is; the pending age tells whether
-// what it has fetched gets through.
-// A budget that is too small shows as onceward_databases_held above 0 and onceward_state_wait_seconds_total that grows.
+// Lag of an input is what has come and is not processed. The lag of effects is apart from it: what
+// was requested is processed at once, and overdue-milliseconds of the ledger's node says how long
+// the oldest step that is due has not been taken. A spike of the outcome duplicates is a signal;
+// one conflict is an alert: it is counted as conflicts where something takes conflicts, and as
+// dead-letter-conflict where nothing does. Any onceward_topic_problems is an alert: the series of
+// the lag of such a topic can be absent. Lag to the high watermark tells how far behind the process
+// is; the pending age tells whether what it has fetched gets through. A budget that is too small
+// shows as onceward_databases_held above 0 and onceward_state_wait_seconds_total that grows.
 //
 // # Left out
 //
-// What processors count (duplicates, conflicts, stale, gaps, claims, expired claims, failed and unknown effects) are outcomes of their
-// nodes, under the names that their packages give; there is no second counter for them. How many effects wait is in no gauge; they are in
-// the store <name>-due. The Kafka clients' own metrics (connections, bytes per broker) are not taken over.
+// What processors count (duplicates, conflicts, stale, gaps, claims, expired claims, failed and
+// unknown effects) are outcomes of their nodes, under the names that their packages give; there is
+// no second counter for them. How many effects wait is in no gauge; they are in the store
+// <name>-due. The Kafka clients' own metrics (connections, bytes per broker) are not taken over.
 //
 // # Concurrency
 //
-// A [Metrics] may be used from any goroutine, a [Worker] belongs to its worker: Applied, Contributed and Retried to the compute
-// goroutine, the rest to any. The zero Worker pointer counts nothing. Nothing here blocks.
+// A [Metrics] may be used from any goroutine, a [Worker] belongs to its worker: Applied,
+// Contributed and Retried to the compute goroutine, the rest to any. The zero Worker pointer counts
+// nothing. Nothing here blocks.
 package metrics

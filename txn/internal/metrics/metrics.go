@@ -13,7 +13,8 @@ import (
 	"github.com/onceward/onceward/txn/internal/broker"
 )
 
-// Metrics are the counters and histograms of a process, and the registry with everything that a scrape returns.
+// Metrics are the counters and histograms of a process, and the registry with everything that a
+// scrape returns.
 type Metrics struct {
 	registry *prometheus.Registry
 
@@ -29,7 +30,8 @@ type Metrics struct {
 // namespace is the first word of every name.
 const namespace = "onceward"
 
-// New returns metrics whose gauges are read by snapshot, which is called for every scrape, from its goroutine, and must not block.
+// New returns metrics whose gauges are read by snapshot, which is called for every scrape, from its
+// goroutine, and must not block.
 func New(snapshot func() Snapshot) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry()}
 	m.makeCounters()
@@ -83,11 +85,13 @@ func (m *Metrics) makeCounters() {
 }
 
 var (
-	// latencyBuckets span half a millisecond to 16 s: a commit takes about one, and the transaction timeout is 10 s.
+	// latencyBuckets span half a millisecond to 16 s: a commit takes about one, and the transaction
+	// timeout is 10 s.
 	latencyBuckets = prometheus.ExponentialBuckets(0.0005, 2, 16)
 	// sliceBuckets span 10 us (a few records of a stateless graph) to 10 s.
 	sliceBuckets = prometheus.ExponentialBuckets(1e-5, 4, 11)
-	// ageBuckets are fine where the latency is judged, and go far enough to tell minutes of lag from hours.
+	// ageBuckets are fine where the latency is judged, and go far enough to tell minutes of lag
+	// from hours.
 	ageBuckets = []float64{
 		0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1, 2, 4, 8, 16, 60, 300, 1800, 7200,
 	}
@@ -208,7 +212,8 @@ func (m *Metrics) Restored(r Restore) {
 	}
 }
 
-// GlobalTable counts records that a global table has read, and those of them that make no row; a nil pointer counts nothing.
+// GlobalTable counts records that a global table has read, and those of them that make no row; a
+// nil pointer counts nothing.
 func (m *Metrics) GlobalTable(store string, records, skipped int64) {
 	if m == nil {
 		return

@@ -89,7 +89,8 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// TestDocumented, for requirement K1, compares the package comment with what is registered, both ways.
+// TestDocumented, for requirement K1, compares the package comment with what is registered, both
+// ways.
 func TestDocumented(t *testing.T) {
 	families, err := used().Gatherer().Gather()
 	if err != nil {
@@ -114,7 +115,8 @@ func TestDocumented(t *testing.T) {
 	}
 }
 
-// TestGauges is requirements K1 and K2: lags, ages and what is held are shown, each apart from the others.
+// TestGauges is requirements K1 and K2: lags, ages and what is held are shown, each apart from the
+// others.
 func TestGauges(t *testing.T) {
 	want := `
 # HELP onceward_cache_bytes Size of the block cache that all databases share.
@@ -241,7 +243,8 @@ onceward_worker_overlay_bytes{worker="2"} 10
 	}
 }
 
-// TestFailuresHaveSeries: every answer that is a failure or a resolution moves a series that was there before, with 0.
+// TestFailuresHaveSeries: every answer that is a failure or a resolution moves a series that was
+// there before, with 0.
 func TestFailuresHaveSeries(t *testing.T) {
 	m := New(func() Snapshot { return Snapshot{} })
 	w := m.Worker(0)

@@ -21,7 +21,8 @@ type Worker struct {
 	failures, aborts, resolutions              map[string]prometheus.Counter
 	phases                                     map[protocol.EffectKind]prometheus.Observer
 
-	// tasks keeps the series of each task, so that a round does not look them up by their labels. It belongs to the compute goroutine.
+	// tasks keeps the series of each task, so that a round does not look them up by their labels.
+	// It belongs to the compute goroutine.
 	tasks map[graph.TaskID]*taskSeries
 }
 
@@ -62,8 +63,8 @@ func CauseOf(kind protocol.EventKind) string {
 	return strings.ReplaceAll(kind.String(), "-", "_")
 }
 
-// Worker returns the counters of the worker with that number. Series of closed label sets begin with 0, so that a rate sees the first
-// failure.
+// Worker returns the counters of the worker with that number. Series of closed label sets begin
+// with 0, so that a rate sees the first failure.
 func (m *Metrics) Worker(id int) *Worker {
 	worker := strconv.Itoa(id)
 	w := &Worker{
@@ -108,7 +109,8 @@ func (w *Worker) Retried(id graph.TaskID, class graph.Class) {
 	w.m.retries.WithLabelValues(id.String(), class.String()).Inc()
 }
 
-// Answered counts what an answer about a round's commit tells, if it is a failure or resolves a doubt.
+// Answered counts what an answer about a round's commit tells, if it is a failure or resolves a
+// doubt.
 func (w *Worker) Answered(kind protocol.EventKind) {
 	if w == nil {
 		return
@@ -147,8 +149,8 @@ func (w *Worker) Carried(kind protocol.EffectKind, took time.Duration) {
 	}
 }
 
-// TransactionEnded counts a transaction that is over, committed or aborted, with the partitions that it touched: the brokers write a
-// marker to each.
+// TransactionEnded counts a transaction that is over, committed or aborted, with the partitions
+// that it touched: the brokers write a marker to each.
 func (w *Worker) TransactionEnded(open time.Duration, partitions int) {
 	if w == nil {
 		return
@@ -157,8 +159,8 @@ func (w *Worker) TransactionEnded(open time.Duration, partitions int) {
 	w.markers.Add(float64(partitions))
 }
 
-// Applied counts a round that is in the store. took is the time since its seal, records its size, age how old its oldest record is,
-// negative if it has none.
+// Applied counts a round that is in the store. took is the time since its seal, records its size,
+// age how old its oldest record is, negative if it has none.
 func (w *Worker) Applied(took time.Duration, records int64, age time.Duration) {
 	if w == nil {
 		return
@@ -171,7 +173,8 @@ func (w *Worker) Applied(took time.Duration, records int64, age time.Duration) {
 	}
 }
 
-// Contributed counts what one task added to an applied round; records has a number for each input of the task.
+// Contributed counts what one task added to an applied round; records has a number for each input
+// of the task.
 func (w *Worker) Contributed(c *task.Contribution, records []int64) {
 	if w == nil {
 		return

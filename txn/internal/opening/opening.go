@@ -53,8 +53,8 @@ type Config struct {
 	Member func() (id string, generation int32)
 	// Begin has the group fetch a partition from an offset.
 	Begin func(ctx context.Context, topic string, partition int32, offset int64) error
-	// Stopped is told of a task that cannot be opened, Suspended of one that waits for space on the disk. An error of Suspended says that the
-	// task is not to be opened any more.
+	// Stopped is told of a task that cannot be opened, Suspended of one that waits for space on the
+	// disk. An error of Suspended says that the task is not to be opened any more.
 	Stopped   func(id graph.TaskID, e *dispatch.Entry, why error)
 	Suspended func(id graph.TaskID, why error) error
 	// Opened is called when nothing more is done for the opening of a task.
@@ -115,8 +115,8 @@ func (o *Opener) Cancel(id graph.TaskID) {
 // Wait waits until no task is being opened.
 func (o *Opener) Wait() { o.running.Wait() }
 
-// open restores a task and gives it to a worker. Whatever goes wrong and is not the task's own fault is tried again for as long as
-// the task is ours.
+// open restores a task and gives it to a worker. Whatever goes wrong and is not the task's own
+// fault is tried again for as long as the task is ours.
 func (o *Opener) open(ctx context.Context, id graph.TaskID, e *dispatch.Entry) {
 	pause := backoff.Backoff{Next: 50 * time.Millisecond, Max: time.Second}
 	space := o.newSpaceWait()
@@ -194,7 +194,8 @@ func (o *Opener) tryOpen(ctx context.Context, id graph.TaskID, e *dispatch.Entry
 	return nil
 }
 
-// findEnds tells a task of several inputs where they end, so that it need not wait for one that holds nothing more.
+// findEnds tells a task of several inputs where they end, so that it need not wait for one that
+// holds nothing more.
 func (o *Opener) findEnds(ctx context.Context, t *task.Task) error {
 	if len(t.Spec.Inputs) < 2 || t.OrderWaitMax == 0 {
 		return nil
@@ -209,8 +210,9 @@ func (o *Opener) findEnds(ctx context.Context, t *task.Task) error {
 	return nil
 }
 
-// flushBytesFailpoints makes the databases of an application with failpoints write often: otherwise nothing would be on the disk when a short life
-// is killed, and every restore would begin at the start.
+// flushBytesFailpoints makes the databases of an application with failpoints write often: otherwise
+// nothing would be on the disk when a short life is killed, and every restore would begin at the
+// start.
 const flushBytesFailpoints = 256
 
 // databaseOptions are those of a task's database.

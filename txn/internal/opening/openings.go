@@ -6,15 +6,17 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// openings lets the goroutines that open one task run one after the other. A task can be given up and assigned back within moments, while who
-// opened it before is still on the way out: closing a database, removing a damaged one, or putting a rebuilt one into its place. All of that
-// is about paths, which the next one would be using by then.
+// openings lets the goroutines that open one task run one after the other. A task can be given up
+// and assigned back within moments, while who opened it before is still on the way out: closing a
+// database, removing a damaged one, or putting a rebuilt one into its place. All of that is about
+// paths, which the next one would be using by then.
 type openings struct {
 	mu   sync.Mutex
 	last map[graph.TaskID]chan struct{}
 }
 
-// enter returns what is to be waited for before the task is opened, and what is to be called when that has ended.
+// enter returns what is to be waited for before the task is opened, and what is to be called when
+// that has ended.
 func (o *openings) enter(id graph.TaskID) (before <-chan struct{}, leave func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -15,7 +15,8 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// TestOpenings: who opens a task waits for the one before, in the order in which they came, and for nobody who opens another task.
+// TestOpenings: who opens a task waits for the one before, in the order in which they came, and for
+// nobody who opens another task.
 func TestOpenings(t *testing.T) {
 	var o openings
 	task, other := graph.TaskID{Subtopology: "in", Partition: 0}, graph.TaskID{Subtopology: "in", Partition: 1}

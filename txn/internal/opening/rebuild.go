@@ -12,9 +12,10 @@ import (
 	"github.com/onceward/onceward/txn/internal/restore"
 )
 
-// Rebuilds are the databases that are to be rebuilt when their tasks are opened the next time, with the stores, none for all. They outlive a
-// membership, because a rebuild begins with a new one. They end with the ownership of the task: a task that comes back later has another
-// history, and its rebuild is not waited for.
+// Rebuilds are the databases that are to be rebuilt when their tasks are opened the next time, with
+// the stores, none for all. They outlive a membership, because a rebuild begins with a new one.
+// They end with the ownership of the task: a task that comes back later has another history, and
+// its rebuild is not waited for.
 type Rebuilds struct {
 	mu    sync.Mutex
 	asked map[graph.TaskID][]string
@@ -68,7 +69,8 @@ func (o *Opener) rebuild(ctx context.Context, id graph.TaskID, e *dispatch.Entry
 		OpenAt: func(path string) (state.Database, error) { return pebblestore.Open(path, o.databaseOptions(id)) },
 	}, &e.Progress)
 	_, stops := errors.AsType[*restore.StopError](err)
-	// Another try would meet the same. To open the task as it is ends better: what is damaged, or has another layout, is restored in full.
+	// Another try would meet the same. To open the task as it is ends better: what is damaged, or
+	// has another layout, is restored in full.
 	hopeless := errors.Is(err, state.ErrCorrupt) || errors.Is(err, state.ErrLayout)
 	if err == nil || stops || hopeless {
 		o.cfg.Rebuilds.over(id)

@@ -12,13 +12,14 @@ import (
 	"github.com/onceward/onceward/txn/internal/dispatch"
 )
 
-// A task whose disk is full stops like any other (rule 10.5): it keeps its offsets and is in no round. But nobody has to resume it. Its
-// database is a valid prefix of what is committed and the changelogs have the rest, so all that it needs is space, and the process looks
-// for that itself: rarely, because nothing tells it, and before it opens the task, because an attempt that fails again costs the other
-// tasks a pause.
+// A task whose disk is full stops like any other (rule 10.5): it keeps its offsets and is in no
+// round. But nobody has to resume it. Its database is a valid prefix of what is committed and the
+// changelogs have the rest, so all that it needs is space, and the process looks for that itself:
+// rarely, because nothing tells it, and before it opens the task, because an attempt that fails
+// again costs the other tasks a pause.
 //
-// A task that worked is opened again with a new membership, as [App.Resume] does it. One that was being opened has fetched nothing yet,
-// and waits where it is.
+// A task that worked is opened again with a new membership, as [App.Resume] does it. One that was
+// being opened has fetched nothing yet, and waits where it is.
 
 // The pause before space is looked for: the first time, and at most.
 const (
@@ -34,8 +35,9 @@ type spaceWait struct {
 
 func (o *Opener) newSpaceWait() spaceWait { return spaceWait{o, spaceWaitMin} }
 
-// wait returns when the disk has space again, or with ctx's error. The pauses go on growing from one call to the next: a task that fills
-// the disk whenever there is a little space is not opened all the time.
+// wait returns when the disk has space again, or with ctx's error. The pauses go on growing from
+// one call to the next: a task that fills the disk whenever there is a little space is not opened
+// all the time.
 func (w *spaceWait) wait(ctx context.Context) error {
 	for {
 		if err := backoff.Sleep(ctx, w.next); err != nil {
@@ -63,7 +65,8 @@ func (o *Opener) checkSpace() error {
 	return pebblestore.CheckSpace(o.cfg.Directory.Path(), o.commonOptions())
 }
 
-// FullDisk says in one line what is full and what follows. why may come from a processor, whose text is not shown.
+// FullDisk says in one line what is full and what follows. why may come from a processor, whose
+// text is not shown.
 func (o *Opener) FullDisk(why error) error {
 	free := "an unknown number of"
 	if n, ok := pebblestore.FreeBytes(o.cfg.Directory.Path(), o.commonOptions()); ok {
@@ -73,7 +76,8 @@ func (o *Opener) FullDisk(why error) error {
 		state.ErrFull, free, o.cfg.Directory.Path(), why)
 }
 
-// openWhenSpace stops a task that is being opened until the disk has space. It returns an error when it is not to be opened any more.
+// openWhenSpace stops a task that is being opened until the disk has space. It returns an error
+// when it is not to be opened any more.
 func (o *Opener) openWhenSpace(ctx context.Context, id graph.TaskID, e *dispatch.Entry, space *spaceWait, why error) error {
 	why = o.FullDisk(why)
 	o.cfg.Logger.Error("task stopped", "task", id.String(), "error", why)

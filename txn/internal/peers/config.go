@@ -15,23 +15,26 @@ import (
 const (
 	// FenceTimeout bounds a call of Config.Fence.
 	FenceTimeout = 30 * time.Second
-	// fencePatience is how long a call of Config.Fence holds up the next one. A transaction whose markers cannot be written must not keep
-	// other instances from being fenced.
+	// fencePatience is how long a call of Config.Fence holds up the next one. A transaction whose
+	// markers cannot be written must not keep other instances from being fenced.
 	fencePatience = 2 * time.Second
 
 	// opinionMax is how long a round of evidence waits for answers.
 	opinionMax = 500 * time.Millisecond
-	// redialFirst is the pause before another dial of a suspect whose listener was closed under the first one. The pauses double.
+	// redialFirst is the pause before another dial of a suspect whose listener was closed under the
+	// first one. The pauses double.
 	redialFirst = 10 * time.Millisecond
 	// roundAge is how long a round's evidence is good.
 	roundAge = time.Second
 	// handshakesMax is how many accepted connections may be in their handshake.
 	handshakesMax = 64
-	// strangersMax is how many instances are remembered that are not in the plan: they have left, or wait for a plan that has them.
+	// strangersMax is how many instances are remembered that are not in the plan: they have left,
+	// or wait for a plan that has them.
 	strangersMax = 64
 	// dialPauseMax is the longest pause between two dials of a peer.
 	dialPauseMax = 5 * time.Second
-	// unneededAfter is when a connection with an instance that is not watched is closed. The other side may have an older plan.
+	// unneededAfter is when a connection with an instance that is not watched is closed. The other
+	// side may have an older plan.
 	unneededAfter = 10 * time.Second
 	// logPause is the least time between two log lines of the same kind of refusal.
 	logPause = time.Minute
@@ -47,32 +50,37 @@ type Identity struct {
 // Config is how an instance watches its peers.
 type Config struct {
 	Self Identity
-	// Listener accepts peers. It belongs to the package as soon as New is called. Nil: there are no peers.
+	// Listener accepts peers. It belongs to the package as soon as New is called. Nil: there are no
+	// peers.
 	Listener net.Listener
 	// Address is what others dial to reach the listener.
 	Address string
 	// Dial makes a connection. Default is TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
-	// Security is called for each connection, so that changed files count from the next one on. It may read files. Nil: neither TLS nor a secret.
+	// Security is called for each connection, so that changed files count from the next one on. It
+	// may read files. Nil: neither TLS nor a secret.
 	Security func() Security
-	// Heartbeat is the pause between two heartbeats, by default 200 ms, and Silence the time after which a peer that is not heard is a suspect,
-	// by default 2 s and at least five heartbeats.
+	// Heartbeat is the pause between two heartbeats, by default 200 ms, and Silence the time after
+	// which a peer that is not heard is a suspect, by default 2 s and at least five heartbeats.
 	Heartbeat, Silence time.Duration
 	Logger             *slog.Logger
-	// Fence ends the transactions of a suspect and removes its member. An error means that this may not have succeeded; it is called again.
-	// Calls for other suspects may be at work meanwhile.
+	// Fence ends the transactions of a suspect and removes its member. An error means that this may
+	// not have succeeded; it is called again. Calls for other suspects may be at work meanwhile.
 	Fence func(context.Context, Suspect) (Verdict, error)
-	// Progress looks for about half the silence bound whether the brokers see a suspect make progress. It fails if this process does not reach
-	// them. It is called where only the brokers can know, on a goroutine of its own; its context ends when the suspect is heard.
+	// Progress looks for about half the silence bound whether the brokers see a suspect make
+	// progress. It fails if this process does not reach them. It is called where only the brokers
+	// can know, on a goroutine of its own; its context ends when the suspect is heard.
 	Progress func(context.Context, Suspect) (bool, error)
-	// Live shows the brokers that this instance lives, by what Progress of the others sees. It is called again and again while the only
-	// other member may not hear this instance, by one goroutine. Nil: nothing is called.
+	// Live shows the brokers that this instance lives, by what Progress of the others sees. It is
+	// called again and again while the only other member may not hear this instance, by one
+	// goroutine. Nil: nothing is called.
 	Live func(context.Context)
-	// Fenced is called when a peer reports that it has fenced an instance, once for each incarnation. It must not wait, nor call this package.
-	// Nil: nothing is called.
+	// Fenced is called when a peer reports that it has fenced an instance, once for each
+	// incarnation. It must not wait, nor call this package. Nil: nothing is called.
 	Fenced func(instance string)
 
-	// hold is called by every goroutine that comes back from a wait; a test freezes the process with it.
+	// hold is called by every goroutine that comes back from a wait; a test freezes the process
+	// with it.
 	hold func()
 	// withoutOpinions and withoutRestarts leave a rule out, for negative controls.
 	withoutOpinions, withoutRestarts bool

@@ -136,7 +136,8 @@ func (w *world) loggedBy(name, text string) int {
 	return n
 }
 
-// raw dials an instance and sends bytes. It returns what comes back until the connection is closed, and when that is.
+// raw dials an instance and sends bytes. It returns what comes back until the connection is closed,
+// and when that is.
 func (w *world) raw(to string, data []byte) (answers []frame, took time.Duration) {
 	w.t.Helper()
 	c, err := w.net.dialer("stranger")(context.Background(), w.nodes[to].address)
@@ -234,7 +235,8 @@ func TestBadHellos(t *testing.T) {
 	}
 }
 
-// TestUnfinishedHandshakesAreBounded: many strangers that say nothing do not keep a peer out for long.
+// TestUnfinishedHandshakesAreBounded: many strangers that say nothing do not keep a peer out for
+// long.
 func TestUnfinishedHandshakesAreBounded(t *testing.T) {
 	inWorld(t, names(1), nil, func(w *world) {
 		for range handshakesMax + 20 {
@@ -310,7 +312,8 @@ func TestOneConnectionOfTwoPeers(t *testing.T) {
 	}
 }
 
-// TestConnectionsFollowThePlan: those that do not watch each other any more disconnect, without a suspicion.
+// TestConnectionsFollowThePlan: those that do not watch each other any more disconnect, without a
+// suspicion.
 func TestConnectionsFollowThePlan(t *testing.T) {
 	inWorld(t, names(4), nil, func(w *world) {
 		for _, name := range []string{"e", "f", "g"} {
@@ -387,7 +390,8 @@ func TestKeysDependOnEverything(t *testing.T) {
 
 func noProgress(context.Context, Suspect) (bool, error) { return false, nil }
 
-// TestOverTCP: what the system says of a process that is gone is understood. Nothing here depends on how long it takes.
+// TestOverTCP: what the system says of a process that is gone is understood. Nothing here depends
+// on how long it takes.
 func TestOverTCP(t *testing.T) {
 	fenced := make(chan Suspect, 1)
 	start := func(ctx context.Context, name string, incarnation uint64) (p *Peers, address string, done chan struct{}) {
@@ -498,7 +502,8 @@ func TestWithoutListener(t *testing.T) {
 	}
 }
 
-// TestManyIDsAreTold: they need not fit into one frame. Of too many as many as peers keep are told, with the member id.
+// TestManyIDsAreTold: they need not fit into one frame. Of too many as many as peers keep are told,
+// with the member id.
 func TestManyIDsAreTold(t *testing.T) {
 	ids := func(n int) (out []string) {
 		for i := range n {
@@ -546,7 +551,8 @@ func TestManyIDsAreTold(t *testing.T) {
 	}
 }
 
-// TestAddressThatLeadsToAnotherInstance, as after another process has got a port, is told, and the connection with that one stays.
+// TestAddressThatLeadsToAnotherInstance, as after another process has got a port, is told, and the
+// connection with that one stays.
 func TestAddressThatLeadsToAnotherInstance(t *testing.T) {
 	inWorld(t, names(3), nil, func(w *world) {
 		a := w.nodes["a"]
@@ -569,7 +575,8 @@ func TestAddressThatLeadsToAnotherInstance(t *testing.T) {
 	})
 }
 
-// TestStrangersAreForgotten: instances that are in no plan, as those of a wrong configuration whose names change, do not add up.
+// TestStrangersAreForgotten: instances that are in no plan, as those of a wrong configuration whose
+// names change, do not add up.
 func TestStrangersAreForgotten(t *testing.T) {
 	inWorld(t, names(2), nil, func(w *world) {
 		a := w.nodes["a"]

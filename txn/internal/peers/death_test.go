@@ -17,7 +17,8 @@ import (
 // opinions is the longest time of a round of evidence.
 const opinions = opinionMax
 
-// TestKilledProcessIsFencedOnce: sockets close, dials are refused, and one of the others fences at once.
+// TestKilledProcessIsFencedOnce: sockets close, dials are refused, and one of the others fences at
+// once.
 func TestKilledProcessIsFencedOnce(t *testing.T) {
 	sizes(t, func(t *testing.T, all []string) {
 		inWorld(t, all, nil, func(w *world) {
@@ -59,8 +60,8 @@ func TestKilledProcessIsFencedOnce(t *testing.T) {
 	}, 2, 3, 5, 8)
 }
 
-// TestDialMeetsTheEndOfAProcess: its listener takes a connection and is closed then. With two members the next dial tells at once what the brokers
-// would take a second to show.
+// TestDialMeetsTheEndOfAProcess: its listener takes a connection and is closed then. With two
+// members the next dial tells at once what the brokers would take a second to show.
 func TestDialMeetsTheEndOfAProcess(t *testing.T) {
 	var dying atomic.Int64
 	inWorld(t, names(2), func(c *Config) {
@@ -109,7 +110,8 @@ func TestFencingIsTold(t *testing.T) {
 	})
 }
 
-// TestChangeDuringTheHandshakeIsTold: b says hello, then its member id changes, then a is connected.
+// TestChangeDuringTheHandshakeIsTold: b says hello, then its member id changes, then a is
+// connected.
 func TestChangeDuringTheHandshakeIsTold(t *testing.T) {
 	inWorld(t, nil, nil, func(w *world) {
 		a, b := w.start("a"), w.start("b")
@@ -131,12 +133,13 @@ func TestChangeDuringTheHandshakeIsTold(t *testing.T) {
 	})
 }
 
-// TestKilledProcessesAreFencedOnceEach: the limits put the fencings of several dead processes behind each other.
+// TestKilledProcessesAreFencedOnceEach: the limits put the fencings of several dead processes
+// behind each other.
 func TestKilledProcessesAreFencedOnceEach(t *testing.T) {
 	inWorld(t, names(5), nil, func(w *world) {
 		w.kill("b")
-		// c has seen the end of b, and has not fenced it: that takes a round trip. A c that dies while it
-		// fences b would have b fenced twice.
+		// c has seen the end of b, and has not fenced it: that takes a round trip. A c that dies
+		// while it fences b would have b fenced twice.
 		time.Sleep(w.net.latency / 2)
 		w.kill("c")
 		w.after(time.Minute)
@@ -144,7 +147,8 @@ func TestKilledProcessesAreFencedOnceEach(t *testing.T) {
 	})
 }
 
-// TestInstanceThatHearsNobodyIsFenced after the silence bound, although it says itself that it does not hear the others.
+// TestInstanceThatHearsNobodyIsFenced after the silence bound, although it says itself that it does
+// not hear the others.
 func TestInstanceThatHearsNobodyIsFenced(t *testing.T) {
 	inWorld(t, names(3), nil, func(w *world) {
 		w.net.block("a", "b", true)
@@ -154,7 +158,8 @@ func TestInstanceThatHearsNobodyIsFenced(t *testing.T) {
 	})
 }
 
-// TestInstanceThatWasCutOffWaits with its suspicions until the others had time to connect again. It hears one of them first.
+// TestInstanceThatWasCutOffWaits with its suspicions until the others had time to connect again. It
+// hears one of them first.
 func TestInstanceThatWasCutOffWaits(t *testing.T) {
 	inWorld(t, names(8), nil, func(w *world) {
 		w.cutOff("b", true)
@@ -168,7 +173,8 @@ func TestInstanceThatWasCutOffWaits(t *testing.T) {
 	})
 }
 
-// TestSilentHostIsFencedAtTheBound: nothing closes when a host vanishes. The vanished instance itself fences no other.
+// TestSilentHostIsFencedAtTheBound: nothing closes when a host vanishes. The vanished instance
+// itself fences no other.
 func TestSilentHostIsFencedAtTheBound(t *testing.T) {
 	sizes(t, func(t *testing.T, all []string) {
 		inWorld(t, all, nil, func(w *world) {
@@ -246,7 +252,8 @@ func TestTwoThatHearNothingOfEachOtherAskTheBrokers(t *testing.T) {
 	})
 }
 
-// TestSilentHostOfTwoIsFenced when its silence reaches the bound: the brokers see no progress of it. It does not reach the brokers itself.
+// TestSilentHostOfTwoIsFenced when its silence reaches the bound: the brokers see no progress of
+// it. It does not reach the brokers itself.
 func TestSilentHostOfTwoIsFenced(t *testing.T) {
 	inWorld(t, names(2), nil, func(w *world) {
 		w.brokersSee(func(self string, _ Suspect) (bool, error) {
@@ -267,7 +274,8 @@ func TestSilentHostOfTwoIsFenced(t *testing.T) {
 	})
 }
 
-// TestInstanceThatLosesAllConnectionsFencesNobody: connections are closed, and dials get no answer. The others agree about it.
+// TestInstanceThatLosesAllConnectionsFencesNobody: connections are closed, and dials get no answer.
+// The others agree about it.
 func TestInstanceThatLosesAllConnectionsFencesNobody(t *testing.T) {
 	inWorld(t, names(3), nil, func(w *world) {
 		w.cutOff("b", true)
@@ -303,8 +311,8 @@ func TestPartitionBetweenTwoFencesNobody(t *testing.T) {
 	}
 }
 
-// TestOneWayPartitionOfTwoFencesNobody: one of the two hears the other. It is told that it is not heard, and shows that it lives before its silence
-// has reached the bound.
+// TestOneWayPartitionOfTwoFencesNobody: one of the two hears the other. It is told that it is not
+// heard, and shows that it lives before its silence has reached the bound.
 func TestOneWayPartitionOfTwoFencesNobody(t *testing.T) {
 	inWorld(t, names(2), nil, func(w *world) {
 		w.brokersSee(func(_ string, s Suspect) (bool, error) {
@@ -321,7 +329,8 @@ func TestOneWayPartitionOfTwoFencesNobody(t *testing.T) {
 	})
 }
 
-// TestSecondOpinionIsNeeded is the negative control: without it, a partition between two of three fences instances that live.
+// TestSecondOpinionIsNeeded is the negative control: without it, a partition between two of three
+// fences instances that live.
 func TestSecondOpinionIsNeeded(t *testing.T) {
 	inWorld(t, names(3), func(c *Config) { c.withoutOpinions = true }, func(w *world) {
 		w.net.cut("a", "b", true)
@@ -332,7 +341,8 @@ func TestSecondOpinionIsNeeded(t *testing.T) {
 	})
 }
 
-// restart kills b and starts it at another address, which no plan tells; the old address does not answer.
+// restart kills b and starts it at another address, which no plan tells; the old address does not
+// answer.
 func restart(w *world) {
 	old := w.nodes["b"]
 	w.kill("b")
@@ -344,7 +354,8 @@ func restart(w *world) {
 	w.start("b").SetMembers(members)
 }
 
-// TestRestartedInstanceIsNotFenced, whether its new process is there before the opinions are, or when the fencing is already at work.
+// TestRestartedInstanceIsNotFenced, whether its new process is there before the opinions are, or
+// when the fencing is already at work.
 func TestRestartedInstanceIsNotFenced(t *testing.T) {
 	inWorld(t, names(3), nil, func(w *world) {
 		restart(w)
@@ -357,7 +368,8 @@ func TestRestartedInstanceIsNotFenced(t *testing.T) {
 	})
 }
 
-// TestRestartRuleIsNeeded is the negative control: without the rule, the incarnation before the restart is fenced.
+// TestRestartRuleIsNeeded is the negative control: without the rule, the incarnation before the
+// restart is fenced.
 func TestRestartRuleIsNeeded(t *testing.T) {
 	inWorld(t, names(3), func(c *Config) { c.withoutRestarts = true }, func(w *world) {
 		restart(w)
@@ -405,7 +417,8 @@ func TestStoppedInstanceIsNotFenced(t *testing.T) {
 	})
 }
 
-// TestGoodbyeReturnsWhenAllHaveHeardIt in a round trip. The refusals that follow are part of an orderly stop: nobody is warned of them.
+// TestGoodbyeReturnsWhenAllHaveHeardIt in a round trip. The refusals that follow are part of an
+// orderly stop: nobody is warned of them.
 func TestGoodbyeReturnsWhenAllHaveHeardIt(t *testing.T) {
 	inWorld(t, names(5), nil, func(w *world) {
 		if err := w.nodes["b"].Goodbye(context.Background()); err != nil || time.Since(w.began) > 2*w.net.latency {

@@ -23,7 +23,8 @@ const (
 	headSize  = 3
 	checkSize = crc32.Size
 	macSize   = 32
-	// idsMax bounds the transactional ids that are kept of one incarnation, idBytesMax those of one frame, and reasonMax the text of a refusal.
+	// idsMax bounds the transactional ids that are kept of one incarnation, idBytesMax those of one
+	// frame, and reasonMax the text of a refusal.
 	idsMax     = 2048
 	idBytesMax = 16 << 10
 	reasonMax  = 200
@@ -243,7 +244,8 @@ func seal(body []byte, key *macKey) ([]byte, error) {
 	return binary.BigEndian.AppendUint32(out, crc32.Checksum(out, castagnoli)), nil
 }
 
-// read returns the next frame's body. The error wraps errFrame or errVersion if it is the frame's fault.
+// read returns the next frame's body. The error wraps errFrame or errVersion if it is the frame's
+// fault.
 func read(r io.Reader, key *macKey) ([]byte, error) {
 	var length [4]byte
 	if _, err := io.ReadFull(r, length[:]); err != nil {

@@ -45,7 +45,8 @@ func TestFramesAreReadAsWritten(t *testing.T) {
 	}
 }
 
-// TestNewerMinorVersionIsRead: other tags and types are skipped, and so is what follows in a number.
+// TestNewerMinorVersionIsRead: other tags and types are skipped, and so is what follows in a
+// number.
 func TestNewerMinorVersionIsRead(t *testing.T) {
 	body := full.body()
 	body[1] = 9

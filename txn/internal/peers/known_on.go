@@ -2,7 +2,8 @@
 
 package peers
 
-// Known returns what a fencing of an instance would be told now; false if it has never been connected.
+// Known returns what a fencing of an instance would be told now; false if it has never been
+// connected.
 func (p *Peers) Known(instance string) (Suspect, bool) {
 	if p.off {
 		return Suspect{}, false

@@ -74,7 +74,8 @@ func TestFailedFencingIsTriedAgain(t *testing.T) {
 	})
 }
 
-// TestFencingThatHangsHoldsUpNoOther: the markers of one suspect cannot be written. Another one that dies is fenced meanwhile.
+// TestFencingThatHangsHoldsUpNoOther: the markers of one suspect cannot be written. Another one
+// that dies is fenced meanwhile.
 func TestFencingThatHangsHoldsUpNoOther(t *testing.T) {
 	inWorld(t, names(3), nil, func(w *world) {
 		w.onFence(func(ctx context.Context, _ string, s Suspect) (Verdict, error) {
@@ -134,7 +135,8 @@ func TestIncarnationFencedInVainIsLeft(t *testing.T) {
 	})
 }
 
-// TestDeathAfterAFencingInVainIsFenced, although a peer that has not heard of the return reports the fencing.
+// TestDeathAfterAFencingInVainIsFenced, although a peer that has not heard of the return reports
+// the fencing.
 func TestDeathAfterAFencingInVainIsFenced(t *testing.T) {
 	inWorld(t, names(3), nil, func(w *world) {
 		w.cutOff("b", true)
@@ -163,7 +165,8 @@ func TestVerdictAliveCountsAsInVain(t *testing.T) {
 	})
 }
 
-// TestFencingsAreLimited: three of five instances die and come back all the time, and then for good.
+// TestFencingsAreLimited: three of five instances die and come back all the time, and then for
+// good.
 func TestFencingsAreLimited(t *testing.T) {
 	all := names(5)
 	inWorld(t, all, nil, func(w *world) {
@@ -214,7 +217,8 @@ func (w *world) checkLimits() {
 	}
 }
 
-// TestFlappingLinks cuts and heals links at random for an hour. Whoever is fenced could not be reached by its fencer.
+// TestFlappingLinks cuts and heals links at random for an hour. Whoever is fenced could not be
+// reached by its fencer.
 func TestFlappingLinks(t *testing.T) {
 	// With these seeds, dials that began before a link was healed hang for long.
 	duration, seeds := time.Hour, []uint64{18, 31}
@@ -276,7 +280,8 @@ func flapping(t *testing.T, seed uint64, duration time.Duration) {
 	})
 }
 
-// TestFrozenProcessFencesNobody when it goes on, however long it was frozen. The others fence it, and each other never.
+// TestFrozenProcessFencesNobody when it goes on, however long it was frozen. The others fence it,
+// and each other never.
 func TestFrozenProcessFencesNobody(t *testing.T) {
 	sizes(t, func(t *testing.T, all []string) {
 		for _, frozen := range []time.Duration{time.Second, 5 * time.Second, time.Minute} {
@@ -306,7 +311,8 @@ func TestFrozenProcessFencesNobody(t *testing.T) {
 	}, 2, 3, 5)
 }
 
-// TestResetIsJudgedTwoHeartbeatsAfterAFreeze: a process that died in the meantime is fenced, but not at once.
+// TestResetIsJudgedTwoHeartbeatsAfterAFreeze: a process that died in the meantime is fenced, but
+// not at once.
 func TestResetIsJudgedTwoHeartbeatsAfterAFreeze(t *testing.T) {
 	inWorld(t, names(2), nil, func(w *world) {
 		w.brokersSee(progress) // b asks about a

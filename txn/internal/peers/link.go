@@ -43,7 +43,8 @@ var (
 	errUnheard = errors.New("the peer does not hear this instance")
 )
 
-// fail ends the link. The first error stays. Closing raw does not wait, unlike the end of a TLS connection.
+// fail ends the link. The first error stays. Closing raw does not wait, unlike the end of a TLS
+// connection.
 func (l *link) fail(err error) {
 	l.once.Do(func() {
 		l.err = err
@@ -101,8 +102,8 @@ func receive(r io.Reader, key *macKey) (frame, []byte, error) {
 	return f, body, err
 }
 
-// isClosed says whether an error shows that the peer's side closed the connection, as the end of its process does. Timeouts and unreachable
-// networks do not show it.
+// isClosed says whether an error shows that the peer's side closed the connection, as the end of
+// its process does. Timeouts and unreachable networks do not show it.
 func isClosed(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
@@ -120,8 +121,8 @@ func (r *refusal) Error() string {
 	return "refused: " + r.reason
 }
 
-// handshake exchanges hellos and proofs. The instance and the address are those which were dialled, and empty for an accepted connection. The
-// connection's deadline has to be set.
+// handshake exchanges hellos and proofs. The instance and the address are those which were dialled,
+// and empty for an accepted connection. The connection's deadline has to be set.
 func (p *Peers) handshake(raw net.Conn, instance, address string) (*link, error) {
 	dialled := address != ""
 	security := p.cfg.Security()
@@ -237,7 +238,8 @@ func (p *Peers) accepts(f frame, s Security) error {
 	return nil
 }
 
-// refuse tells the peer why, and waits for it to close: a connection that is closed with unread data can lose what was sent.
+// refuse tells the peer why, and waits for it to close: a connection that is closed with unread
+// data can lose what was sent.
 func (p *Peers) refuse(conn, raw net.Conn, reason string) {
 	_ = raw.SetDeadline(time.Now().Add(opinionMax)) // it fails only if the connection is closed
 	if send(conn, frame{kind: kindGoodbye, code: codeRefused, reason: cut(reason)}.body(), nil) == nil {

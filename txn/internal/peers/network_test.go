@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// network connects the instances of a test in memory. Data that may not pass wait, as TCP sends them again when it can.
+// network connects the instances of a test in memory. Data that may not pass wait, as TCP sends
+// them again when it can.
 type network struct {
 	latency time.Duration
 	// change may replace what is written; nil drops it.

@@ -58,8 +58,9 @@ func (p *Peers) admits(name string, now time.Time) bool {
 	return slices.Contains(p.ring, name) || p.dropStrangers(now, strangersMax-1) < strangersMax
 }
 
-// dropStrangers removes instances that are not in the plan and have no connection, as long as more than so many are known.
-// Instances whose fencings in vain still count stay. Those that left first are removed first. It returns how many are left.
+// dropStrangers removes instances that are not in the plan and have no connection, as long as more
+// than so many are known. Instances whose fencings in vain still count stay. Those that left first
+// are removed first. It returns how many are left.
 func (p *Peers) dropStrangers(now time.Time, most int) (left int) {
 	var idle []*peer
 	for name, q := range p.peers {
@@ -107,7 +108,8 @@ func (p *Peers) dialled(instance string, began time.Time, err error) {
 	}
 	if s := q.suspicion; s != nil && s.dialling && !began.Before(s.asked) {
 		if now := time.Now(); s.closed && isClosed(err) {
-			// The process is about to end: its listener took the connection and was closed then. The next dial is refused.
+			// The process is about to end: its listener took the connection and was closed then.
+			// The next dial is refused.
 			q.dialAt = now.Add(max(redialFirst, now.Sub(s.asked)))
 			return
 		}

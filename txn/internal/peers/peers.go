@@ -33,7 +33,8 @@ type Peers struct {
 	logged   map[string]time.Time     // by kind of refusal
 }
 
-// Run watches until the context ends, and returns when all of its goroutines have ended. It is called once.
+// Run watches until the context ends, and returns when all of its goroutines have ended. It is
+// called once.
 func (p *Peers) Run(ctx context.Context) {
 	if p.off {
 		<-ctx.Done()
@@ -96,8 +97,9 @@ func (p *Peers) SetMembers(members []Member) {
 	p.dropStrangers(now, strangersMax)
 }
 
-// SetSelf tells the group member id and the transactional ids of this instance. If there are more ids than peers keep, the rest is not told, and the
-// error says so. It tells nothing if an id fits into no frame.
+// SetSelf tells the group member id and the transactional ids of this instance. If there are more
+// ids than peers keep, the rest is not told, and the error says so. It tells nothing if an id fits
+// into no frame.
 func (p *Peers) SetSelf(memberID string, transactionalIDs []string) error {
 	if p.off {
 		return nil
@@ -151,8 +153,8 @@ func (p *Peers) updates() (out []frame) {
 	return out
 }
 
-// Goodbye tells all peers that this instance stops, and waits until they have heard it. From then on it neither suspects nor dials a peer. Run goes
-// on until its context ends.
+// Goodbye tells all peers that this instance stops, and waits until they have heard it. From then
+// on it neither suspects nor dials a peer. Run goes on until its context ends.
 func (p *Peers) Goodbye(ctx context.Context) error {
 	if p.off {
 		return nil
@@ -217,7 +219,8 @@ func (p *Peers) beginAgain(now time.Time) {
 	}
 }
 
-// hear notes that a peer was heard. Silences that were measured while no peer was heard say nothing about the others.
+// hear notes that a peer was heard. Silences that were measured while no peer was heard say nothing
+// about the others.
 func (p *Peers) hear(now time.Time) {
 	if p.cutOff(now) {
 		p.beginAgain(now)
@@ -262,7 +265,8 @@ func (p *Peers) step(now time.Time) time.Time {
 		if l := q.link; l != nil {
 			switch {
 			case now.Sub(l.heard) >= p.cfg.Silence:
-				// A peer that hears this side must not take the end of the connection for the end of the process.
+				// A peer that hears this side must not take the end of the connection for the end
+				// of the process.
 				l.dismiss(codeSilent, "it does not hear this side", p.cfg.Silence)
 				p.lose(q, now, errSilent)
 			case !q.watched && now.Sub(l.made) >= unneededAfter:

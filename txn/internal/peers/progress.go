@@ -17,8 +17,9 @@ type look struct {
 // pair says that there is one other member only.
 func (p *Peers) pair() bool { return len(p.ring) == 2 }
 
-// doubt prepares what is judged when the silence of the only other member has reached the bound. The member is told, because it may hear this
-// instance and has to show that it lives. The brokers are asked.
+// doubt prepares what is judged when the silence of the only other member has reached the bound.
+// The member is told, because it may hear this instance and has to show that it lives. The brokers
+// are asked.
 func (p *Peers) doubt(q *peer) {
 	if q.look != nil || !q.watched || p.stopping {
 		return
@@ -55,7 +56,8 @@ func (q *peer) dropLook() {
 	}
 }
 
-// askBrokers returns the empty string if the brokers have seen no progress of a suspect, and else what the suspicion waits for.
+// askBrokers returns the empty string if the brokers have seen no progress of a suspect, and else
+// what the suspicion waits for.
 func (p *Peers) askBrokers(s *suspicion, now time.Time) (again time.Time, status string) {
 	const asking = "asking the brokers whether it makes progress"
 	q := s.peer

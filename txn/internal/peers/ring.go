@@ -8,7 +8,8 @@ type ring []string
 const (
 	// fullMax is the size up to which everybody watches everybody.
 	fullMax = 5
-	// reach is how many successors, and how many predecessors, an instance of a larger ring watches.
+	// reach is how many successors, and how many predecessors, an instance of a larger ring
+	// watches.
 	reach = 2
 )
 
@@ -30,7 +31,8 @@ func (r ring) watches(a, b string) bool {
 	return len(r) <= fullMax || min(d, len(r)-d) <= reach
 }
 
-// watchers returns those that watch a, in their order in the ring behind it. This is the order in which they fence it.
+// watchers returns those that watch a, in their order in the ring behind it. This is the order in
+// which they fence it.
 func (r ring) watchers(a string) []string {
 	i, ok := slices.BinarySearch(r, a)
 	if !ok {

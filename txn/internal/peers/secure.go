@@ -18,10 +18,12 @@ const SecretMin = 16
 
 const nonceSize = 32
 
-// Security is how peers know that they belong together. The package documentation says what it protects.
+// Security is how peers know that they belong together. The package documentation says what it
+// protects.
 type Security struct {
-	// Server and Client are used for accepted and for dialled connections, both or none. The server must require and verify the certificate of
-	// the client. A client without a ServerName verifies the host of the address that it dials.
+	// Server and Client are used for accepted and for dialled connections, both or none. The server
+	// must require and verify the certificate of the client. A client without a ServerName verifies
+	// the host of the address that it dials.
 	Server, Client *tls.Config
 	// Secret is the same at all instances.
 	Secret security.Secret
@@ -97,7 +99,8 @@ func (s Security) derive(dialler, acceptor []byte) keys {
 	}
 }
 
-// macKey authenticates the frames of one direction. The nil key does nothing: there is no secret, or it is not proved yet.
+// macKey authenticates the frames of one direction. The nil key does nothing: there is no secret,
+// or it is not proved yet.
 type macKey struct {
 	key     []byte
 	counter uint64

@@ -9,7 +9,8 @@ import (
 // Status is what an instance sees of the others.
 type Status struct {
 	Peers []PeerStatus
-	// CutOff says that no peer was heard for the silence bound: this instance fences nobody, unless it is one of two.
+	// CutOff says that no peer was heard for the silence bound: this instance fences nobody, unless
+	// it is one of two.
 	CutOff bool
 	// Refused counts connections that were not made although somebody answered.
 	Refused int
@@ -24,11 +25,12 @@ type PeerStatus struct {
 	Since, Heard time.Time
 	// Why says why it is not connected.
 	Why string
-	// Suspicion says how far the suspicion of the instance is; empty without one. Suspicions counts them.
+	// Suspicion says how far the suspicion of the instance is; empty without one. Suspicions counts
+	// them.
 	Suspicion  string
 	Suspicions int
-	// FencedInVain counts fencings of the incarnation within the last hour after which it was heard. At three the instance is left to the
-	// session timeout.
+	// FencedInVain counts fencings of the incarnation within the last hour after which it was
+	// heard. At three the instance is left to the session timeout.
 	FencedInVain int
 }
 

@@ -9,14 +9,16 @@ import (
 )
 
 const (
-	// turnTime is how long each watcher lets the one before it begin, and how long a report of a fencing is good.
+	// turnTime is how long each watcher lets the one before it begin, and how long a report of a
+	// fencing is good.
 	turnTime = time.Second
 	// A fencing begins at most every fencingPause, and fencingsMax times in fencingsFor.
 	fencingPause = time.Second
 	fencingsMax  = 10
 	fencingsFor  = time.Minute
-	// failuresMax is how often the fencing of a suspect may fail, and failurePauseMax the longest pause after a failure. Pauses
-	// that go on doubling would outlast an election of Kafka (9 s) by as long again.
+	// failuresMax is how often the fencing of a suspect may fail, and failurePauseMax the longest
+	// pause after a failure. Pauses that go on doubling would outlast an election of Kafka (9 s) by
+	// as long again.
 	failuresMax     = 8
 	failurePauseMax = 2 * time.Second
 	// An incarnation that was fenced in vain vainMax times within vainFor is not fenced any more.
@@ -26,7 +28,8 @@ const (
 	vainPause = 5 * time.Second
 )
 
-// suspicion is that an incarnation is dead. Peers.mu guards it. It ends with a hello, or is over and stays, for the status.
+// suspicion is that an incarnation is dead. Peers.mu guards it. It ends with a hello, or is over
+// and stays, for the status.
 type suspicion struct {
 	peer    *peer
 	suspect Suspect
@@ -85,12 +88,14 @@ func (p *Peers) alive(q *peer, now time.Time) {
 	}
 }
 
-// restarted notes that the instance has a new incarnation. What is known of the old one does not matter any more.
+// restarted notes that the instance has a new incarnation. What is known of the old one does not
+// matter any more.
 func (p *Peers) restarted(q *peer, incarnation uint64) {
 	if !p.cfg.withoutRestarts {
 		p.forget(q)
 	}
-	// Its member and its ids are the instance's, until the new process tells its own: it may die before.
+	// Its member and its ids are the instance's, until the new process tells its own: it may die
+	// before.
 	q.incarnation, q.vain, q.fenced = incarnation, nil, 0
 }
 
@@ -111,7 +116,8 @@ func (q *peer) inVain(now time.Time) int {
 	return len(q.vain)
 }
 
-// consider does what is due for a suspicion, and returns when to look again; the zero time if only an event can change it.
+// consider does what is due for a suspicion, and returns when to look again; the zero time if only
+// an event can change it.
 func (p *Peers) consider(q *peer, now time.Time) time.Time {
 	s := q.suspicion
 	switch {
@@ -138,7 +144,8 @@ func (p *Peers) consider(q *peer, now time.Time) time.Time {
 	return again
 }
 
-// judge follows the order of the package documentation. It returns when to look again at the latest, and what the suspicion waits for.
+// judge follows the order of the package documentation. It returns when to look again at the
+// latest, and what the suspicion waits for.
 func (p *Peers) judge(s *suspicion, claimed bool, now time.Time) (again time.Time, status string) {
 	if at := p.gap.Add(2 * p.cfg.Heartbeat); now.Before(at) {
 		return at, "this process did not run for a while"
@@ -169,7 +176,8 @@ func (p *Peers) judge(s *suspicion, claimed bool, now time.Time) (again time.Tim
 		default: // is no opinion
 		}
 	}
-	// A dial of a host that has vanished gets no answer. After a silence of the bound it is not waited for where there is a second opinion.
+	// A dial of a host that has vanished gets no answer. After a silence of the bound it is not
+	// waited for where there is a second opinion.
 	dialling := s.dialling && (s.closed || lost == 0 && !p.pair())
 	if at := s.asked.Add(opinionMax); now.Before(at) && (dialling || len(s.waiting) > 0) {
 		return at, "collecting evidence"
@@ -247,7 +255,8 @@ func (p *Peers) turn(s *suspicion, claimed bool, now time.Time) (again time.Time
 	}
 	var before []string
 	for _, name := range watchers[:max(own, 0)] {
-		// A watcher that this instance does not watch, because the ring is large, may well have lost the suspect too.
+		// A watcher that this instance does not watch, because the ring is large, may well have
+		// lost the suspect too.
 		q := p.peers[name]
 		if s.opinions[name] == stateLost && q != nil && q.link != nil || !p.ring.watches(p.cfg.Self.Instance, name) {
 			before = append(before, name)

@@ -34,7 +34,8 @@ type world struct {
 	began time.Time // when all were connected
 	fence fence
 	calls []call
-	// progress is what a look at the brokers finds after half the silence bound, for the instance that looks.
+	// progress is what a look at the brokers finds after half the silence bound, for the instance
+	// that looks.
 	progress func(self string, s Suspect) (bool, error)
 	looks    []call
 	lives    map[string]int // signs of life
@@ -231,7 +232,8 @@ func (w *world) fencings() []call {
 	return slices.Clone(w.calls)
 }
 
-// wantFencings fails unless exactly these instances were fenced, each once, not before min and not after max.
+// wantFencings fails unless exactly these instances were fenced, each once, not before min and not
+// after max.
 func (w *world) wantFencings(least, most time.Duration, instances ...string) {
 	w.t.Helper()
 	var got []string

@@ -1,4 +1,5 @@
-// Package pkitest makes throw-away certificate authorities and certificates for tests of connections. Keys are ECDSA P-256.
+// Package pkitest makes throw-away certificate authorities and certificates for tests of
+// connections. Keys are ECDSA P-256.
 package pkitest
 
 import (
@@ -55,7 +56,8 @@ type Pair struct {
 	TLS               tls.Certificate
 }
 
-// Issue makes a certificate for the host names, valid until notAfter, and for 127.0.0.1 only if that is one of the names.
+// Issue makes a certificate for the host names, valid until notAfter, and for 127.0.0.1 only if
+// that is one of the names.
 func (a *Authority) Issue(name string, notAfter time.Time, hosts ...string) Pair {
 	a.t.Helper()
 	key := newKey(a.t)

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// What a driver can do to the model. An action that is not possible now returns errNotNow and changes
-// nothing: the driver asked for something that the world does not offer. A broken rule is no such error,
-// it stays in model.err.
+// What a driver can do to the model. An action that is not possible now returns errNotNow and
+// changes nothing: the driver asked for something that the world does not offer. A broken rule is
+// no such error, it stays in model.err.
 var errNotNow = errors.New("not possible now")
 
 func notNow(format string, args ...any) error {
@@ -96,8 +96,8 @@ func (m *model) assign(i int) error {
 	return nil
 }
 
-// takeOver is what happens behind the worker's back: another member is the owner of all tasks now, and
-// processed and committed n records of each. It waits like everybody for pending offsets.
+// takeOver is what happens behind the worker's back: another member is the owner of all tasks now,
+// and processed and committed n records of each. It waits like everybody for pending offsets.
 func (m *model) takeOver(n int) error {
 	for i := range m.tasks {
 		if !m.broker.stable(i) {
@@ -146,8 +146,8 @@ func (m *model) deliver(round uint64, n int) error {
 	return nil
 }
 
-// restart is a new life of the process: every producer is initialised, and every task opened from the
-// log.
+// restart is a new life of the process: every producer is initialised, and every task opened from
+// the log.
 func (m *model) restart() {
 	for i := range m.broker.producers {
 		m.broker.settle(&m.broker.producers[i])
@@ -168,13 +168,13 @@ const (
 	truthAborted   truth = "aborted"
 	// truthOpen: the request never arrives.
 	truthOpen truth = "open"
-	// truthLate: the commit is still under way and arrives at the latest just before the producer is
-	// settled.
+	// truthLate: the commit is still under way and arrives at the latest just before the producer
+	// is settled.
 	truthLate truth = "late"
 )
 
-// answers lists the events that can answer an effect. Stream, Retire, Rerun, Reopen and Fail are not
-// answered.
+// answers lists the events that can answer an effect. Stream, Retire, Rerun, Reopen and Fail are
+// not answered.
 var answers = map[EffectKind][]EventKind{
 	Flush:       {Flushed, FlushFailed, ProducerLost},
 	SendOffsets: {OffsetsAccepted, OffsetsRefused, ProducerLost},
@@ -217,8 +217,8 @@ func (m *model) answer(a reply) error {
 	return nil
 }
 
-// happen carries a request out at the broker as far as the answer and the truth say, and notes what the
-// worker knows of it.
+// happen carries a request out at the broker as far as the answer and the truth say, and notes what
+// the worker knows of it.
 func (m *model) happen(o op, r *round, a reply) error {
 	p := m.broker.producer(r.n)
 	switch a.kind {

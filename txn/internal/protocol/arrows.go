@@ -1,6 +1,7 @@
 package protocol
 
-// Arrow is one transition of one of the two rounds. The other round may hold its effects back or be pulled along; that is in [Step].
+// Arrow is one transition of one of the two rounds. The other round may hold its effects back or be
+// pulled along; that is in [Step].
 type Arrow struct {
 	From  Phase
 	Event EventKind

@@ -10,8 +10,8 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// takenArrow returns the arrow that a step took. It looks at the states, not at how Step got there. A Due
-// or a Full that is only remembered takes none.
+// takenArrow returns the arrow that a step took. It looks at the states, not at how Step got there.
+// A Due or a Full that is only remembered takes none.
 func takenArrow(before State, e Event, after State) (Arrow, bool) {
 	sealed := after.Front == Flushing && after.FrontRound == before.BackRound
 	for _, a := range Arrows {
@@ -51,8 +51,8 @@ func TestArrowsAreTold(t *testing.T) {
 	}
 }
 
-// TestArrowsAreUnambiguous: a phase and an event name at most one arrow, and a phase belongs to the round
-// that the arrow is of.
+// TestArrowsAreUnambiguous: a phase and an event name at most one arrow, and a phase belongs to the
+// round that the arrow is of.
 func TestArrowsAreUnambiguous(t *testing.T) {
 	seen := map[string]bool{}
 	frontPhases := []Phase{None, Flushing, Offsets, Ending, Applying, Aborting, Settling, Doubting, Asking}
@@ -77,9 +77,9 @@ func TestArrowsAreUnambiguous(t *testing.T) {
 	}
 }
 
-// TestEveryEventInEveryState gives every event to every combination of phases and flags, also to those
-// that are never reached: the machine takes an arrow, ignores what it documents as ignored, or is broken
-// with a reason. It never panics and never guesses.
+// TestEveryEventInEveryState gives every event to every combination of phases and flags, also to
+// those that are never reached: the machine takes an arrow, ignores what it documents as ignored,
+// or is broken with a reason. It never panics and never guesses.
 func TestEveryEventInEveryState(t *testing.T) {
 	const frontRound, backRound, noRound = 7, 8, 99
 	count := map[string]int{}

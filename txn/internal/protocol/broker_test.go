@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// The broker of the model: what a transactional Kafka cluster guarantees, and no more. Requests have no
-// effect until they are delivered; the driver decides when that is and whether the worker hears of it.
+// The broker of the model: what a transactional Kafka cluster guarantees, and no more. Requests
+// have no effect until they are delivered; the driver decides when that is and whether the worker
+// hears of it.
 
 type txnStatus uint8
 
@@ -25,16 +26,16 @@ type transaction struct {
 	offsets []offsetCommit
 }
 
-// offsetCommit is a record of the offsets topic. at is its log offset there: of two commits for a task
-// the one with the higher log offset wins, whatever the order of their markers.
+// offsetCommit is a record of the offsets topic. at is its log offset there: of two commits for a
+// task the one with the higher log offset wins, whatever the order of their markers.
 type offsetCommit struct {
 	task, next int
 	round      uint64
 	at         int
 }
 
-// record is what a round produces: an output (seq is the journal entry), or a changelog record (seq is
-// the position after it). digest is the state that belongs to it.
+// record is what a round produces: an output (seq is the journal entry), or a changelog record (seq
+// is the position after it). digest is the state that belongs to it.
 type record struct {
 	to        *partition
 	changelog bool
@@ -53,18 +54,19 @@ type partition struct {
 	items []logItem
 }
 
-// producer is one transactional id: the client's side (begun, round, dead, wire) and the broker's (txn,
-// late).
+// producer is one transactional id: the client's side (begun, round, dead, wire) and the broker's
+// (txn, late).
 type producer struct {
 	begun bool
 	round uint64
-	// dead: an answer is missing or the broker fenced the epoch; nothing but a settle brings it back.
+	// dead: an answer is missing or the broker fenced the epoch; nothing but a settle brings it
+	// back.
 	dead bool
 	// wire holds records that were produced and are not yet in a log.
 	wire []record
 	txn  *transaction
-	// late is the transaction whose commit request is still under way although the worker gave up waiting
-	// for it.
+	// late is the transaction whose commit request is still under way although the worker gave up
+	// waiting for it.
 	late *transaction
 }
 
@@ -93,8 +95,8 @@ func newBroker(tasks, outputs int, violate func(string, ...any)) *broker {
 
 func (b *broker) producer(round uint64) *producer { return &b.producers[round%2] }
 
-// deliver appends the first n records of a producer's wire. The first one opens the transaction at the
-// broker.
+// deliver appends the first n records of a producer's wire. The first one opens the transaction at
+// the broker.
 func (b *broker) deliver(p *producer, n int) {
 	n = min(n, len(p.wire))
 	arriving := p.wire[:n]
@@ -130,8 +132,8 @@ func (b *broker) addOffset(t *transaction, task, next int) {
 	t.offsets = append(t.offsets, offsetCommit{task: task, next: next, round: t.round, at: b.at})
 }
 
-// end writes the markers. What a committed transaction makes visible must follow on what was visible:
-// this is where a record that is lost or contributed twice shows.
+// end writes the markers. What a committed transaction makes visible must follow on what was
+// visible: this is where a record that is lost or contributed twice shows.
 func (b *broker) end(t *transaction, status txnStatus) {
 	if t == nil || t.status != txnOpen {
 		return
@@ -157,15 +159,15 @@ func (b *broker) end(t *transaction, status txnStatus) {
 	}
 }
 
-// endOpen ends what a producer has open at the broker; without a record that is nothing, and the request
-// a silent no-op.
+// endOpen ends what a producer has open at the broker; without a record that is nothing, and the
+// request a silent no-op.
 func (b *broker) endOpen(p *producer, status txnStatus) {
 	b.end(p.txn, status)
 	p.txn, p.late = nil, nil
 }
 
-// deliverLate lets a delayed commit request arrive. It is fenced unless its transaction is the one that
-// is open.
+// deliverLate lets a delayed commit request arrive. It is fenced unless its transaction is the one
+// that is open.
 func (b *broker) deliverLate(p *producer) {
 	if p.late != nil && p.late == p.txn {
 		b.endOpen(p, txnCommitted)
@@ -187,7 +189,8 @@ func (b *broker) expire(p *producer) {
 	p.wire, p.dead = nil, true
 }
 
-// stable reports whether no offset commit of the task is pending: only then does a stable fetch answer.
+// stable reports whether no offset commit of the task is pending: only then does a stable fetch
+// answer.
 func (b *broker) stable(task int) bool {
 	for i := range b.producers {
 		if t := b.producers[i].txn; t != nil {
@@ -211,7 +214,8 @@ func (b *broker) restored(task int) (next int, digest uint64) {
 	return next, digest
 }
 
-// read returns the entries of a task that a read_committed consumer of the outputs gets, in log order.
+// read returns the entries of a task that a read_committed consumer of the outputs gets, in log
+// order.
 func (b *broker) read(task int) []int {
 	var seqs []int
 	for _, part := range b.outputs {

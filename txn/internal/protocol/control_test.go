@@ -6,14 +6,14 @@ import (
 	"testing"
 )
 
-// control is a broken machine (mutant_test.go). The model and the walks must catch every one of them,
-// else they prove nothing about the real one.
+// control is a broken machine (mutant_test.go). The model and the walks must catch every one of
+// them, else they prove nothing about the real one.
 type control struct {
 	name string
 	// rules are those that it breaks: each of them catches it alone.
 	rules []rule
-	// unseen is why the damage does not show in what consumers read, in the offsets or in the store.
-	// Where it is empty it does show, also when no rule is checked.
+	// unseen is why the damage does not show in what consumers read, in the offsets or in the
+	// store. Where it is empty it does show, also when no rule is checked.
 	unseen string
 	// step makes a new machine; some need a memory of their own.
 	step func() stepFunc
@@ -137,8 +137,8 @@ var controls = []control{{
 	step:   forgetting(func(s *State) { s.WantStream = false }),
 }}
 
-// caught walks until a walk fails or the machine took that many events, and says how many it took. only
-// names the rules that are checked; nil means all of them.
+// caught walks until a walk fails or the machine took that many events, and says how many it took.
+// only names the rules that are checked; nil means all of them.
 func caught(step func() stepFunc, only []rule, within int) (events int, err error) {
 	for seed := uint64(1); events < within; seed++ {
 		w := newWalker(step(), seed)
@@ -155,8 +155,8 @@ func caught(step func() stepFunc, only []rule, within int) (events int, err erro
 // controlEvents is how many events the walks may take to catch a control.
 const controlEvents = 40_000
 
-// TestControls: every broken machine is caught by all rules together, by each rule that it is said to
-// break alone, and where it does visible damage also without any rule.
+// TestControls: every broken machine is caught by all rules together, by each rule that it is said
+// to break alone, and where it does visible damage also without any rule.
 func TestControls(t *testing.T) {
 	for _, c := range controls {
 		t.Run(c.name, func(t *testing.T) {
@@ -191,8 +191,8 @@ func TestEveryRuleHasAControl(t *testing.T) {
 	}
 }
 
-// TestNoFalseAlarm: the real machine does no visible damage either, so that what is visible of a control
-// is the control's.
+// TestNoFalseAlarm: the real machine does no visible damage either, so that what is visible of a
+// control is the control's.
 func TestNoFalseAlarm(t *testing.T) {
 	if _, err := caught(pure(Step), []rule{}, controlEvents); err != nil {
 		t.Fatal(err)

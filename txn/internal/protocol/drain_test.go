@@ -34,8 +34,8 @@ func (m *model) good(o op) reply {
 	return a
 }
 
-// drain lets everything go well until nothing is left to do: tasks come back, every answer is the best
-// one.
+// drain lets everything go well until nothing is left to do: tasks come back, every answer is the
+// best one.
 func (m *model) drain() {
 	for range 40 * m.input {
 		if m.stopped != "" && m.err == nil {

@@ -79,8 +79,9 @@ func (m *model) canCompute() bool {
 	return true
 }
 
-// verdict judges a worker that has nothing left to do: what consumers read, the committed offsets, the
-// changelogs and the store agree, and every entry of the input is in them exactly once and in order.
+// verdict judges a worker that has nothing left to do: what consumers read, the committed offsets,
+// the changelogs and the store agree, and every entry of the input is in them exactly once and in
+// order.
 func (m *model) verdict() error {
 	if m.err != nil {
 		return m.err

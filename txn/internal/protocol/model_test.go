@@ -12,12 +12,13 @@ type stepFunc func(State, Event) (State, []Effect)
 type task struct {
 	// queue holds the entries that wait: those of journals that run again, then new ones.
 	queue []int
-	// owned is what the worker believes; lost says that the group has another owner and the worker has
-	// not noticed.
+	// owned is what the worker believes; lost says that the group has another owner and the worker
+	// has not noticed.
 	owned, lost bool
 }
 
-// layer is a position in a task's input and the state that belongs to it. round is the one that wrote it.
+// layer is a position in a task's input and the state that belongs to it. round is the one that
+// wrote it.
 type layer struct {
 	next   int
 	digest uint64
@@ -30,8 +31,8 @@ type entry struct {
 	digest    uint64
 }
 
-// round is the model's own account of a round. It follows from the effects and the answers, never from
-// the machine's State.
+// round is the model's own account of a round. It follows from the effects and the answers, never
+// from the machine's State.
 type round struct {
 	n       uint64
 	journal []entry
@@ -56,14 +57,14 @@ type op struct {
 	refuse bool
 }
 
-// model is one worker with its broker and its store. The driver calls its actions (actions_test.go); it
-// carries out the effects and checks the rules of the protocol at every step. The first violation stays
-// in err.
+// model is one worker with its broker and its store. The driver calls its actions
+// (actions_test.go); it carries out the effects and checks the rules of the protocol at every step.
+// The first violation stays in err.
 type model struct {
 	step  stepFunc
 	state State
-	// only names the rules that are checked; nil means all of them. With none of them only what a user
-	// could see counts: logs, offsets, store.
+	// only names the rules that are checked; nil means all of them. With none of them only what a
+	// user could see counts: logs, offsets, store.
 	only   []rule
 	input  int // records per task
 	broker *broker
@@ -71,7 +72,8 @@ type model struct {
 	tasks  []task
 	live   []*round // rising numbers
 	ops    []op
-	// used is the highest round number that ever began a transaction, applied the last one in the store.
+	// used is the highest round number that ever began a transaction, applied the last one in the
+	// store.
 	used, applied uint64
 	// stopped is why the worker stopped. mayStop: the event at hand is one that stops it rightly.
 	stopped string
@@ -161,11 +163,12 @@ func (m *model) view(task int) layer {
 	return m.store[task]
 }
 
-// digestOf folds an entry into a task's state: another order, a gap or a repetition gives another digest.
+// digestOf folds an entry into a task's state: another order, a gap or a repetition gives another
+// digest.
 func digestOf(before uint64, seq int) uint64 { return before*0x9E3779B97F4A7C15 + uint64(seq) + 1 }
 
-// event gives the machine one event, carries out what it answers, and checks what must hold between two
-// events.
+// event gives the machine one event, carries out what it answers, and checks what must hold between
+// two events.
 func (m *model) event(e Event) []Effect {
 	before := m.state
 	after, effects := m.step(before, e)

@@ -103,7 +103,8 @@ func impatient(s State, e Event) (State, []Effect) {
 	return to, effects
 }
 
-// keeper fails the front round and leaves the back round as it is, to go on when the front round is over.
+// keeper fails the front round and leaves the back round as it is, to go on when the front round is
+// over.
 func keeper(s State, e Event) (State, []Effect) {
 	to, effects := Step(s, e)
 	if !fails(s, e) || s.Back != Open && s.Back != Streaming || to.Front == Broken {

@@ -64,8 +64,8 @@ func (m *model) commit(r *round, a reply) error {
 func (m *model) abort(r *round, a reply) error {
 	p := m.broker.producer(r.n)
 	if a.kind == Aborted {
-		// A producer that the broker fenced gets no success. After a lost commit it does: a silent no-op,
-		// whatever became of it.
+		// A producer that the broker fenced gets no success. After a lost commit it does: a silent
+		// no-op, whatever became of it.
 		if p.dead && !r.ended {
 			return notNow("the producer of round %d is fenced", r.n)
 		}
@@ -85,7 +85,8 @@ func (m *model) abort(r *round, a reply) error {
 	return nil
 }
 
-// ask compares the stable offsets of the round's tasks with its number and with what they carried before.
+// ask compares the stable offsets of the round's tasks with its number and with what they carried
+// before.
 func (m *model) ask(r *round) (found EventKind, stable bool) {
 	var ours, previous, other int
 	for i, l := range r.layers {

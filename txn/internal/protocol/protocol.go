@@ -5,7 +5,8 @@ import "fmt"
 // Phase is where a round is on its way.
 type Phase uint8
 
-// The phases. None to Asking belong to the front round, Idle to Streaming to the back round; Aborting and Settling occur in both.
+// The phases. None to Asking belong to the front round, Idle to Streaming to the back round;
+// Aborting and Settling occur in both.
 const (
 	// None: there is no front round.
 	None Phase = iota
@@ -17,11 +18,14 @@ const (
 	Ending
 	// Applying: the commit is known; the round's writes go to the store.
 	Applying
-	// Aborting: the transaction is being aborted. For a front round the abort is sent once the back round is clear.
+	// Aborting: the transaction is being aborted. For a front round the abort is sent once the back
+	// round is clear.
 	Aborting
-	// Settling: the producer is replaced; the round's commit was never sent, so settled means aborted.
+	// Settling: the producer is replaced; the round's commit was never sent, so settled means
+	// aborted.
 	Settling
-	// Doubting: the producer is replaced; the round's commit was sent, so settled means that the log can be asked.
+	// Doubting: the producer is replaced; the round's commit was sent, so settled means that the
+	// log can be asked.
 	Doubting
 	// Asking: the stable offsets are read to learn what became of the round.
 	Asking
@@ -29,10 +33,11 @@ const (
 	Idle
 	// Open: the back round holds work and has sent nothing.
 	Open
-	// Streaming: the back round holds work and has sent a part of its records: its transaction is open.
+	// Streaming: the back round holds work and has sent a part of its records: its transaction is
+	// open.
 	Streaming
-	// Broken: an invariant does not hold, the store failed, or the tasks are somebody else's. The worker stops; opening the tasks
-	// anew decides from the log.
+	// Broken: an invariant does not hold, the store failed, or the tasks are somebody else's. The
+	// worker stops; opening the tasks anew decides from the log.
 	Broken
 )
 
@@ -59,7 +64,8 @@ const (
 	Full
 	// Due: the back round is to be committed.
 	Due
-	// Dropped: a task with work in the back round was given up: the back round is to be aborted and the rest of it run again.
+	// Dropped: a task with work in the back round was given up: the back round is to be aborted and
+	// the rest of it run again.
 	Dropped
 	// Flushed: every record is acknowledged and the producer is still the one that began.
 	Flushed
@@ -67,10 +73,11 @@ const (
 	FlushFailed
 	// OffsetsAccepted: every partition of the offset commit was accepted.
 	OffsetsAccepted
-	// OffsetsRefused: some partition was refused, or ownership was lost before the request was sent.
+	// OffsetsRefused: some partition was refused, or ownership was lost before the request was
+	// sent.
 	OffsetsRefused
-	// ProducerLost: while flushing or sending offsets, the producer became unusable or did not answer (fenced, changed identity,
-	// deadline). For an abort the same is AbortUnknown.
+	// ProducerLost: while flushing or sending offsets, the producer became unusable or did not
+	// answer (fenced, changed identity, deadline). For an abort the same is AbortUnknown.
 	ProducerLost
 	// Committed: the commit was answered with success.
 	Committed
@@ -80,7 +87,8 @@ const (
 	Aborted
 	// AbortUnknown: the abort was answered with anything else, or not at all.
 	AbortUnknown
-	// Settled: the producer was replaced and initialised: its old transaction is over and late requests are fenced.
+	// Settled: the producer was replaced and initialised: its old transaction is over and late
+	// requests are fenced.
 	Settled
 	// FoundOurs: the stable offsets carry the round's id: it is committed.
 	FoundOurs
@@ -88,7 +96,8 @@ const (
 	FoundPrevious
 	// FoundOther: the stable offsets carry something else: somebody else owns the tasks.
 	FoundOther
-	// FoundMixed: some tasks carry the round's id, others the previous one. Never possible unless the log lies.
+	// FoundMixed: some tasks carry the round's id, others the previous one. Never possible unless
+	// the log lies.
 	FoundMixed
 	// Applied: the store contains the round.
 	Applied
@@ -119,7 +128,8 @@ func ParseEvent(name string) (EventKind, error) {
 	return 0, fmt.Errorf("no event %q", name)
 }
 
-// Event is something that happened to a round. Round is ignored for the worker's own events, which are always about the back round.
+// Event is something that happened to a round. Round is ignored for the worker's own events, which
+// are always about the back round.
 type Event struct {
 	Kind  EventKind
 	Round uint64
@@ -128,10 +138,11 @@ type Event struct {
 // EffectKind is what the worker has to do.
 type EffectKind uint8
 
-// The effects, each about one round. Those that talk to a broker or to the store are answered by exactly one event.
+// The effects, each about one round. Those that talk to a broker or to the store are answered by
+// exactly one event.
 const (
-	// Stream: begin the transaction if it has not begun, and produce what the round holds so far. Not answered: a failure shows
-	// when the round is flushed.
+	// Stream: begin the transaction if it has not begun, and produce what the round holds so far.
+	// Not answered: a failure shows when the round is flushed.
 	Stream EffectKind = iota
 	// Flush: begin if needed, produce the rest and the changelog, wait for every acknowledgement.
 	Flush
@@ -141,10 +152,11 @@ const (
 	End
 	// Abort: send an abort.
 	Abort
-	// Settle: throw the producer client away, make a new one with the same transactional id, initialise it. Retried until it is
-	// answered.
+	// Settle: throw the producer client away, make a new one with the same transactional id,
+	// initialise it. Retried until it is answered.
 	Settle
-	// Ask: read the stable offsets of the round's tasks and compare round ids. Retried until every partition is stable.
+	// Ask: read the stable offsets of the round's tasks and compare round ids. Retried until every
+	// partition is stable.
 	Ask
 	// Apply: write the round's layers to the store.
 	Apply
@@ -188,8 +200,8 @@ func (e Effect) String() string {
 type State struct {
 	// Front and Back are the phases of the two rounds.
 	Front, Back Phase
-	// FrontRound and BackRound number the rounds; a round's producer is its number modulo 2. FrontRound is only meaningful while
-	// Front is not None.
+	// FrontRound and BackRound number the rounds; a round's producer is its number modulo 2.
+	// FrontRound is only meaningful while Front is not None.
 	FrontRound, BackRound uint64
 	// CommitDue remembers a Due that came while there was a front round.
 	CommitDue bool
@@ -217,7 +229,8 @@ func (s State) String() string {
 	return out
 }
 
-// CanCompute reports whether records may join the back round: not while what they would be computed upon is uncertain.
+// CanCompute reports whether records may join the back round: not while what they would be computed
+// upon is uncertain.
 func (s State) CanCompute() bool {
 	switch s.Front {
 	case None, Flushing, Offsets, Ending, Applying:
@@ -230,7 +243,8 @@ func (s State) CanCompute() bool {
 // Quiet reports whether nothing is in flight and nothing is open.
 func (s State) Quiet() bool { return s.Front == None && s.Back == Idle }
 
-// maySend reports whether the back round may produce: the front round's flush has returned clean, or there is none.
+// maySend reports whether the back round may produce: the front round's flush has returned clean,
+// or there is none.
 func (s State) maySend() bool {
 	switch s.Front {
 	case None, Offsets, Ending, Applying:

@@ -10,8 +10,8 @@ import (
 // noOp stands for no outstanding effect.
 const noOp EffectKind = 255
 
-// node is a state of the machine with what is outstanding. Round numbers are folded: front 1, back 2. So
-// there are few of them.
+// node is a state of the machine with what is outstanding. Round numbers are folded: front 1, back
+// 2. So there are few of them.
 type node struct {
 	state       State
 	front, back EffectKind
@@ -22,7 +22,8 @@ func fold(s State) State {
 	return s
 }
 
-// reachable is everything that a correct worker can bring the machine to, with any answers in any order.
+// reachable is everything that a correct worker can bring the machine to, with any answers in any
+// order.
 type reachable struct {
 	nodes []node
 	next  map[node][]node
@@ -124,9 +125,9 @@ func (r reachable) table() string {
 	return out.String()
 }
 
-// TestReachableStates checks every state that any order of answers can lead to: the outstanding effect
-// fits the phase, and what is in flight ends if it is answered: from everywhere there is a way to a quiet
-// or a broken machine.
+// TestReachableStates checks every state that any order of answers can lead to: the outstanding
+// effect fits the phase, and what is in flight ends if it is answered: from everywhere there is a
+// way to a quiet or a broken machine.
 func TestReachableStates(t *testing.T) {
 	r := explore(t)
 	ends := map[node]bool{}

@@ -1,7 +1,7 @@
 package protocol
 
-// rule is something that holds at every step of every run. The model checks them one by one and every one
-// has a control, a broken machine that breaks it (control_test.go).
+// rule is something that holds at every step of every run. The model checks them one by one and
+// every one has a control, a broken machine that breaks it (control_test.go).
 type rule string
 
 const (

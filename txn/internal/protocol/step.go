@@ -2,8 +2,9 @@ package protocol
 
 import "fmt"
 
-// Step takes one event. It is a pure function: equal arguments give equal results. Effects are to be carried out in their order;
-// those of the two rounds run side by side, those of one round one after the other.
+// Step takes one event. It is a pure function: equal arguments give equal results. Effects are to
+// be carried out in their order; those of the two rounds run side by side, those of one round one
+// after the other.
 func Step(s State, e Event) (State, []Effect) {
 	if s.Front == Broken {
 		return s, nil // the worker is stopping; what is still in flight has no say any more
@@ -32,7 +33,8 @@ func Step(s State, e Event) (State, []Effect) {
 	return stepFront(s, e, to)
 }
 
-// isBackEvent tells whose event it is. Only answers about the back round's own transaction carry its number.
+// isBackEvent tells whose event it is. Only answers about the back round's own transaction carry
+// its number.
 func isBackEvent(s State, e Event) bool {
 	switch e.Kind {
 	case Joined, Full, Due, Dropped:
@@ -74,7 +76,8 @@ func stepBack(s State, e Event, to Phase) (State, []Effect) {
 	}
 }
 
-// dropBack takes the back round away: its layers go at once, its transaction is aborted if it has one.
+// dropBack takes the back round away: its layers go at once, its transaction is aborted if it has
+// one.
 func dropBack(s State, effects []Effect) (State, []Effect) {
 	s.CommitDue, s.WantStream = false, false
 	switch s.Back {
@@ -89,7 +92,8 @@ func dropBack(s State, effects []Effect) (State, []Effect) {
 	}
 }
 
-// seal makes the back round the front round if it is due and there is no other. The next back round takes the other producer.
+// seal makes the back round the front round if it is due and there is no other. The next back round
+// takes the other producer.
 func seal(s State, effects []Effect) (State, []Effect) {
 	if !s.CommitDue || s.Front != None || (s.Back != Open && s.Back != Streaming) {
 		return s, effects
@@ -149,7 +153,8 @@ func again(s State) (State, []Effect) {
 	return s, []Effect{{Kind: Rerun, Round: s.FrontRound}}
 }
 
-// frontMayGo sends what a failed front round had to hold back while the back round's transaction was still open.
+// frontMayGo sends what a failed front round had to hold back while the back round's transaction
+// was still open.
 func frontMayGo(s State) (State, []Effect) {
 	switch s.Front {
 	case Aborting, Settling, Doubting:

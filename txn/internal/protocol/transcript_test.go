@@ -20,12 +20,13 @@ import (
 //	<the logs, the offsets, the store and what waits, after the last command>
 //
 // Commands that give the machine an event: joined [n=] [task=], full, due, dropped [task=], answer
-// <event> [round=] [truth=] [reached=] (round is the one that waits for such an answer), raw <event>
-// [round=] (around the model, for what a correct worker never does). Commands about the world: deliver
-// round= n= (records arrive in their logs), expire round= (the broker's transaction timeout), assign
-// task=, other-owner n=, lie task= (the offset of a task goes back), restart, drain (everything goes well
-// until nothing is left; the verdict must be good). "cannot <command>" is for what the world or the
-// worker refuses. A broken rule fails the test; it is never part of a transcript.
+// <event> [round=] [truth=] [reached=] (round is the one that waits for such an answer), raw
+// <event> [round=] (around the model, for what a correct worker never does). Commands about the
+// world: deliver round= n= (records arrive in their logs), expire round= (the broker's transaction
+// timeout), assign task=, other-owner n=, lie task= (the offset of a task goes back), restart,
+// drain (everything goes well until nothing is left; the verdict must be good). "cannot <command>"
+// is for what the world or the worker refuses. A broken rule fails the test; it is never part of a
+// transcript.
 
 // transcript runs the commands of one file.
 type transcript struct {
@@ -77,8 +78,8 @@ func (ts *transcript) run(t testing.TB, d *datadriven.TestData) string {
 	return out.String()
 }
 
-// line runs one command. A refusal that the file does not announce is an error, and so is one that does
-// not come: -rewrite must not be able to make a story of it.
+// line runs one command. A refusal that the file does not announce is an error, and so is one that
+// does not come: -rewrite must not be able to make a story of it.
 func (ts *transcript) line(line string) (string, error) {
 	ts.effects = nil
 	command, refused := strings.CutPrefix(line, "cannot ")

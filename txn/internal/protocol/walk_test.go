@@ -18,10 +18,11 @@ type walker struct {
 	m   *model
 	rng *rand.Rand
 	// faults is the share of bad answers in percent, world that of faults around the worker in a
-	// thousand, and pace how many percent of the acts answer something: a slow broker leaves more time
-	// for the back round.
+	// thousand, and pace how many percent of the acts answer something: a slow broker leaves more
+	// time for the back round.
 	faults, world, pace int
-	// slow is a kind of effect that takes its time in this walk, so that everything else overtakes it.
+	// slow is a kind of effect that takes its time in this walk, so that everything else overtakes
+	// it.
 	slow   EffectKind
 	lines  []string
 	record bool
@@ -148,8 +149,8 @@ func (w *walker) bad(o op) reply {
 	return a
 }
 
-// walkEvents is how many events TestWalks gives the machine, eventsPerWalk those of one walk before it is
-// drained.
+// walkEvents is how many events TestWalks gives the machine, eventsPerWalk those of one walk before
+// it is drained.
 const (
 	walkEvents    = 250_000
 	eventsPerWalk = 1_000
@@ -166,8 +167,8 @@ func (w *walker) failure(t *testing.T, seed uint64, err error) {
 		seed, err, seed, strings.Join(tail, "\n"), again.m.draw())
 }
 
-// TestWalks runs the machine against the model with chance as the driver: every fault at any time. After
-// each walk everything is drained and every entry must be there once.
+// TestWalks runs the machine against the model with chance as the driver: every fault at any time.
+// After each walk everything is drained and every entry must be there once.
 func TestWalks(t *testing.T) {
 	if *walkSeed != 0 {
 		w := newWalker(Step, *walkSeed)
@@ -197,8 +198,8 @@ func TestWalks(t *testing.T) {
 	}
 	t.Logf("%d walks, %d events, %d pairs of phases", seed, events, len(seen))
 	for pair := range explore(t).pairs() {
-		// With a broken front round the back round's phase means nothing; TestEveryEventInEveryState has
-		// those pairs.
+		// With a broken front round the back round's phase means nothing;
+		// TestEveryEventInEveryState has those pairs.
 		if !seen[pair] && pair[0] != Broken {
 			t.Errorf("no walk came to front %s, back %s", pair[0], pair[1])
 		}

@@ -17,13 +17,15 @@ import (
 	"github.com/onceward/onceward/txn/internal/worker"
 )
 
-// Interval is how often repartition topics are purged, and what lies between a commit and the deletion of what it has moved past.
+// Interval is how often repartition topics are purged, and what lies between a commit and the
+// deletion of what it has moved past.
 const Interval = 30 * time.Second
 
 // IntervalFailpoints is Interval of an application with failpoints, so that they are reached.
 const IntervalFailpoints = 200 * time.Millisecond
 
-// changelogPurgeTurns is every how many turns changelogs are purged. Brokers look for segments to free every five minutes.
+// changelogPurgeTurns is every how many turns changelogs are purged. Brokers look for segments to
+// free every five minutes.
 const changelogPurgeTurns = 10
 
 // Config is what a Purger needs of its session.
@@ -131,11 +133,13 @@ func (p *Purger) repartition(id graph.TaskID, topic string) bool {
 
 // expiring is a changelog partition of a store that forgets.
 type expiring struct {
-	// applied is up to where its committed records go, and no record that is older than horizon is needed.
+	// applied is up to where its committed records go, and no record that is older than horizon is
+	// needed.
 	applied, horizon int64
 }
 
-// expiring returns the changelog partitions of the stores that forget, of the tasks that are owned, as of their last applied round.
+// expiring returns the changelog partitions of the stores that forget, of the tasks that are owned,
+// as of their last applied round.
 func (p *Purger) expiring() (map[dispatch.Input]expiring, error) {
 	out := map[dispatch.Input]expiring{}
 	for id, db := range p.cfg.Tasks.Databases() {
@@ -168,13 +172,16 @@ func committedPositions(db state.Database) (state.Positions, error) {
 	return positions, view.Close()
 }
 
-// purgeChangelogs deletes the beginning of changelogs whose records have all expired by the stream time of their stores. Brokers cannot do
-// that: they go by the clock, which is ahead of the stream time by any amount. deleted is up to where that was done before.
+// purgeChangelogs deletes the beginning of changelogs whose records have all expired by the stream
+// time of their stores. Brokers cannot do that: they go by the clock, which is ahead of the stream
+// time by any amount. deleted is up to where that was done before.
 //
-// A broker finds the first record that has not expired by its timestamp. Markers of transactions have the time of the clock: where the stream
-// time is behind it, records stay until the stream time has passed the time at which they were written.
+// A broker finds the first record that has not expired by its timestamp. Markers of transactions
+// have the time of the clock: where the stream time is behind it, records stay until the stream
+// time has passed the time at which they were written.
 //
-// Only the stream time of applied rounds counts, and it never goes back; a task that has moved away meanwhile needs no more than that.
+// Only the stream time of applied rounds counts, and it never goes back; a task that has moved away
+// meanwhile needs no more than that.
 func (p *Purger) purgeChangelogs(ctx context.Context, deleted map[dispatch.Input]int64) error {
 	found, err := p.expiring()
 	if err != nil || len(found) == 0 {

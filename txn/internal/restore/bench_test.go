@@ -19,7 +19,8 @@ import (
 	"github.com/onceward/onceward/txn/internal/broker/batch/batchtest"
 )
 
-// changelogOf has n records of 28 bytes with keys in a random order, as a changelog under load: batches of 500 and no compaction yet.
+// changelogOf has n records of 28 bytes with keys in a random order, as a changelog under load:
+// batches of 500 and no compaction yet.
 func changelogOf(n int, keys int32) *fakeLog {
 	var p kmsg.FetchResponseTopicPartition
 	rng := rand.New(rand.NewPCG(uint64(keys), 7))
@@ -36,8 +37,8 @@ func changelogOf(n int, keys int32) *fakeLog {
 	return newFakeLog(p)
 }
 
-// BenchmarkRestore restores four tasks with two stores each from answers that need no broker: what is left of the time is decoding, sorting and
-// the database.
+// BenchmarkRestore restores four tasks with two stores each from answers that need no broker: what
+// is left of the time is decoding, sorting and the database.
 func BenchmarkRestore(b *testing.B) {
 	const tasks, records = 4, 500_000
 	logs := map[string]*fakeLog{"a": changelogOf(records, 2_000_000), "b": changelogOf(records, 300_000)}

@@ -10,11 +10,13 @@ import (
 
 // budget is the memory of all restores of the process together, in pages, and who gets it next.
 //
-// A changelog that is read needs a seat, which is the room for two answers, and then a page after the other for its chunk. A seat is given
-// back while there is nothing to read (an open transaction holds the changelog): others go on.
+// A changelog that is read needs a seat, which is the room for two answers, and then a page after
+// the other for its chunk. A seat is given back while there is nothing to read (an open transaction
+// holds the changelog): others go on.
 //
-// Nobody waits for ever: a chunk that cannot grow waits only while another chunk is on its way to a database, whose pages come back.
-// Otherwise it goes to the database itself, smaller than it could be. Whoever waits for a first page holds none.
+// Nobody waits for ever: a chunk that cannot grow waits only while another chunk is on its way to a
+// database, whose pages come back. Otherwise it goes to the database itself, smaller than it could
+// be. Whoever waits for a first page holds none.
 type budget struct {
 	mu      sync.Mutex
 	seats   int       // free ones
@@ -23,14 +25,16 @@ type budget struct {
 	waiters []*waiter // in the order of their ranks
 
 	pagesMax, seatsMax int
-	// spare and spareIndexes are memory that is not in use, for pages and for the indexes of chunks, kept while anybody has a seat, and
-	// never more than there are free pages: otherwise the garbage collector would have to find it again and again.
+	// spare and spareIndexes are memory that is not in use, for pages and for the indexes of
+	// chunks, kept while anybody has a seat, and never more than there are free pages: otherwise
+	// the garbage collector would have to find it again and again.
 	spare        [][]byte
 	spareIndexes [][]entry
 }
 
-// rank orders those who wait: active tasks before standbys, then by when they would be done, had they begun when they came. So what is
-// short goes first, and what is long is overtaken by so much and no more.
+// rank orders those who wait: active tasks before standbys, then by when they would be done, had
+// they begun when they came. So what is short goes first, and what is long is overtaken by so much
+// and no more.
 type rank struct {
 	standby bool
 	done    time.Time
@@ -64,7 +68,8 @@ type waiter struct {
 }
 
 const (
-	// fetchBytes bounds an answer; a larger single batch still comes whole. A seat is two of them: one is decoded while the other comes.
+	// fetchBytes bounds an answer; a larger single batch still comes whole. A seat is two of them:
+	// one is decoded while the other comes.
 	fetchBytes = 1 << 20
 	seatPages  = 2 * fetchBytes / pageSize
 	// pagesMin is what a restore can work with.
@@ -79,11 +84,12 @@ func newBudget(bytes int64, seats int) *budget {
 	return &budget{seats: seats, pages: pages, pagesMax: pages, seatsMax: seats}
 }
 
-// chunkPages is the most that a chunk takes: while one goes to its database the next one can be filled. Its entries cannot name more pages
-// than chunkPagesMax.
+// chunkPages is the most that a chunk takes: while one goes to its database the next one can be
+// filled. Its entries cannot name more pages than chunkPagesMax.
 func (b *budget) chunkPages() int { return min(b.pagesMax/2, chunkPagesMax) }
 
-// memory returns what is in use and what there is, in bytes. Seats count as if their answers were full.
+// memory returns what is in use and what there is, in bytes. Seats count as if their answers were
+// full.
 func (b *budget) memory() (used, all int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -113,7 +119,8 @@ func (b *budget) trim() {
 	}
 }
 
-// take waits for pages. It returns false if there are none and holds says that there is a chunk which can go to its database instead.
+// take waits for pages. It returns false if there are none and holds says that there is a chunk
+// which can go to its database instead.
 func (b *budget) take(ctx context.Context, r rank, pages int, holds bool) (bool, error) {
 	return b.wait(ctx, &waiter{rank: r, pages: pages, holds: holds})
 }
@@ -176,8 +183,8 @@ func (b *budget) add(loading int) {
 	b.next()
 }
 
-// next gives what there is to those who wait, in their order: pages are not given to a later one while an earlier one needs more than there
-// are. The caller holds the lock.
+// next gives what there is to those who wait, in their order: pages are not given to a later one
+// while an earlier one needs more than there are. The caller holds the lock.
 func (b *budget) next() {
 	short := false
 	b.waiters = slices.DeleteFunc(b.waiters, func(w *waiter) bool {
@@ -227,7 +234,8 @@ func (b *budget) index(pages int) []entry {
 	return make([]entry, 0, pages*entriesPerPage)
 }
 
-// drop gives spare memory up as far as there are fewer free pages, because what is made anew takes its place. The caller holds the lock.
+// drop gives spare memory up as far as there are fewer free pages, because what is made anew takes
+// its place. The caller holds the lock.
 func (b *budget) drop() {
 	all := len(b.spare)
 	for _, index := range b.spareIndexes {
@@ -241,7 +249,8 @@ func (b *budget) drop() {
 	}
 }
 
-// keep takes back the memory of a chunk for the next ones. What was taken for it is to be released apart.
+// keep takes back the memory of a chunk for the next ones. What was taken for it is to be released
+// apart.
 func (b *budget) keep(c *chunk) {
 	pages, index := c.reset()
 	b.keepIndex(index)

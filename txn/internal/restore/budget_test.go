@@ -25,8 +25,8 @@ func TestBudgetDivides(t *testing.T) {
 	}
 }
 
-// TestBudgetChunkFitsItsEntries: with much memory a chunk would have more pages than its entries can name, and writes would take each
-// other's place.
+// TestBudgetChunkFitsItsEntries: with much memory a chunk would have more pages than its entries
+// can name, and writes would take each other's place.
 func TestBudgetChunkFitsItsEntries(t *testing.T) {
 	pages := newBudget(64<<30, 2).chunkPages()
 	last := entry{at: uint32(pages-1) << pageBits}
@@ -35,8 +35,8 @@ func TestBudgetChunkFitsItsEntries(t *testing.T) {
 	}
 }
 
-// TestBudgetOrder: seats go to active tasks before standbys, to the short before the long, and to the long before the short that came later by more
-// than the difference.
+// TestBudgetOrder: seats go to active tasks before standbys, to the short before the long, and to
+// the long before the short that came later by more than the difference.
 func TestBudgetOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBudget(0, 1)
@@ -79,7 +79,8 @@ func TestBudgetOrder(t *testing.T) {
 	})
 }
 
-// TestBudgetNeverStuck: a chunk that cannot grow waits while another one is loaded, and is sent away when none is.
+// TestBudgetNeverStuck: a chunk that cannot grow waits while another one is loaded, and is sent
+// away when none is.
 func TestBudgetNeverStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBudget(0, 1)
@@ -117,7 +118,8 @@ func TestBudgetNeverStuck(t *testing.T) {
 	})
 }
 
-// TestBudgetFirstPageWaits: who has nothing waits, behind those who came before, and a large record is taken when everything is free.
+// TestBudgetFirstPageWaits: who has nothing waits, behind those who came before, and a large record
+// is taken when everything is free.
 func TestBudgetFirstPageWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBudget(0, 1)
@@ -147,7 +149,8 @@ func TestBudgetFirstPageWaits(t *testing.T) {
 	})
 }
 
-// TestBudgetCancelled: who gives up while waiting leaves nothing behind, also when it was given something at that moment.
+// TestBudgetCancelled: who gives up while waiting leaves nothing behind, also when it was given
+// something at that moment.
 func TestBudgetCancelled(t *testing.T) {
 	for range 200 {
 		b := newBudget(0, 1)

@@ -11,16 +11,19 @@ import (
 // pageSize is the unit in which a chunk grows, and in which memory is handed out.
 const pageSize = 1 << 20
 
-// chunk collects the writes of one changelog and gives them back in the order of their keys, the last one per key. It keeps them as
-// bytes in pages and sorts entries without pointers, because the garbage collector would otherwise look at millions of them.
+// chunk collects the writes of one changelog and gives them back in the order of their keys, the
+// last one per key. It keeps them as bytes in pages and sorts entries without pointers, because the
+// garbage collector would otherwise look at millions of them.
 //
-// A map from key to write was the way before: it costs more per record than the sort, and its order is of no use to a sorted table.
+// A map from key to write was the way before: it costs more per record than the sort, and its order
+// is of no use to a sorted table.
 type chunk struct {
 	pages   [][]byte // of pageSize, longer ones for single records that are longer
 	used    int      // of the last page
 	entries []entry
 	sorted  bool
-	// common is how many bytes all keys begin with, as far as it is known; first is one of the keys.
+	// common is how many bytes all keys begin with, as far as it is known; first is one of the
+	// keys.
 	common int
 	first  []byte
 	// touched lets the compiler believe that touch is of use.
@@ -31,7 +34,8 @@ type chunk struct {
 type entry struct {
 	hi uint64
 	lo uint32
-	// at is the place of the write: the number of its page, and the offset in it in the lower pageBits bits. It grows with every write.
+	// at is the place of the write: the number of its page, and the offset in it in the lower
+	// pageBits bits. It grows with every write.
 	at uint32
 }
 
@@ -56,7 +60,8 @@ func (c *chunk) grow(page []byte) {
 	c.used = 0
 }
 
-// add copies a write into the last page, which it fits into, and into the index, which has room. A nil value is a deletion.
+// add copies a write into the last page, which it fits into, and into the index, which has room. A
+// nil value is a deletion.
 func (c *chunk) add(key, value []byte) {
 	page := c.pages[len(c.pages)-1]
 	at := c.used
@@ -133,7 +138,8 @@ func shortUvarint(b []byte) (v, size int) {
 	return int(long), size
 }
 
-// all returns the last write of each key, in strictly ascending order of the keys. Keys and values are valid until the chunk is reset.
+// all returns the last write of each key, in strictly ascending order of the keys. Keys and values
+// are valid until the chunk is reset.
 func (c *chunk) all(store state.StoreID) iter.Seq[state.Write] {
 	c.sort()
 	return func(yield func(state.Write) bool) {
@@ -154,8 +160,9 @@ func (c *chunk) all(store state.StoreID) iter.Seq[state.Write] {
 	}
 }
 
-// lookAhead writes are brought into the processor's cache at a time. In the order of the keys each is somewhere else, and waiting for
-// memory one by one was the largest part of a restore; loads that do not depend on each other are waited for together.
+// lookAhead writes are brought into the processor's cache at a time. In the order of the keys each
+// is somewhere else, and waiting for memory one by one was the largest part of a restore; loads
+// that do not depend on each other are waited for together.
 const lookAhead = 32
 
 // lineSize is what comes with a byte.

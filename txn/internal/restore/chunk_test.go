@@ -95,7 +95,8 @@ func describe(value []byte) string {
 	return "the value " + string(value)
 }
 
-// TestChunkTakesLargeWrites: a write that is larger than a page has one of its own, and those around it are not touched.
+// TestChunkTakesLargeWrites: a write that is larger than a page has one of its own, and those
+// around it are not touched.
 func TestChunkTakesLargeWrites(t *testing.T) {
 	var c chunk
 	large := strings.Repeat("l", 3*pageSize)

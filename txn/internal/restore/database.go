@@ -28,12 +28,15 @@ func (o *opening) openDatabase(changelogs []Changelog) error {
 	return nil
 }
 
-// ErrKind says that a store is declared as one of another kind than it was: its changelog would be misread.
+// ErrKind says that a store is declared as one of another kind than it was: its changelog would be
+// misread.
 var ErrKind = errors.New("its changelog has records of another kind of store")
 
-// relay empties the stores whose rows have another layout than the topology declares, each in one step with its position, and declares them
-// again. They are restored in full, and their neighbours are not. A kill in between leaves a store without rows and without a position. A store
-// of another kind, whose changelog does not hold the records of this one, is refused before any is touched; see misread.
+// relay empties the stores whose rows have another layout than the topology declares, each in one
+// step with its position, and declares them again. They are restored in full, and their neighbours
+// are not. A kill in between leaves a store without rows and without a position. A store of another
+// kind, whose changelog does not hold the records of this one, is refused before any is touched;
+// see misread.
 func (o *opening) relay(db state.Database, changelogs []Changelog) error {
 	there, err := db.Stores()
 	if err != nil {
@@ -70,8 +73,9 @@ func (o *opening) relay(db state.Database, changelogs []Changelog) error {
 	return db.Declare(o.req.declarations()...)
 }
 
-// forsake empties the stores that the database has rows of and no position. They were in none of the topologies that have run here since, so
-// nobody knows what their rows belong to: the changelog may have been deleted, or emptied, and what there is of it is restored in any case.
+// forsake empties the stores that the database has rows of and no position. They were in none of
+// the topologies that have run here since, so nobody knows what their rows belong to: the changelog
+// may have been deleted, or emptied, and what there is of it is restored in any case.
 func (o *opening) forsake(db state.Database) error {
 	base := db.Positions()
 	for _, d := range o.req.declarations() {
@@ -92,9 +96,11 @@ func (o *opening) forsake(db state.Database) error {
 	return nil
 }
 
-// misread reports whether a store of another kind than its rows would be restored from the records of that kind: those of the changelog that
-// the database is in. A database that is in another topic of the name, or has no position of the store because it was in none of the
-// topologies that have run here since, says nothing of what is in the changelog now. Such a store is emptied, as in an empty directory.
+// misread reports whether a store of another kind than its rows would be restored from the records
+// of that kind: those of the changelog that the database is in. A database that is in another topic
+// of the name, or has no position of the store because it was in none of the topologies that have
+// run here since, says nothing of what is in the changelog now. Such a store is emptied, as in an
+// empty directory.
 func misread(at state.Positions, changelogs []Changelog, store string) bool {
 	have, _ := at.Changelog(store)
 	return have.Scanned > 0 && slices.ContainsFunc(changelogs, func(c Changelog) bool {

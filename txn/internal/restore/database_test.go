@@ -10,7 +10,8 @@ import (
 	"github.com/onceward/onceward/state/memstore"
 )
 
-// TestRelay: a store that is declared with another layout than its rows have is emptied for itself, and loses its position.
+// TestRelay: a store that is declared with another layout than its rows have is emptied for itself,
+// and loses its position.
 func TestRelay(t *testing.T) {
 	windows := state.Layout{Kind: state.WindowKind, Retention: 1000}
 	longer := state.Layout{Kind: state.WindowKind, Retention: 2000}
@@ -51,7 +52,8 @@ func TestRelay(t *testing.T) {
 	}
 }
 
-// TestRelayOfAnotherKind: a store is not emptied whose changelog does not hold records of the declared kind, and nor is another one beside it.
+// TestRelayOfAnotherKind: a store is not emptied whose changelog does not hold records of the
+// declared kind, and nor is another one beside it.
 func TestRelayOfAnotherKind(t *testing.T) {
 	windows := state.Layout{Kind: state.WindowKind, Retention: 1000}
 	longer := state.Layout{Kind: state.WindowKind, Retention: 2000}
@@ -86,8 +88,9 @@ func TestRelayOfAnotherKind(t *testing.T) {
 	t.Error("store a was emptied")
 }
 
-// TestRelayOfAnotherKindAnew: the kind that the rows of a store were says nothing of a changelog that they are not of. The store is emptied where
-// its changelog was deleted and made again, and where it was gone from the topology in between.
+// TestRelayOfAnotherKindAnew: the kind that the rows of a store were says nothing of a changelog
+// that they are not of. The store is emptied where its changelog was deleted and made again, and
+// where it was gone from the topology in between.
 func TestRelayOfAnotherKindAnew(t *testing.T) {
 	windows := state.Layout{Kind: state.WindowKind, Retention: 1000}
 	sessions := state.Layout{Kind: state.SessionKind, Retention: 1000}

@@ -15,7 +15,8 @@ import (
 
 var errKilled = errors.New("killed")
 
-// dying is the database of a process that is killed over the emptying of a store, after so many others.
+// dying is the database of a process that is killed over the emptying of a store, after so many
+// others.
 type dying struct {
 	state.Database
 	left int
@@ -34,9 +35,9 @@ func (d *dying) Remove(base, next state.Positions, store state.StoreID, r state.
 	return d.Database.Remove(base, next, store, r)
 }
 
-// killedWhileEmptied restores two stores in full, of a database that is so old that tombstones may be gone, is killed
-// when so many of them are empty and nothing was read yet, and lives again. It returns how the stores differ from
-// their changelogs in the end.
+// killedWhileEmptied restores two stores in full, of a database that is so old that tombstones may
+// be gone, is killed when so many of them are empty and nothing was read yet, and lives again. It
+// returns how the stores differ from their changelogs in the end.
 func killedWhileEmptied(t *testing.T, emptied int, keeps bool) error {
 	t.Helper()
 	b := newBench(t, 0, 2, randomLogs(31, 2, 60))
@@ -103,8 +104,9 @@ func killedWhileEmptied(t *testing.T, emptied int, keeps bool) error {
 	return nil
 }
 
-// TestKilledWhileEmptied: between the emptying of a store and the first chunk that is read for it lies nothing that a
-// kill could make look like state. What is empty is read from the start, what is not is emptied by the next life.
+// TestKilledWhileEmptied: between the emptying of a store and the first chunk that is read for it
+// lies nothing that a kill could make look like state. What is empty is read from the start, what
+// is not is emptied by the next life.
 func TestKilledWhileEmptied(t *testing.T) {
 	for emptied := range 3 {
 		if err := killedWhileEmptied(t, emptied, false); err != nil {
@@ -113,7 +115,8 @@ func TestKilledWhileEmptied(t *testing.T) {
 	}
 }
 
-// TestKilledWhileEmptiedControl: a store that is emptied and keeps its position lacks what is below that.
+// TestKilledWhileEmptiedControl: a store that is emptied and keeps its position lacks what is below
+// that.
 func TestKilledWhileEmptiedControl(t *testing.T) {
 	if killedWhileEmptied(t, 2, true) == nil {
 		t.Error("nothing is missing: the test would not notice")

@@ -19,7 +19,8 @@ import (
 // fetchWait is how long a broker waits for records before it says that there are none.
 const fetchWait = 250 * time.Millisecond
 
-// find reads in the order that the package comment demands: offsets before changelogs. It also returns the metadata text itself.
+// find reads in the order that the package comment demands: offsets before changelogs. It also
+// returns the metadata text itself.
 func (r *Restorer) find(ctx context.Context, req Request) (found Found, metadata string, err error) {
 	if found, metadata, err = r.findInputs(ctx, req); err != nil {
 		return Found{}, "", err
@@ -40,7 +41,8 @@ func (r *Restorer) find(ctx context.Context, req Request) (found Found, metadata
 	return found, metadata, nil
 }
 
-// kept says what Found.Kept is. It reads the rounds topic, which holds next to nothing where a task is new.
+// kept says what Found.Kept is. It reads the rounds topic, which holds next to nothing where a task
+// is new.
 func (r *Restorer) kept(ctx context.Context, found Found) (kept bool, err error) {
 	fromSource := func(c Changelog) bool { return c.FromSource != nil }
 	if found.anyCommitted() || !slices.ContainsFunc(found.Changelogs, fromSource) {
@@ -115,8 +117,9 @@ func (r *Restorer) findInputs(ctx context.Context, req Request) (found Found, me
 	return found, metadata, nil
 }
 
-// commit returns what the last commit says, nil if it is not ours, with what an older build has not said of parked records. Where that is not
-// to be found out, the rest of it is returned beside a StopError; so is nothing where no commit is known, and records wait.
+// commit returns what the last commit says, nil if it is not ours, with what an older build has not
+// said of parked records. Where that is not to be found out, the rest of it is returned beside a
+// StopError; so is nothing where no commit is known, and records wait.
 func (r *Restorer) commit(ctx context.Context, req Request, found Found, metadata string) (*task.Blob, error) {
 	b, err := r.blob(ctx, req, metadata)
 	switch {
@@ -129,8 +132,8 @@ func (r *Restorer) commit(ctx context.Context, req Request, found Found, metadat
 	return b, err
 }
 
-// blob returns what the metadata says, nil if it does not speak our language. Metadata can refer to a record of the rounds topic; the
-// record must then be there, and be the one that is meant.
+// blob returns what the metadata says, nil if it does not speak our language. Metadata can refer to
+// a record of the rounds topic; the record must then be there, and be the one that is meant.
 func (r *Restorer) blob(ctx context.Context, req Request, metadata string) (*task.Blob, error) {
 	id := req.Task
 	ref, ok := task.ParseReference(metadata)
@@ -151,7 +154,8 @@ func (r *Restorer) blob(ctx context.Context, req Request, metadata string) (*tas
 		var err error
 		f, err = reader.Fetch(ctx, ref.Offset, fetchWait)
 		if errors.Is(err, broker.ErrOffsetOutOfRange) {
-			// Above the end it may still come: a new leader may not know its high watermark yet. Below the start it is gone.
+			// Above the end it may still come: a new leader may not know its high watermark yet.
+			// Below the start it is gone.
 			start, _, boundsErr := r.Cluster.LogBounds(ctx, t.Name, ref.Partition)
 			if boundsErr == nil && start > ref.Offset {
 				break
@@ -188,14 +192,15 @@ func (r *Restorer) start(ctx context.Context, s Source, partition int32) (int64,
 	return start, err
 }
 
-// A high watermark below the last commit's position is believed only when it stays there: a new leader may not know its own yet.
+// A high watermark below the last commit's position is believed only when it stays there: a new
+// leader may not know its own yet.
 const (
 	watermarkReadings = 3
 	watermarkPause    = 5 * time.Second
 )
 
-// logBounds returns where a log begins and ends, of which the last commit names a position. An end before that is believed after so many
-// readings.
+// logBounds returns where a log begins and ends, of which the last commit names a position. An end
+// before that is believed after so many readings.
 func (r *Restorer) logBounds(
 	ctx context.Context, topic string, partition int32, named int64, readings int,
 ) (start, highWatermark int64, err error) {
@@ -231,8 +236,9 @@ func (r *Restorer) findChangelog(ctx context.Context, s Store, found Found) (Cha
 	return c, err
 }
 
-// committedNow reports whether a committed record can be read at or after an offset. Unlike empty it waits for nobody: what is open now
-// was written by a round that is not the last commit's either, but the task must not wait for whoever left it behind.
+// committedNow reports whether a committed record can be read at or after an offset. Unlike empty
+// it waits for nobody: what is open now was written by a round that is not the last commit's
+// either, but the task must not wait for whoever left it behind.
 func (r *Restorer) committedNow(ctx context.Context, c Changelog, partition int32, from int64) (bool, error) {
 	stable, err := r.Cluster.StableEnd(ctx, c.Topic, partition)
 	if err != nil {
@@ -241,7 +247,8 @@ func (r *Restorer) committedNow(ctx context.Context, c Changelog, partition int3
 	return r.committed(ctx, r.Layout[c.Topic], partition, max(from, c.LogStart), stable, func(int64, broker.Fetched) {})
 }
 
-// empty reports whether no committed record is in the log. It waits for transactions that are open below the high watermark.
+// empty reports whether no committed record is in the log. It waits for transactions that are open
+// below the high watermark.
 func (r *Restorer) empty(ctx context.Context, t topics.Topic, id graph.TaskID, from, highWatermark int64) (bool, error) {
 	waiting := r.watchStable(t.Name, id)
 	defer waiting.Over()
@@ -251,7 +258,8 @@ func (r *Restorer) empty(ctx context.Context, t topics.Topic, id graph.TaskID, f
 	return !committed, err
 }
 
-// committed reports whether there is a committed record from from on and below to. Each is told what was fetched.
+// committed reports whether there is a committed record from from on and below to. Each is told
+// what was fetched.
 func (r *Restorer) committed(
 	ctx context.Context, t topics.Topic, partition int32, from, to int64, each func(at int64, f broker.Fetched),
 ) (bool, error) {

@@ -10,8 +10,8 @@ import (
 	"github.com/onceward/onceward/txn/internal/topics"
 )
 
-// TestRoundsTopicIsNotThere: what a commit names in a rounds topic that is not there is gone. A plan says so, and a start that looks for what waits
-// comes to create the topic.
+// TestRoundsTopicIsNotThere: what a commit names in a rounds topic that is not there is gone. A
+// plan says so, and a start that looks for what waits comes to create the topic.
 func TestRoundsTopicIsNotThere(t *testing.T) {
 	r := &Restorer{Cluster: &broker.Cluster{}, Layout: topics.Layout{}, RoundsTopic: "counting-rounds"}
 	reference := task.Reference{Round: state.RoundID{ProducerID: 7}, Offset: 3}.Encode()

@@ -63,8 +63,8 @@ func TestReplayForgets(t *testing.T) {
 	}
 }
 
-// TestReplayDisplaces: an id that was deleted and came back in another segment, of which compaction has left the last record only. A
-// database that has the row from before loses it.
+// TestReplayDisplaces: an id that was deleted and came back in another segment, of which compaction
+// has left the last record only. A database that has the row from before loses it.
 func TestReplayDisplaces(t *testing.T) {
 	const minute = 60_000
 	dedupe := Store{Name: "ids", Layout: state.Layout{Kind: state.DedupeKind, Retention: 4 * minute}}
@@ -101,7 +101,8 @@ func TestReplayDisplaces(t *testing.T) {
 	}
 }
 
-// TestReplayMisfit: a record that the store cannot have stops the task, with what is there and where, because another try would read the same.
+// TestReplayMisfit: a record that the store cannot have stops the task, with what is there and
+// where, because another try would read the same.
 func TestReplayMisfit(t *testing.T) {
 	windows := Store{Name: "ids", Layout: state.Layout{Kind: state.WindowKind, Retention: 1000}}
 	b := newBench(t, 0, 1, map[string]*fakeLog{"ids": dedupeLog(batchtest.Record{Timestamp: 5, Key: []byte("an id"), Value: []byte("v")})})

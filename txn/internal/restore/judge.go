@@ -28,27 +28,30 @@ type Changelog struct {
 	LogStart int64
 	// HighWatermark is the end of the log, committed or not.
 	HighWatermark int64
-	// Empty says that no committed record is in the log. The high watermark does not tell: a first round that was killed leaves
-	// aborted records.
+	// Empty says that no committed record is in the log. The high watermark does not tell: a first
+	// round that was killed leaves aborted records.
 	Empty bool
 	// DeleteRetention is how long the topic keeps tombstones.
 	DeleteRetention time.Duration
-	// Deletes says that the beginning of the topic can be deleted, as of the changelogs of stores with a retention. Where Retention is 0,
-	// only the owner of the task deletes, and nothing but what has expired by the stream time of the store; see also expired.
+	// Deletes says that the beginning of the topic can be deleted, as of the changelogs of stores
+	// with a retention. Where Retention is 0, only the owner of the task deletes, and nothing but
+	// what has expired by the stream time of the store; see also expired.
 	Deletes bool
-	// Retention is how long the brokers keep records of such a topic, by their clock; 0 is for ever.
+	// Retention is how long the brokers keep records of such a topic, by their clock; 0 is for
+	// ever.
 	Retention time.Duration
 	// Layout is that of the store.
 	Layout state.Layout
 	// Parks says that the store is that of an input's parked records.
 	Parks bool
 
-	// FromSource is set for a store without a changelog, of which Topic is the input topic that it is restored from. What follows is for
-	// such a store; see source.go.
+	// FromSource is set for a store without a changelog, of which Topic is the input topic that it
+	// is restored from. What follows is for such a store; see source.go.
 	FromSource *graph.SourceRows
 	// Taken is the offset up to which the task has taken the input.
 	Taken int64
-	// Compacted says that the topic is compacted, and CompactionLag how old records are at least before they are.
+	// Compacted says that the topic is compacted, and CompactionLag how old records are at least
+	// before they are.
 	Compacted     bool
 	CompactionLag time.Duration
 }
@@ -57,13 +60,16 @@ type Changelog struct {
 type Found struct {
 	Task   graph.TaskID
 	Inputs []Input
-	// Blob is the metadata committed with the first input partition; nil when there is none or it is not ours.
+	// Blob is the metadata committed with the first input partition; nil when there is none or it
+	// is not ours.
 	Blob       *task.Blob
 	Changelogs []Changelog
-	// Kept says that the group has no offset and a clean stop has kept the last ones. It is looked for where no changelog could tell that
-	// there was state: the task has a table that is restored from its source.
+	// Kept says that the group has no offset and a clean stop has kept the last ones. It is looked
+	// for where no changelog could tell that there was state: the task has a table that is restored
+	// from its source.
 	Kept bool
-	// Rebuilding says that a rebuild from input has begun to empty the changelogs, and has not ended: see the constant.
+	// Rebuilding says that a rebuild from input has begun to empty the changelogs, and has not
+	// ended: see the constant.
 	Rebuilding bool
 	// Database are the positions in the task's database; zero for a new one.
 	Database state.Positions
@@ -76,19 +82,21 @@ type Found struct {
 type Replay struct {
 	Changelog
 	From, Target int64
-	// StreamTime is the store's own at the target, 0 if the commit does not say.
-	// For a store that is restored from its source it is the digest of the records up to there; see task.Table.
+	// StreamTime is the store's own at the target, 0 if the commit does not say. For a store that
+	// is restored from its source it is the digest of the records up to there; see task.Table.
 	StreamTime int64
 	// Digest is that of the records of the source that are in the store already.
 	Digest int64
-	// Full is why the store is to be emptied first, empty if it is not, and Reason the same in words.
+	// Full is why the store is to be emptied first, empty if it is not, and Reason the same in
+	// words.
 	Full   Cause
 	Reason string
 }
 
 // Plan says how to get from what was found to the task's committed positions.
 type Plan struct {
-	// Wipe is why the whole database is to be emptied first, empty if it is not, and WipeReason the same in words.
+	// Wipe is why the whole database is to be emptied first, empty if it is not, and WipeReason the
+	// same in words.
 	Wipe       Cause
 	WipeReason string
 	Replays    []Replay
@@ -101,14 +109,17 @@ type StopError struct {
 	Task   graph.TaskID
 	Reason string
 	WayOut string
-	// Cause wraps state.ErrFormat where a newer build has been there, and state.ErrCorrupt where a changelog holds what the store cannot have.
-	// It is ErrLostRows for a changelog that may have lost rows, ErrNotExact for a table whose topic cannot give it back, ErrParked where parked records would be left behind, or may be, and nil where
-	// state and offsets do not name each other.
+	// Cause wraps state.ErrFormat where a newer build has been there, and state.ErrCorrupt where a
+	// changelog holds what the store cannot have. It is ErrLostRows for a changelog that may have
+	// lost rows, ErrNotExact for a table whose topic cannot give it back, ErrParked where parked
+	// records would be left behind, or may be, and nil where state and offsets do not name each
+	// other.
 	Cause error
-	// Parked says that records wait, or may, which a state is not kept with: a way that keeps it has to give them up.
+	// Parked says that records wait, or may, which a state is not kept with: a way that keeps it
+	// has to give them up.
 	Parked bool
-	// older says that the commit is one from before the state, or can be one from before what waited was processed. A coordinator can give
-	// such an answer for a while: see Restore.
+	// older says that the commit is one from before the state, or can be one from before what
+	// waited was processed. A coordinator can give such an answer for a while: see Restore.
 	older bool
 }
 
@@ -122,7 +133,8 @@ func (e *StopError) Error() string {
 	return fmt.Sprintf("task %s is not opened, because state and offsets do not name each other: %s. %s", e.Task, e.Reason, e.WayOut)
 }
 
-// tombstoneMargin of the tombstones' retention is how old a gap may be before deletions may be missing from the log.
+// tombstoneMargin of the tombstones' retention is how old a gap may be before deletions may be
+// missing from the log.
 const tombstoneMargin = 0.8
 
 // Judge decides. It reads nothing but its argument.
@@ -186,7 +198,8 @@ func (f Found) emptyState() bool {
 	return true
 }
 
-// emptyDatabase reports whether nothing was ever written to the database, by a round or by a restore.
+// emptyDatabase reports whether nothing was ever written to the database, by a round or by a
+// restore.
 func (f Found) emptyDatabase() bool {
 	return f.Database.Round.IsZero() && !slices.ContainsFunc(f.Database.Changelogs, func(c state.Changelog) bool {
 		return c.Applied > 0 || c.Scanned > 0
@@ -198,7 +211,8 @@ func (f Found) hasAny() bool {
 	return slices.ContainsFunc(f.Changelogs, func(c Changelog) bool { return f.have(c.Store).Applied > 0 })
 }
 
-// startPositions are those of a task without a usable blob: committed offsets where there are some, start offsets elsewhere.
+// startPositions are those of a task without a usable blob: committed offsets where there are some,
+// start offsets elsewhere.
 func startPositions(f Found) state.Positions {
 	p := state.Positions{WrittenAt: f.Now.UnixMilli()}
 	for _, in := range f.Inputs {
@@ -262,12 +276,13 @@ const (
 	Expired Cause = "tombstones_expired"
 	// Reread: its source was read again from the start since.
 	Reread Cause = "source_reread"
-	// Incomplete: its source does not hold all records any more that came after the database was written.
+	// Incomplete: its source does not hold all records any more that came after the database was
+	// written.
 	Incomplete Cause = "source_incomplete"
 )
 
-// fresh is the plan of a task without state. A database that a first restore was writing when it was killed names no round, and is not
-// empty: it is emptied.
+// fresh is the plan of a task without state. A database that a first restore was writing when it
+// was killed names no round, and is not empty: it is emptied.
 func (f Found) fresh() Plan {
 	plan := Plan{Positions: startPositions(f)}
 	if !f.emptyDatabase() {
@@ -276,7 +291,8 @@ func (f Found) fresh() Plan {
 	return plan
 }
 
-// checkInputs compares the committed offsets with the list in the blob: they differ when somebody moved them.
+// checkInputs compares the committed offsets with the list in the blob: they differ when somebody
+// moved them.
 func (f Found) checkInputs() error {
 	for _, in := range f.Inputs {
 		named, ok := f.Blob.Input(in.Topic)
@@ -352,13 +368,14 @@ func judgeBlob(f Found, b *task.Blob) (Plan, error) {
 	if len(named) == len(b.Changelogs) && task.TopicsHash(named) != b.Topics {
 		return Plan{}, f.stop("a changelog topic is not the one that the last commit names: it was deleted and created again", fromInput, adopt)
 	}
-	// With a store of the commit gone from the topology, the hash says nothing, and which of two topics the commit means nobody can tell.
+	// With a store of the commit gone from the topology, the hash says nothing, and which of two
+	// topics the commit means nobody can tell.
 	if i := slices.IndexFunc(plan.Replays, func(r Replay) bool { return r.Full == Recreated }); i >= 0 && len(named) != len(b.Changelogs) {
 		return Plan{}, f.stop(fmt.Sprintf("the database was written from another topic than %s is now, and the last commit has stores that the "+
 			"topology does not have, so it cannot be told which topic it means", plan.Replays[i].Topic), fromInput, adopt)
 	}
-	// A database that has nothing of these stores is at the committed positions if the commit has nothing of them either: whichever round wrote
-	// it last, it was not one of theirs.
+	// A database that has nothing of these stores is at the committed positions if the commit has
+	// nothing of them either: whichever round wrote it last, it was not one of theirs.
 	if !missing && f.hasAny() && f.Database.State != b.State {
 		return Plan{}, f.stop("the database is at the committed positions, but it was written by another round than the commit names",
 			fromChangelog, fromInput)
@@ -366,7 +383,8 @@ func judgeBlob(f Found, b *task.Blob) (Plan, error) {
 	return plan, nil
 }
 
-// judgeChangelog adds what one changelog needs to the plan. What one store has to be restored in full for does not concern its neighbours.
+// judgeChangelog adds what one changelog needs to the plan. What one store has to be restored in
+// full for does not concern its neighbours.
 func (f Found) judgeChangelog(c Changelog, committed task.BlobChangelog, plan *Plan, missing *bool) error {
 	have, target := f.have(c.Store), committed.Applied
 	replay := Replay{Changelog: c, From: max(have.Scanned, c.LogStart), Target: target, StreamTime: committed.StreamTime}
@@ -407,10 +425,12 @@ func (f Found) judgeChangelog(c Changelog, committed task.BlobChangelog, plan *P
 	return nil
 }
 
-// expired reports whether all that was deleted of the changelog has expired in the store at a stream time. Then a database goes on where the
-// log begins: what it has from before and what was deleted there meanwhile, nobody reads. The owner of a task deletes nothing else. Brokers
-// delete by their clock: where that is ahead of the stream time, because input is old or there was none for a while, rows that can
-// still be read may have lost the records that have changed or deleted them since.
+// expired reports whether all that was deleted of the changelog has expired in the store at a
+// stream time. Then a database goes on where the log begins: what it has from before and what was
+// deleted there meanwhile, nobody reads. The owner of a task deletes nothing else. Brokers delete
+// by their clock: where that is ahead of the stream time, because input is old or there was none
+// for a while, rows that can still be read may have lost the records that have changed or deleted
+// them since.
 func (c Changelog) expired(now time.Time, streamTime int64) bool {
 	return c.Deletes && (c.Retention == 0 || !c.Layout.Live(now.Add(-c.Retention).UnixMilli(), streamTime))
 }

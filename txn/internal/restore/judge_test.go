@@ -19,7 +19,8 @@ var (
 	round6   = state.RoundID{ProducerID: 6, Epoch: 1, Incarnation: 9}
 )
 
-// committed are the positions of a last commit: input at 100, store a at 50 and store b at 30 of their changelogs.
+// committed are the positions of a last commit: input at 100, store a at 50 and store b at 30 of
+// their changelogs.
 func committed() state.Positions {
 	return state.Positions{
 		Round: round7, State: round6, WrittenAt: judgeNow.UnixMilli(),
@@ -47,7 +48,8 @@ func found() Found {
 	}
 }
 
-// forgets makes store a one of ids, which are remembered for an hour, with a log that is kept for a day more and begins at start.
+// forgets makes store a one of ids, which are remembered for an hour, with a log that is kept for a
+// day more and begins at start.
 func forgets(f *Found, start int64) {
 	c := &f.Changelogs[0]
 	c.LogStart, c.Deletes, c.Retention = start, true, 25*time.Hour
@@ -59,7 +61,8 @@ func TestJudge(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		change func(*Found)
-		// Wanted: either a stop whose text contains stop, or from-target per store and why store a, and no other, is restored in full.
+		// Wanted: either a stop whose text contains stop, or from-target per store and why store a,
+		// and no other, is restored in full.
 		stop string
 		a, b [2]int64
 		full string
@@ -226,7 +229,8 @@ func TestJudgeStateless(t *testing.T) {
 	}
 }
 
-// TestJudgeParked: no task is opened without the store in which records of its input wait, also one that has no store left.
+// TestJudgeParked: no task is opened without the store in which records of its input wait, also one
+// that has no store left.
 func TestJudgeParked(t *testing.T) {
 	for store, stops := range map[string]bool{"a": false, "in.parked": true} {
 		f := found()
@@ -247,8 +251,8 @@ func TestJudgeParked(t *testing.T) {
 	}
 }
 
-// TestJudgeParkStore: for the store of parked records no way out is named that it does not have: its name is given, and its rows are adopted only
-// without what may have waited.
+// TestJudgeParkStore: for the store of parked records no way out is named that it does not have:
+// its name is given, and its rows are adopted only without what may have waited.
 func TestJudgeParkStore(t *testing.T) {
 	f := found()
 	f.Changelogs = append(f.Changelogs, Changelog{Store: "in.parked", Topic: "app-in.parked-changelog", Parks: true})
@@ -266,8 +270,8 @@ func TestJudgeParkStore(t *testing.T) {
 	}
 }
 
-// A first restore that was killed leaves data under no round. When the operator then deletes offsets and changelogs, as a stop advises,
-// the database must not be taken for empty.
+// A first restore that was killed leaves data under no round. When the operator then deletes
+// offsets and changelogs, as a stop advises, the database must not be taken for empty.
 func TestJudgePartOfARestore(t *testing.T) {
 	f := found()
 	f.Inputs[0].Committed, f.Blob = -1, nil
@@ -281,8 +285,8 @@ func TestJudgePartOfARestore(t *testing.T) {
 	}
 }
 
-// TestJudgeReplacedStores: where a new version has other stores than the last commit, an instance without a database opens the task as one
-// with a database does.
+// TestJudgeReplacedStores: where a new version has other stores than the last commit, an instance
+// without a database opens the task as one with a database does.
 func TestJudgeReplacedStores(t *testing.T) {
 	for _, database := range []state.Positions{committed(), {}} {
 		f := found()
@@ -297,7 +301,8 @@ func TestJudgeReplacedStores(t *testing.T) {
 	}
 }
 
-// TestJudgeHalfRebuilt: a state that a rebuild from input has begun to empty has one way out, and no offsets that it could belong to.
+// TestJudgeHalfRebuilt: a state that a rebuild from input has begun to empty has one way out, and
+// no offsets that it could belong to.
 func TestJudgeHalfRebuilt(t *testing.T) {
 	f := found()
 	f.Blob, f.Rebuilding = nil, true
@@ -322,7 +327,8 @@ func TestJudgeHalfRebuilt(t *testing.T) {
 // begun is the digest of a state that has taken nothing.
 var begun = task.FirstDigest(judgeNow)
 
-// fromSource makes store b one that is restored from the input, of which records with a digest were taken.
+// fromSource makes store b one that is restored from the input, of which records with a digest were
+// taken.
 func fromSource(f *Found, digest int64) {
 	f.Changelogs[1] = Changelog{
 		Store: "b", Topic: "in", TopicID: topicB, HighWatermark: 120, DeleteRetention: time.Hour, FromSource: &graph.SourceRows{}, Taken: 100,
@@ -335,7 +341,8 @@ func fromSource(f *Found, digest int64) {
 	f.Blob = &blob
 }
 
-// TestJudgeFromSource: the input stands in for the changelog, and the digest of its records for what cannot be seen of it.
+// TestJudgeFromSource: the input stands in for the changelog, and the digest of its records for
+// what cannot be seen of it.
 func TestJudgeFromSource(t *testing.T) {
 	again := task.NextDigest(begun)
 	for _, tc := range []struct {

@@ -14,11 +14,11 @@ import (
 	"github.com/onceward/onceward/txn/internal/broker"
 )
 
-// Left is what waits for nobody: the topology has no task any more that would process it, or that would see when it is opened that it has no
-// place for it.
+// Left is what waits for nobody: the topology has no task any more that would process it, or that
+// would see when it is opened that it has no place for it.
 type Left struct {
-	// Topic is the input with whose offset the task has committed in whose store of parked keys the records wait; or Store is empty, and Topic
-	// is the repartition topic that holds them.
+	// Topic is the input with whose offset the task has committed in whose store of parked keys the
+	// records wait; or Store is empty, and Topic is the repartition topic that holds them.
 	Topic, Store string
 	Unread
 	// Read says that the topic is an input of another task now.
@@ -38,7 +38,8 @@ func (l Left) String() string {
 	return fmt.Sprintf("%s wait in the repartition topic %s that nobody would process", l.Unread, l.Topic)
 }
 
-// WayOut is what to do. What takes the word away that records wait must not take the offsets of a topic that is still read.
+// WayOut is what to do. What takes the word away that records wait must not take the offsets of a
+// topic that is still read.
 func (l Left) WayOut() string {
 	switch {
 	case l.Store != "" && l.Read:
@@ -54,8 +55,9 @@ func (l Left) WayOut() string {
 	return "let the topology that ran process them, with no new input, before it is replaced; to delete the topic gives them up"
 }
 
-// Unlooked are the commits of an application that no task of the topology looks at when it is opened, as far as they can say that something
-// waits: those with metadata, of a topic that no subtopology has first, and those of repartition topics that nobody reads.
+// Unlooked are the commits of an application that no task of the topology looks at when it is
+// opened, as far as they can say that something waits: those with metadata, of a topic that no
+// subtopology has first, and those of repartition topics that nobody reads.
 func Unlooked(t *topology.Topology, commits []broker.Offset) (unlooked []broker.Offset) {
 	first, read := map[string]bool{}, map[string]bool{}
 	for _, sub := range t.Subtopologies() {
@@ -73,15 +75,17 @@ func Unlooked(t *topology.Topology, commits []broker.Offset) (unlooked []broker.
 	return unlooked
 }
 
-// repartitionOf returns the name that a repartition topic of the application has in a topology; ok is false for other topics.
+// repartitionOf returns the name that a repartition topic of the application has in a topology; ok
+// is false for other topics.
 func repartitionOf(t *topology.Topology, topic string) (name string, ok bool) {
 	name, ours := strings.CutPrefix(topic, t.Application()+"-")
 	name, repartition := strings.CutSuffix(name, "-repartition")
 	return name, ours && repartition
 }
 
-// Left returns what waits for nobody, as these commits say, which [Unlooked] has found. Of a store that the topology has, its task says it, and
-// the commits of builds that did not say where records wait say nothing here.
+// Left returns what waits for nobody, as these commits say, which [Unlooked] has found. Of a store
+// that the topology has, its task says it, and the commits of builds that did not say where records
+// wait say nothing here.
 func (r *Restorer) Left(ctx context.Context, t *topology.Topology, unlooked []broker.Offset) ([]Left, error) {
 	has, read := map[string]bool{}, map[string]bool{}
 	for _, sub := range t.Subtopologies() {
@@ -133,8 +137,8 @@ func (r *Restorer) Left(ctx context.Context, t *topology.Topology, unlooked []br
 	return all, nil
 }
 
-// unread finds what waits in a topic that is not read any more, behind these commits. Brokers keep them for days, so that each start until then
-// asks.
+// unread finds what waits in a topic that is not read any more, behind these commits. Brokers keep
+// them for days, so that each start until then asks.
 func (r *Restorer) unread(ctx context.Context, topic string, commits []broker.Offset) (Unread, error) {
 	found, hidden, err := r.Cluster.Topics(ctx, []string{topic})
 	if err != nil {
@@ -150,9 +154,11 @@ func (r *Restorer) unread(ctx context.Context, topic string, commits []broker.Of
 // Unread is what waits in a topic behind the committed offsets of a group.
 type Unread struct {
 	Records int64
-	// More says that they were not all counted, as one is enough to refuse, and there can be any number.
+	// More says that they were not all counted, as one is enough to refuse, and there can be any
+	// number.
 	More bool
-	// Hidden says that the topic may be described and not read: its log goes on behind a commit, and it is not known with what.
+	// Hidden says that the topic may be described and not read: its log goes on behind a commit,
+	// and it is not known with what.
 	Hidden bool
 }
 
@@ -170,12 +176,14 @@ func (u Unread) String() string {
 	return fmt.Sprintf("%d records", u.Records)
 }
 
-// FindUnread finds the committed records of a topic that are behind these commits of a group; nothing of a topic that is not there. What is
-// behind an open transaction is left out. Partitions are looked at at the same time, and in each no more are counted than it takes to know
-// that there are many.
+// FindUnread finds the committed records of a topic that are behind these commits of a group;
+// nothing of a topic that is not there. What is behind an open transaction is left out. Partitions
+// are looked at at the same time, and in each no more are counted than it takes to know that there
+// are many.
 //
-// A partition without a commit is read from its start by a topology that reads the topic. Of one that it does not read any more, that is where
-// nobody has come to it yet; if records were ever deleted of it, which is done behind commits, its commit has expired.
+// A partition without a commit is read from its start by a topology that reads the topic. Of one
+// that it does not read any more, that is where nobody has come to it yet; if records were ever
+// deleted of it, which is done behind commits, its commit has expired.
 func FindUnread(ctx context.Context, cluster *broker.Cluster, topic broker.TopicInfo, commits []broker.Offset, read bool) (Unread, error) {
 	at := make([]int64, topic.Partitions)
 	for p := range at {
@@ -207,8 +215,8 @@ func FindUnread(ctx context.Context, cluster *broker.Cluster, topic broker.Topic
 
 const (
 	noCommit = -1
-	// unreadParallel bounds how many partitions are looked at together, unreadBytes an answer, and unreadCounted after how many records it is
-	// enough of a partition.
+	// unreadParallel bounds how many partitions are looked at together, unreadBytes an answer, and
+	// unreadCounted after how many records it is enough of a partition.
 	unreadParallel = 8
 	unreadBytes    = 4 << 20
 	unreadCounted  = 1000

@@ -12,15 +12,17 @@ import (
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
-// Sight is a task as an operator's tool sees it: everything but the databases, which are with the instances.
+// Sight is a task as an operator's tool sees it: everything but the databases, which are with the
+// instances.
 type Sight struct {
 	Found
 	// Metadata is the text committed with the first input.
 	Metadata string
 	// Stop is why no instance can open the task, nil if a new one with an empty directory could.
 	Stop *StopError
-	// Beyond says of each changelog whether it holds a committed record at or after the position that the commit names. Such a record
-	// belongs to a commit that is not the last one any more: the offsets have gone back.
+	// Beyond says of each changelog whether it holds a committed record at or after the position
+	// that the commit names. Such a record belongs to a commit that is not the last one any more:
+	// the offsets have gone back.
 	Beyond []bool
 }
 
@@ -37,8 +39,9 @@ func (s Sight) Named() bool {
 	return true
 }
 
-// NotLast returns why no instance can open the task where a changelog goes on behind the last commit, as Restore finds in the end; nil where
-// none does. It counts only while no instance runs: commit and changelogs are two looks.
+// NotLast returns why no instance can open the task where a changelog goes on behind the last
+// commit, as Restore finds in the end; nil where none does. It counts only while no instance runs:
+// commit and changelogs are two looks.
 func (s Sight) NotLast() *StopError {
 	for i, c := range s.Changelogs {
 		if target, named := s.Blob.Target(c.Store); named && i < len(s.Beyond) && s.Beyond[i] {
@@ -48,8 +51,9 @@ func (s Sight) NotLast() *StopError {
 	return nil
 }
 
-// Look finds what Judge needs without a database, and judges it. Other than Restore it looks at changelogs only once no transaction is
-// open on them: it waits, and reports what holds it as Restore does. The group is to be empty, or what it returns is old at once.
+// Look finds what Judge needs without a database, and judges it. Other than Restore it looks at
+// changelogs only once no transaction is open on them: it waits, and reports what holds it as
+// Restore does. The group is to be empty, or what it returns is old at once.
 func (r *Restorer) Look(ctx context.Context, req Request) (Sight, error) {
 	fail := func(err error) (Sight, error) { return Sight{}, fmt.Errorf("looking at task %s: %w", req.Task, err) }
 	found, metadata, err := r.findInputs(ctx, req)
@@ -110,9 +114,9 @@ func (r *Restorer) Beyond(ctx context.Context, c Changelog, id graph.TaskID, fro
 	return !empty, err
 }
 
-// Parse returns what commit metadata say of a task, of which no database is needed; nil where they are not ours or name a record that is
-// gone. What waits in stores that the topology does not have is as they say it: see Waiting. The error wraps state.ErrFormat if a newer build
-// wrote them.
+// Parse returns what commit metadata say of a task, of which no database is needed; nil where they
+// are not ours or name a record that is gone. What waits in stores that the topology does not have
+// is as they say it: see Waiting. The error wraps state.ErrFormat if a newer build wrote them.
 func (r *Restorer) Parse(ctx context.Context, req Request, metadata string) (*task.Blob, error) {
 	b, err := r.blob(ctx, req, metadata)
 	if stop, stops := errors.AsType[*StopError](err); stops && !errors.Is(stop, state.ErrFormat) {

@@ -6,12 +6,14 @@ import (
 	"time"
 )
 
-// ErrLostRows is the cause of a task's stop where a changelog may have lost rows that a store can still read.
+// ErrLostRows is the cause of a task's stop where a changelog may have lost rows that a store can
+// still read.
 var ErrLostRows = errors.New("the changelog may have lost rows that the store can still read")
 
-// checkLost stops a task one of whose stores would come out of its changelog with less than it had. Brokers delete by the clock, and stores
-// forget by their stream time: the beginning of a changelog can be gone of which a store could still read the rows. A database that has been
-// there all the time has them, and a restore cannot bring them back. With AcceptLostRows it is only logged.
+// checkLost stops a task one of whose stores would come out of its changelog with less than it had.
+// Brokers delete by the clock, and stores forget by their stream time: the beginning of a changelog
+// can be gone of which a store could still read the rows. A database that has been there all the
+// time has them, and a restore cannot bring them back. With AcceptLostRows it is only logged.
 func (o *opening) checkLost(found Found, replays []Replay) error {
 	for _, c := range replays {
 		at, _ := o.db.Positions().Changelog(c.Store)

@@ -11,8 +11,8 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// TestLostRowsStopTheTask: a task stops when a store could still read what the brokers may have deleted of its changelog, and only then.
-// With AcceptLostRows that is logged.
+// TestLostRowsStopTheTask: a task stops when a store could still read what the brokers may have
+// deleted of its changelog, and only then. With AcceptLostRows that is logged.
 func TestLostRowsStopTheTask(t *testing.T) {
 	layout := state.Layout{Kind: state.DedupeKind, Retention: time.Hour.Milliseconds()}
 	now := time.UnixMilli(1_800_000_000_000)

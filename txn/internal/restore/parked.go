@@ -12,12 +12,12 @@ import (
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
-// ErrParked says that records wait, or may, in a store of parked keys that the topology does not have: their offsets are committed, so that
-// nobody would ever process them.
+// ErrParked says that records wait, or may, in a store of parked keys that the topology does not
+// have: their offsets are committed, so that nobody would ever process them.
 var ErrParked = errors.New("the topology has no place for parked records there")
 
-// parked stops a task because of records that wait, or may. The commit by which they do can be an old one that a coordinator answers while it
-// loads, from before they were processed.
+// parked stops a task because of records that wait, or may. The commit by which they do can be an
+// old one that a coordinator answers while it loads, from before they were processed.
 func parked(id graph.TaskID, cause error, wayOut, reason string, args ...any) *StopError {
 	return &StopError{Task: id, Cause: cause, WayOut: wayOut, Reason: fmt.Sprintf(reason, args...), Parked: true, older: true}
 }
@@ -45,15 +45,19 @@ func (r Request) unplaced() []ParkStore {
 	})
 }
 
-// findParked adds to a commit the records that wait in stores which the topology does not have any more, and of which the commit names the
-// changelog and does not say that anything waits. By a build that knows of BlobParked nothing does; but those before it said nothing, and
-// the two are not told apart by what is not there. So the changelog is asked, once in the life of a task: the first commit of this
-// topology does not name it any more. In a store that the topology has, the rows themselves say what waits.
+// findParked adds to a commit the records that wait in stores which the topology does not have any
+// more, and of which the commit names the changelog and does not say that anything waits. By a
+// build that knows of BlobParked nothing does; but those before it said nothing, and the two are
+// not told apart by what is not there. So the changelog is asked, once in the life of a task: the
+// first commit of this topology does not name it any more. In a store that the topology has, the
+// rows themselves say what waits.
 //
-// Because it is asked once, a changelog that is not there, may not be seen, or has lost records does not count as one in which nothing waits:
-// the task would go on for good. It is stopped as by a commit that says what waits, which is not asked whether its changelog is there either.
-// That records are given up is for an operator to say, and not to be read out of what is missing. One that the commit names at 0 is not asked:
-// nothing was ever in it, and there may be neither the topic nor a permission for it.
+// Because it is asked once, a changelog that is not there, may not be seen, or has lost records
+// does not count as one in which nothing waits: the task would go on for good. It is stopped as by
+// a commit that says what waits, which is not asked whether its changelog is there either. That
+// records are given up is for an operator to say, and not to be read out of what is missing. One
+// that the commit names at 0 is not asked: nothing was ever in it, and there may be neither the
+// topic nor a permission for it.
 func (r *Restorer) findParked(ctx context.Context, req Request, b *task.Blob) error {
 	for _, p := range req.unplaced() {
 		at, _ := b.Target(p.Name)
@@ -86,9 +90,11 @@ func (r *Restorer) findParked(ctx context.Context, req Request, b *task.Blob) er
 	return nil
 }
 
-// findForgotten stops a task of which no commit is known while records wait in a store that the topology does not have: nothing else says
-// it, and the first commit would forget the store. The changelog is asked at once and once. One that is not there, or that we may not see, holds
-// nothing: few applications ever had it, and who may not see a topic is told the same of one that is not there.
+// findForgotten stops a task of which no commit is known while records wait in a store that the
+// topology does not have: nothing else says it, and the first commit would forget the store. The
+// changelog is asked at once and once. One that is not there, or that we may not see, holds
+// nothing: few applications ever had it, and who may not see a topic is told the same of one that
+// is not there.
 func (r *Restorer) findForgotten(ctx context.Context, req Request, found Found) error {
 	for _, p := range req.unplaced() {
 		c, err := r.findParkChangelog(ctx, p, req.Task.Partition, 0, false)
@@ -117,9 +123,11 @@ func looking(p ParkStore, err error) error {
 	return fmt.Errorf("looking for records that wait in store %s, which the topology does not have: %w", p.Name, err)
 }
 
-// Waiting returns how many records wait in a store of parked keys that the topology does not have: as many as the last known commit of the
-// task says, or else as the changelog holds, all of it, where the commit names that (see findParked) or is nil. Where that does not tell it,
-// untold says why, of the changelog: the commit has something in it and it is not there, it may not be seen, or it has lost records.
+// Waiting returns how many records wait in a store of parked keys that the topology does not have:
+// as many as the last known commit of the task says, or else as the changelog holds, all of it,
+// where the commit names that (see findParked) or is nil. Where that does not tell it, untold says
+// why, of the changelog: the commit has something in it and it is not there, it may not be seen, or
+// it has lost records.
 func (r *Restorer) Waiting(ctx context.Context, last *task.Blob, p ParkStore, id graph.TaskID) (n int64, untold string, err error) {
 	for _, said := range last.WhereParked() {
 		if said.Store == p.Name {
@@ -146,16 +154,18 @@ func (r *Restorer) Waiting(ctx context.Context, last *task.Blob, p ParkStore, id
 	return n, "", err
 }
 
-// CountParked returns how many records wait in a store of parked keys that the topology has, as its changelog was found: all of it. It waits
-// for transactions that are open on it.
+// CountParked returns how many records wait in a store of parked keys that the topology has, as its
+// changelog was found: all of it. It waits for transactions that are open on it.
 func (r *Restorer) CountParked(ctx context.Context, c Changelog, id graph.TaskID) (int64, error) {
 	return r.countParked(ctx, c, id, c.HighWatermark)
 }
 
-// absentMax is how long a changelog is asked for before its absence is believed: what one broker knows can be old for a moment.
+// absentMax is how long a changelog is asked for before its absence is believed: what one broker
+// knows can be old for a moment.
 const absentMax = 5 * time.Second
 
-// question is one that brokers can answer wrongly for a moment: whether there is a topic, with no partition, or where the log of one ends.
+// question is one that brokers can answer wrongly for a moment: whether there is a topic, with no
+// partition, or where the log of one ends.
 type question struct {
 	topic     string
 	partition int32
@@ -171,7 +181,8 @@ type parkChangelog struct {
 	hidden bool
 }
 
-// untold says why the changelog does not tell what waits as of a commit at an offset of it, empty if it does.
+// untold says why the changelog does not tell what waits as of a commit at an offset of it, empty
+// if it does.
 func (c parkChangelog) untold(at int64) string {
 	switch {
 	case c.hidden:
@@ -182,8 +193,9 @@ func (c parkChangelog) untold(at int64) string {
 	return c.Lost(at)
 }
 
-// Lost says what the changelog of a store of parked records has lost of what a commit at an offset of it can have had there, empty if nothing.
-// Compaction, which is all that happens to such a log by itself, moves neither its beginning nor its end.
+// Lost says what the changelog of a store of parked records has lost of what a commit at an offset
+// of it can have had there, empty if nothing. Compaction, which is all that happens to such a log
+// by itself, moves neither its beginning nor its end.
 func (c Changelog) Lost(at int64) string {
 	switch {
 	case at > c.HighWatermark:
@@ -194,8 +206,9 @@ func (c Changelog) Lost(at int64) string {
 	return ""
 }
 
-// findParkChangelog finds the changelog of a store that the topology does not have; named is where a commit is in it, 0 for none. With
-// patience, what is not there is asked for again, for as long as absentMax, and where it ends as by logBounds; once for all tasks and readings.
+// findParkChangelog finds the changelog of a store that the topology does not have; named is where
+// a commit is in it, 0 for none. With patience, what is not there is asked for again, for as long
+// as absentMax, and where it ends as by logBounds; once for all tasks and readings.
 func (r *Restorer) findParkChangelog(
 	ctx context.Context, p ParkStore, partition int32, named int64, patient bool,
 ) (parkChangelog, error) {
@@ -248,8 +261,8 @@ func (r *Restorer) parkLogBounds(ctx context.Context, topic string, partition in
 	return start, highWatermark, err
 }
 
-// countParked returns how many records wait in a store of parked keys, as its changelog has it below an offset. It waits for transactions
-// that are open below that.
+// countParked returns how many records wait in a store of parked keys, as its changelog has it
+// below an offset. It waits for transactions that are open below that.
 func (r *Restorer) countParked(ctx context.Context, c Changelog, id graph.TaskID, to int64) (int64, error) {
 	waiting := map[string]struct{}{}
 	reader := r.Cluster.NewReader(c.Topic, c.TopicID, id.Partition, true, 1<<20)

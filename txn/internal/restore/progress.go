@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Progress is how far the restore of a task is, over all tries, or another reading of a changelog. It can be read while that runs. The zero
-// value has not begun.
+// Progress is how far the restore of a task is, over all tries, or another reading of a changelog.
+// It can be read while that runs. The zero value has not begun.
 type Progress struct {
 	mu      sync.Mutex
 	came    time.Time
@@ -34,7 +34,8 @@ const (
 type Snapshot struct {
 	// Records and Bytes (of keys and values) are what was read of the changelogs.
 	Records, Bytes int64
-	// Remaining is the distance to the targets in offsets, of which compaction and aborted transactions may have emptied some.
+	// Remaining is the distance to the targets in offsets, of which compaction and aborted
+	// transactions may have emptied some.
 	Remaining int64
 	// Rate is how many offsets a second were put behind lately.
 	Rate float64

@@ -11,16 +11,18 @@ import (
 
 // Rebuild says what of a task's database is made anew from its changelogs, and where.
 type Rebuild struct {
-	// Stores are those to rebuild; the others are copied. None are all, and then the old database is not even opened.
+	// Stores are those to rebuild; the others are copied. None are all, and then the old database
+	// is not even opened.
 	Stores []string
 	// Directory has the task's database, which must be closed. OpenAt opens the database at a path.
 	Directory *state.Directory
 	OpenAt    func(path string) (state.Database, error)
 }
 
-// Rebuild builds a database beside the task's, brings it to the last commit and puts it into its place. Of the request it takes neither
-// Open nor Remove. Whatever fails before the replacement leaves the old database as it was. A StopError says that the changelogs do not
-// hold the state of the last commit: what would be built is not what the old database has, or should have.
+// Rebuild builds a database beside the task's, brings it to the last commit and puts it into its
+// place. Of the request it takes neither Open nor Remove. Whatever fails before the replacement
+// leaves the old database as it was. A StopError says that the changelogs do not hold the state of
+// the last commit: what would be built is not what the old database has, or should have.
 func (r *Restorer) Rebuild(ctx context.Context, req Request, b Rebuild, p *Progress) error {
 	seen, err := r.Look(ctx, req)
 	if err != nil {
@@ -64,7 +66,8 @@ func (r *Restorer) rebuild(ctx context.Context, req Request, b Rebuild, p *Progr
 	return errors.Join(result.Database.Flush(), result.Database.Close())
 }
 
-// copyStores copies what is not rebuilt, with the positions that it is at. A store without a position is restored in full.
+// copyStores copies what is not rebuilt, with the positions that it is at. A store without a
+// position is restored in full.
 func copyStores(ctx context.Context, req Request, b Rebuild, path string) (err error) {
 	place, err := b.Directory.TaskPath(req.Task.Subtopology, req.Task.Partition)
 	if err != nil {

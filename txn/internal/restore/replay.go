@@ -25,11 +25,12 @@ type changelog struct {
 	layout state.Layout
 	// rows says that the store is not empty to begin with.
 	rows bool
-	// forgotten has the rows that nobody can read any more at the committed stream time, nil if there are none.
+	// forgotten has the rows that nobody can read any more at the committed stream time, nil if
+	// there are none.
 	forgotten *state.Range
 	rank      rank
-	// row makes rows of the records of a source; digest is that of the ones in the store and those that have been read, of the goroutine
-	// of fill.
+	// row makes rows of the records of a source; digest is that of the ones in the store and those
+	// that have been read, of the goroutine of fill.
 	row    graph.RowReader
 	digest int64
 	hidden hidden
@@ -116,8 +117,8 @@ func (x *changelog) run(ctx context.Context) error {
 // probeBytes bounds the answers of a changelog that had nothing to read: it has no seat.
 const probeBytes = 64 << 10
 
-// fetch sends answers until the target is reached, and then closes the channel. After an error it does not: fill takes the end for the
-// target, and says so of what it has collected by then.
+// fetch sends answers until the target is reached, and then closes the channel. After an error it
+// does not: fill takes the end for the target, and says so of what it has collected by then.
 func (x *changelog) fetch(ctx context.Context, answers chan<- broker.Answer) error {
 	stream := x.r.stream(x.Changelog, x.req.Task.Partition)
 	defer stream.Close()
@@ -166,8 +167,8 @@ func (x *changelog) fetch(ctx context.Context, answers chan<- broker.Answer) err
 	return nil
 }
 
-// idleFlush is how long a chunk waits for more before it goes to the database as it is: the memory may be of use to others, and a
-// restore that is killed goes on behind it.
+// idleFlush is how long a chunk waits for more before it goes to the database as it is: the memory
+// may be of use to others, and a restore that is killed goes on behind it.
 const idleFlush = 500 * time.Millisecond
 
 // filler is what fill works with.
@@ -175,7 +176,8 @@ type filler struct {
 	*changelog
 	ctx  context.Context
 	full chan<- filled
-	// chunk is what is collected, nil before a first record; taken is how many pages it was given, its index included.
+	// chunk is what is collected, nil before a first record; taken is how many pages it was given,
+	// its index included.
 	chunk *chunk
 	taken int
 	last  int64
@@ -235,8 +237,8 @@ func (f *filler) add(r batch.Record) error {
 	return nil
 }
 
-// addRow copies the row of a record. A row that nobody can read any more at the committed stream time is left out: it would be forgotten
-// after the first round.
+// addRow copies the row of a record. A row that nobody can read any more at the committed stream
+// time is left out: it would be forgotten after the first round.
 func (f *filler) addRow(r batch.Record) error {
 	w, err := f.layout.Row(state.ChangelogRecord{Key: r.Key, Value: r.Value, Timestamp: r.Timestamp})
 	if err != nil {
@@ -261,7 +263,8 @@ func (f *filler) addRow(r batch.Record) error {
 	return nil
 }
 
-// misfit stops a task of which a changelog holds what its store cannot have: another try would read the same.
+// misfit stops a task of which a changelog holds what its store cannot have: another try would read
+// the same.
 func (x *changelog) misfit(offset int64, err error) error {
 	return &StopError{
 		Task: x.req.Task, Cause: err,
@@ -357,7 +360,8 @@ func (f *filler) drop() {
 	}
 }
 
-// load writes chunks to the database. A restore that is cancelled takes in no more; what it has stays.
+// load writes chunks to the database. A restore that is cancelled takes in no more; what it has
+// stays.
 func (x *changelog) load(ctx context.Context, full <-chan filled) error {
 	for f := range full {
 		err := ctx.Err()

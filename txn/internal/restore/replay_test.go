@@ -36,7 +36,8 @@ func TestMain(m *testing.M) { leaktest.Main(m) }
 type fakeLog struct {
 	p   kmsg.FetchResponseTopicPartition
 	end int64
-	// stable is the last stable offset: nothing at or above it is returned. It is waited for a little, as a broker does.
+	// stable is the last stable offset: nothing at or above it is returned. It is waited for a
+	// little, as a broker does.
 	stable atomic.Int64
 	// fetched is called before every answer.
 	fetched func(offset int64) error
@@ -185,7 +186,8 @@ func randomLogs(seed uint64, n, batches int) map[string]*fakeLog {
 	return logs
 }
 
-// TestReplay: random changelogs of several stores, with aborted transactions, end up as what is committed in them.
+// TestReplay: random changelogs of several stores, with aborted transactions, end up as what is
+// committed in them.
 func TestReplay(t *testing.T) {
 	for seed := range uint64(12) {
 		b := newBench(t, 0, 1+int(seed%3), randomLogs(seed, 1+int(seed%4), 100))
@@ -204,8 +206,9 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// TestReplayIsResumable: whatever ends a restore, each store is at what is below its position, and a further one goes on there. The
-// changelogs are small, of all kinds, or so large that chunks go to the database in the middle of answers.
+// TestReplayIsResumable: whatever ends a restore, each store is at what is below its position, and
+// a further one goes on there. The changelogs are small, of all kinds, or so large that chunks go
+// to the database in the middle of answers.
 func TestReplayIsResumable(t *testing.T) {
 	for seed := range uint64(14) {
 		rng := rand.New(rand.NewPCG(seed, 3))
@@ -284,8 +287,8 @@ func (c *counting) Load(base, next state.Positions, store state.StoreID, sorted 
 	return c.Database.Load(base, next, store, sorted)
 }
 
-// TestReplayWithinBudget: with far less memory than there is to read, in parallel, nothing is held beyond the budget, large chunks are
-// loaded as tables, small ones are applied.
+// TestReplayWithinBudget: with far less memory than there is to read, in parallel, nothing is held
+// beyond the budget, large chunks are loaded as tables, small ones are applied.
 func TestReplayWithinBudget(t *testing.T) {
 	logs := map[string]*fakeLog{"a": largeLog(60_000, 50_000, 300), "b": largeLog(30_000, 100, 300), "c": largeLog(400, 100, 10)}
 	const bytesMax = 16 << 20
@@ -315,7 +318,8 @@ func TestReplayWithinBudget(t *testing.T) {
 	}
 }
 
-// TestReplayTakesWhatIsLargerThanTheBudget: a single record never waits for memory that there is not.
+// TestReplayTakesWhatIsLargerThanTheBudget: a single record never waits for memory that there is
+// not.
 func TestReplayTakesWhatIsLargerThanTheBudget(t *testing.T) {
 	logs := map[string]*fakeLog{"a": largeLog(200, 1000, 200_000), "b": largeLog(20_000, 1000, 100)} // 40 MB in one batch
 	var p kmsg.FetchResponseTopicPartition
@@ -331,8 +335,8 @@ func TestReplayTakesWhatIsLargerThanTheBudget(t *testing.T) {
 	b.check()
 }
 
-// TestReplayWaitsForATransaction: a changelog that an open transaction holds keeps neither the only seat nor what was read of it, and goes
-// on when the transaction ends.
+// TestReplayWaitsForATransaction: a changelog that an open transaction holds keeps neither the only
+// seat nor what was read of it, and goes on when the transaction ends.
 func TestReplayWaitsForATransaction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		logs := map[string]*fakeLog{"held": largeLog(40_000, 1000, 100), "free": largeLog(40_000, 1000, 100)}
@@ -399,7 +403,8 @@ func TestReplayEndsWhenItsTaskIsTakenAway(t *testing.T) {
 	}
 }
 
-// TestReplayRefusesDamage: what is no record ends the restore, and names where it is without a byte of it.
+// TestReplayRefusesDamage: what is no record ends the restore, and names where it is without a byte
+// of it.
 func TestReplayRefusesDamage(t *testing.T) {
 	log := largeLog(1000, 50, 40)
 	log.p.RecordBatches[len(log.p.RecordBatches)-5] ^= 1
@@ -413,8 +418,8 @@ func TestReplayRefusesDamage(t *testing.T) {
 	}
 }
 
-// TestReplayRows: a store's rows can be other bytes than its records. A record that cannot be one of its layout ends the restore, and is
-// not taken for damage of the database.
+// TestReplayRows: a store's rows can be other bytes than its records. A record that cannot be one
+// of its layout ends the restore, and is not taken for damage of the database.
 func TestReplayRows(t *testing.T) {
 	b := newBench(t, 0, 1, map[string]*fakeLog{"a": largeLog(1000, 50, 40)})
 	if err := b.opening(Store{Name: "a", Layout: state.Layout{Kind: state.TimestampedKind}}).replay(t.Context(), b.replays()); err != nil {
@@ -442,8 +447,8 @@ func TestReplayRows(t *testing.T) {
 	}
 }
 
-// TestDamagedDatabaseIsRemoved: damage that only shows in the middle of a restore would stop every further try at the same place.
-// Row of the failure matrix: corrupt state directory.
+// TestDamagedDatabaseIsRemoved: damage that only shows in the middle of a restore would stop every
+// further try at the same place. Row of the failure matrix: corrupt state directory.
 func TestDamagedDatabaseIsRemoved(t *testing.T) {
 	b := newBench(t, 0, 1, map[string]*fakeLog{"a": largeLog(1000, 50, 40)})
 	b.db = &corrupt{b.db}
@@ -462,8 +467,8 @@ func (corrupt) Apply(state.Positions, state.Positions, iter.Seq[state.Write]) er
 	return fmt.Errorf("a block: %w", state.ErrCorrupt)
 }
 
-// TestEmptyOneStore: the stores that are restored in full are emptied one by one and their neighbours are not touched. The age of the
-// database stays that of the oldest gap.
+// TestEmptyOneStore: the stores that are restored in full are emptied one by one and their
+// neighbours are not touched. The age of the database stays that of the oldest gap.
 func TestEmptyOneStore(t *testing.T) {
 	id := [16]byte{1}
 	full := func(store string) Replay {
@@ -559,8 +564,9 @@ func TestProgress(t *testing.T) {
 	all.Wait()
 }
 
-// TestFailedFetchIsNoEnd: a fetch that fails has not reached the target, and must not end the answers as if it had: what was collected by
-// then would go to the database with the target as its position, and the rest would never be read.
+// TestFailedFetchIsNoEnd: a fetch that fails has not reached the target, and must not end the
+// answers as if it had: what was collected by then would go to the database with the target as its
+// position, and the rest would never be read.
 func TestFailedFetchIsNoEnd(t *testing.T) {
 	errDenied := errors.New("fetching is not allowed any more")
 	for _, fails := range []bool{true, false} {

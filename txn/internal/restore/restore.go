@@ -36,7 +36,8 @@ type Store struct {
 	ChangelogTopic string
 	// Layout turns the changelog's records into the store's rows.
 	Layout state.Layout
-	// FromSource turns the records of an input topic into rows, for a store that has no changelog: ChangelogTopic is that topic.
+	// FromSource turns the records of an input topic into rows, for a store that has no changelog:
+	// ChangelogTopic is that topic.
 	FromSource *graph.SourceRows
 	// Parks says that it is the store of an input's parked records.
 	Parks bool
@@ -47,7 +48,8 @@ type Request struct {
 	Task    graph.TaskID
 	Sources []Source // sorted by topic
 	Stores  []Store  // sorted by name
-	// Parking are the stores in which records of its inputs wait, or would if the topology had them.
+	// Parking are the stores in which records of its inputs wait, or would if the topology had
+	// them.
 	Parking []ParkStore
 	// Modes are those in which the last commit may have been made; nil is any.
 	Modes []topology.Mode
@@ -58,7 +60,8 @@ type Request struct {
 	Remove func() error
 }
 
-// StartsOf returns where the inputs of a new application begin, for those that do not begin at the start of their logs.
+// StartsOf returns where the inputs of a new application begin, for those that do not begin at the
+// start of their logs.
 func StartsOf(t *topology.Topology) map[string]broker.Start {
 	starts := map[string]broker.Start{}
 	for _, sub := range t.Subtopologies() {
@@ -75,8 +78,8 @@ func StartsOf(t *topology.Topology) map[string]broker.Start {
 	return starts
 }
 
-// RequestOf describes a task of a subtopology, without its database. starts knows where inputs begin that do not begin at the start of
-// their logs.
+// RequestOf describes a task of a subtopology, without its database. starts knows where inputs
+// begin that do not begin at the start of their logs.
 func RequestOf(id graph.TaskID, sub graph.Subtopology, starts *broker.Starts) Request {
 	req := Request{Task: id}
 	for _, src := range sub.Sources {
@@ -121,10 +124,12 @@ type Restorer struct {
 	Waits *waits.Waits
 	// Metrics counts the restores.
 	Metrics *metrics.Metrics
-	// BytesMax bounds the memory of all restores together, as far as it is theirs: fetched answers, and what is collected for the
-	// databases. Less than BytesMin is raised to it. A record that is larger alone is read none the less.
+	// BytesMax bounds the memory of all restores together, as far as it is theirs: fetched answers,
+	// and what is collected for the databases. Less than BytesMin is raised to it. A record that is
+	// larger alone is read none the less.
 	BytesMax int64
-	// AcceptLostRows restores stores from changelogs that may have lost rows which the stores can still read; see ErrLostRows.
+	// AcceptLostRows restores stores from changelogs that may have lost rows which the stores can
+	// still read; see ErrLostRows.
 	AcceptLostRows bool
 	// Failpoints are hit by restores; the zero value is none.
 	Failpoints failpoint.Set
@@ -135,9 +140,11 @@ type Restorer struct {
 	budget *budget
 	// opens bounds how many databases are being opened.
 	opens chan struct{}
-	// believed are questions whose answer was waited for long enough, and is believed at once from then on.
+	// believed are questions whose answer was waited for long enough, and is believed at once from
+	// then on.
 	believed *sync.Map
-	// askedAgain are the lines of the log about commits that are asked for again, each of which was logged.
+	// askedAgain are the lines of the log about commits that are asked for again, each of which was
+	// logged.
 	askedAgain *sync.Map
 }
 
@@ -154,8 +161,9 @@ const BytesMin = pagesMin * pageSize
 func New(r Restorer) *Restorer {
 	r.fetcher = r.Cluster.NewFetcher()
 	r.stream = func(c Changelog, partition int32) stream { return r.fetcher.Open(c.Topic, c.TopicID, partition) }
-	// As many changelogs as cores: while their last chunks are sorted and written, the next ones are fetched. More would share the
-	// memory, and make smaller chunks: tables that overlap and have to be compacted, which costs more than the wait for a broker.
+	// As many changelogs as cores: while their last chunks are sorted and written, the next ones
+	// are fetched. More would share the memory, and make smaller chunks: tables that overlap and
+	// have to be compacted, which costs more than the wait for a broker.
 	r.budget = newBudget(r.BytesMax, max(runtime.GOMAXPROCS(0), seatsMin))
 	r.opens = make(chan struct{}, opensMax)
 	r.believed, r.askedAgain = &sync.Map{}, &sync.Map{}
@@ -171,7 +179,8 @@ const seatsMin = 2
 // opensMax is low because a database that is opened reads and writes files of its own.
 const opensMax = 4
 
-// Close returns when nothing of the restorer runs any more. Restores that are under way end with an error.
+// Close returns when nothing of the restorer runs any more. Restores that are under way end with an
+// error.
 func (r *Restorer) Close() { r.fetcher.Close() }
 
 // opening is one try to open a task.
@@ -181,7 +190,8 @@ type opening struct {
 	progress *Progress
 	log      *slog.Logger
 	came     time.Time
-	// full is why the database was restored in full, or the first store of it that was; empty if none was.
+	// full is why the database was restored in full, or the first store of it that was; empty if
+	// none was.
 	full Cause
 	db   state.Database
 	// writing orders what is written to the database: positions move one step at a time.
@@ -200,18 +210,21 @@ func (o *opening) layout(store string) state.Layout {
 	return o.req.Stores[i].Layout
 }
 
-// How often a commit that is older than the state is asked for again, and how long in between: see Restore.
+// How often a commit that is older than the state is asked for again, and how long in between: see
+// Restore.
 const (
 	olderReadings = 5
 	olderPause    = 500 * time.Millisecond
 )
 
-// Restore brings the task to its last commit. A StopError says that it must not be opened; other errors are worth another try. What a try
-// has brought into the database stays there, whatever ends it, and the next one goes on behind it.
+// Restore brings the task to its last commit. A StopError says that it must not be opened; other
+// errors are worth another try. What a try has brought into the database stays there, whatever ends
+// it, and the next one goes on behind it.
 //
-// That the last commit is older than the state, or that records wait by it for which there is no place, is believed only when it stays so for
-// some seconds. A group coordinator of Kafka 4.3 whose partition's leadership comes back while it loads answers, without an error, from the
-// part of the log that it has read so far.
+// That the last commit is older than the state, or that records wait by it for which there is no
+// place, is believed only when it stays so for some seconds. A group coordinator of Kafka 4.3 whose
+// partition's leadership comes back while it loads answers, without an error, from the part of the
+// log that it has read so far.
 func (r *Restorer) Restore(ctx context.Context, req Request, p *Progress) (result Result, err error) {
 	pause := olderPause
 	for reading := 1; ; reading++ {
@@ -237,8 +250,9 @@ func (r *Restorer) Restore(ctx context.Context, req Request, p *Progress) (resul
 	}
 }
 
-// checkLast stops a task whose changelogs go on behind the last commit. What the last round of a task has written ends where the commit
-// says: it is not the last one, and its inputs would be applied twice.
+// checkLast stops a task whose changelogs go on behind the last commit. What the last round of a
+// task has written ends where the commit says: it is not the last one, and its inputs would be
+// applied twice.
 func (o *opening) checkLast(ctx context.Context, found Found) error {
 	for _, c := range found.Changelogs {
 		target, named := found.Blob.Target(c.Store)
@@ -289,8 +303,8 @@ func (f *Found) retry() task.BlobRetry {
 	return f.Blob.Retry
 }
 
-// abandon closes the database after an error. A damaged one is removed: damage that only shows in the middle of the work would stop
-// every further try at the same place.
+// abandon closes the database after an error. A damaged one is removed: damage that only shows in
+// the middle of the work would stop every further try at the same place.
 func (o *opening) abandon(err error) error {
 	if o.db != nil {
 		err = errors.Join(err, o.db.Close())
@@ -317,7 +331,8 @@ func (o *opening) count(err *error) func() {
 	}
 }
 
-// open opens the database and decides what is to be done with it, and empties it where that is to be done first.
+// open opens the database and decides what is to be done with it, and empties it where that is to
+// be done first.
 func (o *opening) open(ctx context.Context, found Found) (Plan, error) {
 	select {
 	case o.r.opens <- struct{}{}:

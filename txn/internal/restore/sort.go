@@ -7,8 +7,9 @@ import (
 )
 
 const (
-	// prefixSize is how many bytes of a key are in its entry at a time. The twelfth byte of (hi, lo) says how many of them there are, or
-	// that there are more: so "a" comes before "a\x00", and two entries that are equal and not long have one key.
+	// prefixSize is how many bytes of a key are in its entry at a time. The twelfth byte of (hi,
+	// lo) says how many of them there are, or that there are more: so "a" comes before "a\x00", and
+	// two entries that are equal and not long have one key.
 	prefixSize = 11
 	isLong     = prefixSize + 1
 
@@ -16,10 +17,12 @@ const (
 	insertionMax = 20
 )
 
-// sort orders the entries by key, and those of one key so that its last write is the last one of them: nobody looks at the others.
+// sort orders the entries by key, and those of one key so that its last write is the last one of
+// them: nobody looks at the others.
 //
-// It is a radix sort in place, from the most significant byte. Keys are looked up in their pages once for every eleven bytes that
-// their neighbours share with them, and not for every comparison: that is what makes it faster than a sort that compares.
+// It is a radix sort in place, from the most significant byte. Keys are looked up in their pages
+// once for every eleven bytes that their neighbours share with them, and not for every comparison:
+// that is what makes it faster than a sort that compares.
 func (c *chunk) sort() {
 	if c.sorted {
 		return
@@ -55,7 +58,8 @@ func (e *entry) digit(i int) byte {
 	return byte(e.lo >> (24 - 8*(i-8)))
 }
 
-// sortRange sorts entries whose keys are equal in the first depth bytes, and that hold what follows.
+// sortRange sorts entries whose keys are equal in the first depth bytes, and that hold what
+// follows.
 func (c *chunk) sortRange(entries []entry, depth int) {
 	for len(entries) > insertionMax {
 		at, differ := firstDifference(entries)
@@ -69,7 +73,8 @@ func (c *chunk) sortRange(entries []entry, depth int) {
 			continue
 		}
 		ends := partition(entries, at)
-		// The largest part is sorted by this loop and the others by calls, which keeps the stack small.
+		// The largest part is sorted by this loop and the others by calls, which keeps the stack
+		// small.
 		largest, size, start := 0, 0, 0
 		for d, end := range ends {
 			if end-start > size {
@@ -108,7 +113,8 @@ func firstDifference(entries []entry) (at int, differ bool) {
 	}
 }
 
-// partition orders entries by one byte, in place, and returns where the entries with each value of it end.
+// partition orders entries by one byte, in place, and returns where the entries with each value of
+// it end.
 func partition(entries []entry, at int) (ends [256]int) {
 	for i := range entries {
 		ends[entries[i].digit(at)]++

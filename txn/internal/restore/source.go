@@ -14,26 +14,32 @@ import (
 	"github.com/onceward/onceward/txn/internal/topics"
 )
 
-// A table can be restored from the topic that it is read from (topology.RestoreFromTopic): the partition stands in for the changelog, and
-// the committed offset of the input for its target. Two things are not as with a changelog. Others write the topic, and go on behind the
-// commit. And if it is compacted, a value that the table has at the commit may be gone because of a newer one behind it. So a restore has to
-// show that nothing is missing. It does so in one of two ways.
+// A table can be restored from the topic that it is read from (topology.RestoreFromTopic): the
+// partition stands in for the changelog, and the committed offset of the input for its target. Two
+// things are not as with a changelog. Others write the topic, and go on behind the commit. And if
+// it is compacted, a value that the table has at the commit may be gone because of a newer one
+// behind it. So a restore has to show that nothing is missing. It does so in one of two ways.
 //
-// By digest: positions have one of the offsets that the store has taken of the partition, in the place of a stream time, and so does the
-// commit. Who reads records with the same digest has read the same ones, whatever the configuration, clocks and compaction have done, and on
-// whichever replica. That is every restart that goes on at its database, unless the log was compacted there, and every restore from a topic
-// that is not compacted. The number of records would not do: replicas compact by themselves, and one that has less of one key can have more
-// of another.
+// By digest: positions have one of the offsets that the store has taken of the partition, in the
+// place of a stream time, and so does the commit. Who reads records with the same digest has read
+// the same ones, whatever the configuration, clocks and compaction have done, and on whichever
+// replica. That is every restart that goes on at its database, unless the log was compacted there,
+// and every restore from a topic that is not compacted. The number of records would not do:
+// replicas compact by themselves, and one that has less of one key can have more of another.
 //
-// By age, for a store that is restored in full: Kafka's cleaner looks for newer values up to the last stable offset, the active segment, or
-// the first segment with a timestamp that is younger than min.compaction.lag.ms, whatever comes first, and takes records out because of
-// these values only. So nothing at the commit or behind it has taken anything out if nothing stable is there, or if the batch at the commit
-// is younger: its segment is, and the cleaner has never been in it. That is looked at when all has been read, and holds for what was read.
-// A key that has several byte forms is several keys for the cleaner, and one for the table: a deletion that is gone can have been of a value
-// that is still there. So positions and commits also say that there was such a form, as they say what was taken.
-// A record that the codecs do not take is one of those values for the cleaner, and none for the table: the last record of a key is not one
-// that old, or the value before it cannot be known. It holds for the timestamps of producers too, because these are what the cleaner goes
-// by; old ones are refused. Replicas clean by their own clocks: a fifth of the lag is left to differences between clocks.
+// By age, for a store that is restored in full: Kafka's cleaner looks for newer values up to the
+// last stable offset, the active segment, or the first segment with a timestamp that is younger
+// than min.compaction.lag.ms, whatever comes first, and takes records out because of these values
+// only. So nothing at the commit or behind it has taken anything out if nothing stable is there, or
+// if the batch at the commit is younger: its segment is, and the cleaner has never been in it. That
+// is looked at when all has been read, and holds for what was read. A key that has several byte
+// forms is several keys for the cleaner, and one for the table: a deletion that is gone can have
+// been of a value that is still there. So positions and commits also say that there was such a
+// form, as they say what was taken. A record that the codecs do not take is one of those values for
+// the cleaner, and none for the table: the last record of a key is not one that old, or the value
+// before it cannot be known. It holds for the timestamps of producers too, because these are what
+// the cleaner goes by; old ones are refused. Replicas clean by their own clocks: a fifth of the lag
+// is left to differences between clocks.
 
 // ageMargin of the compaction lag is how old the batch at the commit may be.
 const ageMargin = 0.8
@@ -83,7 +89,8 @@ func (x *changelog) beginAgain() error {
 	return nil
 }
 
-// checkAge stops the task unless what was read of the log from its beginning on is the table of the commit.
+// checkAge stops the task unless what was read of the log from its beginning on is the table of the
+// commit.
 func (x *changelog) checkAge(ctx context.Context, began time.Time) error {
 	p := x.req.Task.Partition
 	start, _, err := x.r.Cluster.LogBounds(ctx, x.Topic, p)
@@ -93,7 +100,8 @@ func (x *changelog) checkAge(ctx context.Context, began time.Time) error {
 	if start > 0 {
 		return x.notExact(fmt.Sprintf("its log begins at %d", start))
 	}
-	// As it is now: the session may have begun long before. A setting that was changed and changed back in between is not seen.
+	// As it is now: the session may have begun long before. A setting that was changed and changed
+	// back in between is not seen.
 	now, err := topics.Describe(ctx, x.r.Cluster, x.Topic)
 	if err != nil {
 		return err
@@ -127,7 +135,8 @@ func (x *changelog) checkAge(ctx context.Context, began time.Time) error {
 	return x.notExact(why)
 }
 
-// compactedBehind says why compaction may have been at the target or behind it, nothing if it has not.
+// compactedBehind says why compaction may have been at the target or behind it, nothing if it has
+// not.
 func (x *changelog) compactedBehind(ctx context.Context) (why string, err error) {
 	p := x.req.Task.Partition
 	s := x.r.stream(x.Changelog, p)
@@ -200,8 +209,9 @@ func (f *filler) addSourceRow(key, value []byte, timestamp, offset int64) error 
 	return f.put(w.Key, w.Value, offset)
 }
 
-// hidden are keys in the topic whose last record makes no row, because the codecs do not take it, with the time of that record: if it is old
-// enough, compaction can have taken the one before it out. It belongs to the goroutine of fill.
+// hidden are keys in the topic whose last record makes no row, because the codecs do not take it,
+// with the time of that record: if it is old enough, compaction can have taken the one before it
+// out. It belongs to the goroutine of fill.
 type hidden struct {
 	keys map[string]int64
 	// more has the oldest time of those that are too many to remember, if there are any.
@@ -244,7 +254,8 @@ func (h *hidden) remove(key []byte) {
 	}
 }
 
-// checkSources stops a task of which a store is restored from its source and would not have begun at its beginning.
+// checkSources stops a task of which a store is restored from its source and would not have begun
+// at its beginning.
 func (f Found) checkSources() error {
 	for _, c := range f.Changelogs {
 		if c.FromSource == nil {
@@ -276,7 +287,8 @@ func (f Found) checkSources() error {
 	return nil
 }
 
-// firstDigest returns the digest with which a store begins that is restored from its source, 0 for one that has a changelog.
+// firstDigest returns the digest with which a store begins that is restored from its source, 0 for
+// one that has a changelog.
 func (f Found) firstDigest(c Changelog) int64 {
 	if c.FromSource == nil {
 		return 0

@@ -27,8 +27,8 @@ func compactedLog(offsets ...int64) *fakeLog {
 	return newFakeLog(p)
 }
 
-// TestOldFormat: a topic that was written long ago can begin with messages that have no batches. A restore says so, and does not wait for the
-// rest of a batch.
+// TestOldFormat: a topic that was written long ago can begin with messages that have no batches. A
+// restore says so, and does not wait for the rest of a batch.
 func TestOldFormat(t *testing.T) {
 	message := kmsg.MessageV1{Magic: 1, Timestamp: 1, Key: []byte("k"), Value: []byte("v")}
 	message.MessageSize = int32(len(message.AppendTo(nil)) - 12)
@@ -61,7 +61,8 @@ func (a answering) Fetch(ctx context.Context, offset int64, _ int32) (broker.Ans
 	return broker.NewAnswer(a.p, offset), ctx.Err()
 }
 
-// TestDigestOfTheLog: as many records as were taken are not the same ones. Replicas compact by themselves, and another one leads now.
+// TestDigestOfTheLog: as many records as were taken are not the same ones. Replicas compact by
+// themselves, and another one leads now.
 func TestDigestOfTheLog(t *testing.T) {
 	taken := task.FirstDigest(judgeNow)
 	for _, at := range []int64{0, 3, 4} {

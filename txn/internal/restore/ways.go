@@ -7,8 +7,9 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// The ways out, as an operator types them; TASK stands for the task. Each has the flags of run that say which application is meant. All
-// but fromChangelog, directoryBack and acceptLost want every instance stopped.
+// The ways out, as an operator types them; TASK stands for the task. Each has the flags of run that
+// say which application is meant. All but fromChangelog, directoryBack and acceptLost want every
+// instance stopped.
 const (
 	offsetsBack = "set the group's offsets back to what they were"
 	acceptSkip  = "`onceward accept-skip TASK` if they were moved forward on purpose"
@@ -20,7 +21,8 @@ const (
 	directoryBack  = "start the instance with the state directory that has the task, if there is one"
 	acceptLost     = "start with --accept-lost-rows (txn.Config.AcceptLostRows) to go on without what is lost"
 	fromChangelog  = "`onceward rebuild from-changelog TASK` makes the database anew from the changelogs"
-	// withoutParked is adopt where records wait with which the state cannot be kept, fromRoundsWithoutParked where there are no offsets either.
+	// withoutParked is adopt where records wait with which the state cannot be kept,
+	// fromRoundsWithoutParked where there are no offsets either.
 	withoutParked           = "`onceward adopt --without-parked TASK` gives up what waits and keeps the state"
 	fromRoundsWithoutParked = "`onceward adopt --from-rounds --without-parked TASK` gives up what waits and takes the offsets that the last " +
 		"clean stop has kept"
@@ -28,8 +30,9 @@ const (
 	allowRead     = "allow the application to read that topic"
 )
 
-// Rebuilding is the metadata of tasks whose changelogs a rebuild from input empties. It is no commit of a round, so that no instance takes it for
-// one: the state belongs to no offsets, whatever these say.
+// Rebuilding is the metadata of tasks whose changelogs a rebuild from input empties. It is no
+// commit of a round, so that no instance takes it for one: the state belongs to no offsets,
+// whatever these say.
 const Rebuilding = "rebuild from input is not complete"
 
 // waysOut is the text for ways out, the one that loses least first.
@@ -37,7 +40,8 @@ func waysOut(id graph.TaskID, ways ...string) string {
 	return "Way out: " + strings.ReplaceAll(strings.Join(ways, "; or "), "TASK", id.String())
 }
 
-// waysOut are those of a task with these stores. Offsets of a task with a table that is restored from its source are not accepted as they are.
+// waysOut are those of a task with these stores. Offsets of a task with a table that is restored
+// from its source are not accepted as they are.
 func (r Request) waysOut(ways ...string) string {
 	return waysOut(r.Task, possible(ways, slices.ContainsFunc(r.Stores, func(s Store) bool { return s.FromSource != nil }))...)
 }
@@ -57,7 +61,8 @@ func possible(ways []string, fromSource bool) []string {
 	})
 }
 
-// moved are the ways out for an offset that is not where the state is: a skip can be accepted, going back cannot.
+// moved are the ways out for an offset that is not where the state is: a skip can be accepted,
+// going back cannot.
 func moved(committed, written int64) []string {
 	if committed > written {
 		return []string{offsetsBack, acceptSkip, fromInput}

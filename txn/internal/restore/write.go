@@ -9,17 +9,19 @@ import (
 	"github.com/onceward/onceward/txn/internal/failpoint"
 )
 
-// writeError is an error of the database, and not of what was to be written to it: both may be called corrupt.
+// writeError is an error of the database, and not of what was to be written to it: both may be
+// called corrupt.
 type writeError struct{ error }
 
 func (e *writeError) Unwrap() error { return e.error }
 
-// loadPages is the size of chunks from which on it pays to make a sorted table of them. The tail that a restart misses is below it, and goes the way
-// of the writes of a round.
+// loadPages is the size of chunks from which on it pays to make a sorted table of them. The tail
+// that a restart misses is below it, and goes the way of the writes of a round.
 const loadPages = 4
 
-// write brings a chunk into the database. Positions move with every chunk; applied stays below the target until the plan's own positions
-// are written, so that a restore that was killed is never taken for a complete one.
+// write brings a chunk into the database. Positions move with every chunk; applied stays below the
+// target until the plan's own positions are written, so that a restore that was killed is never
+// taken for a complete one.
 func (x *changelog) write(ctx context.Context, f filled) error {
 	x.writing.Lock()
 	defer x.writing.Unlock()
@@ -46,9 +48,9 @@ func (x *changelog) write(ctx context.Context, f filled) error {
 	return x.r.Failpoints.Hit(ctx, failpoint.RestoreBatch)
 }
 
-// empty removes the stores that are to be restored in full, each in one step with its position. The age of the database is that of the
-// oldest gap in it: it begins anew with the last step, if no other store has a gap. A kill in between leaves none that is too old and
-// looks young.
+// empty removes the stores that are to be restored in full, each in one step with its position. The
+// age of the database is that of the oldest gap in it: it begins anew with the last step, if no
+// other store has a gap. A kill in between leaves none that is too old and looks young.
 func (o *opening) empty(replays []Replay) error {
 	left, gap := 0, false
 	for _, c := range replays {

@@ -21,7 +21,8 @@ import (
 	"github.com/onceward/onceward/txn/internal/worker"
 )
 
-// adopting is a session without a cluster whose worker does not run yet, and whose only task is on its way to the worker.
+// adopting is a session without a cluster whose worker does not run yet, and whose only task is on
+// its way to the worker.
 type adopting struct {
 	s    *Session
 	task *task.Task
@@ -64,7 +65,8 @@ func newAdopting(t *testing.T) *adopting {
 	a := &adopting{s: s, e: s.tasks.Enter(id), done: make(chan error, 1)}
 	a.task = task.New(task.Spec{ID: id, Graph: g, Inputs: []state.Input{{Topic: "in", StreamTime: state.NoTime}}})
 	epoch, _ := s.ownership.Epoch(id)
-	// The context of the adoption does not end here: an adoption may be sent at the same moment as its context ends.
+	// The context of the adoption does not end here: an adoption may be sent at the same moment as
+	// its context ends.
 	go func() { a.done <- s.opener.Adopt(t.Context(), a.task, a.e, epoch) }()
 	synctest.Wait()
 	if len(s.tasks.Inputs()) == 0 {
@@ -81,8 +83,8 @@ func newAdopting(t *testing.T) *adopting {
 	return a
 }
 
-// TestStoppedWhileAdopted: a task that cannot be fetched, and is just on its way to its worker, is stopped there as well. Otherwise it would
-// count as stopped and go on with its punctuations.
+// TestStoppedWhileAdopted: a task that cannot be fetched, and is just on its way to its worker, is
+// stopped there as well. Otherwise it would count as stopped and go on with its punctuations.
 func TestStoppedWhileAdopted(t *testing.T) {
 	for range 20 { // what the worker takes first is left to chance
 		virtual.Test(t, func(t *testing.T) {
@@ -103,7 +105,8 @@ func TestStoppedWhileAdopted(t *testing.T) {
 	}
 }
 
-// TestGivenUpWhileAdopted: a task that is given up while it is on its way to its worker does not stay there.
+// TestGivenUpWhileAdopted: a task that is given up while it is on its way to its worker does not
+// stay there.
 func TestGivenUpWhileAdopted(t *testing.T) {
 	for range 20 {
 		virtual.Test(t, func(t *testing.T) {

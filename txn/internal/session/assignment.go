@@ -43,14 +43,16 @@ func (c *callbacks) Lost(partitions map[string][]int32) {
 	s.giveUp(ctx, partitions)
 }
 
-// giveUp raises the epochs first, so that nothing of these tasks can be committed any more, and then waits for what is in flight.
+// giveUp raises the epochs first, so that nothing of these tasks can be committed any more, and
+// then waits for what is in flight.
 func (s *Session) giveUp(ctx context.Context, partitions map[string][]int32) {
 	ids := s.ownership.Remove(partitions)
 	s.cfg.Self.Remember(tasksNow(s.Tasks()))
 	for _, id := range ids {
 		if s.ownership.Partial(id) {
-			// The plan moves a task's inputs together, so this is a safety net. What was fetched of the inputs that stay is lost with
-			// the task, and the client would not fetch it again: only a new membership does.
+			// The plan moves a task's inputs together, so this is a safety net. What was fetched of
+			// the inputs that stay is lost with the task, and the client would not fetch it again:
+			// only a new membership does.
 			defer s.cancel(fmt.Errorf("%w: task %s keeps some of its inputs", worker.ErrReopen, id))
 		}
 	}
@@ -72,7 +74,8 @@ func (s *Session) giveUp(ctx context.Context, partitions map[string][]int32) {
 	s.divide()
 }
 
-// divide divides what the process may hold in memory among what it is assigned now; what is new is not opened or fetched before.
+// divide divides what the process may hold in memory among what it is assigned now; what is new is
+// not opened or fetched before.
 func (s *Session) divide() {
 	databases := 0
 	for _, id := range s.ownership.Owned() {

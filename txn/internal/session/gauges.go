@@ -13,7 +13,8 @@ import (
 // Tasks returns what the tasks of the session are doing, in their order.
 func (s *Session) Tasks() []dispatch.Status { return s.tasks.Status(s.workers) }
 
-// Ends returns the ends of all inputs, as of a few seconds ago; an end that is not known is missing.
+// Ends returns the ends of all inputs, as of a few seconds ago; an end that is not known is
+// missing.
 func (s *Session) Ends() ends.PartitionEnds { return s.ends.Ends() }
 
 // Joined reports whether the process is a member of the group and has an assignment.

@@ -32,8 +32,8 @@ func TestOnlyRestartable(t *testing.T) {
 	}
 }
 
-// TestIntegrityIsNotRestartable: contradicting data end Run also when another worker's membership ends at the same moment, or when that was
-// the failure before (rule 5.3).
+// TestIntegrityIsNotRestartable: contradicting data end Run also when another worker's membership
+// ends at the same moment, or when that was the failure before (rule 5.3).
 func TestIntegrityIsNotRestartable(t *testing.T) {
 	reopen := fmt.Errorf("worker 1: %w", worker.ErrReopen)
 	for _, tc := range []struct {

@@ -16,8 +16,9 @@ import (
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
-// ErrNotServing says that a partition of a store cannot be read in this process now. By itself it says that the partition is not assigned
-// to the process, or does not exist. Each error below is one more reason and wraps it; there are no others.
+// ErrNotServing says that a partition of a store cannot be read in this process now. By itself it
+// says that the partition is not assigned to the process, or does not exist. Each error below is
+// one more reason and wraps it; there are no others.
 var ErrNotServing = errors.New("not served by this process")
 
 var (
@@ -25,18 +26,21 @@ var (
 	ErrRestoring = fmt.Errorf("%w: its task is being restored", ErrNotServing)
 	// ErrTaskStopped says that the task does no work any more. Why it stopped is wrapped with it.
 	ErrTaskStopped = fmt.Errorf("%w: its task is stopped", ErrNotServing)
-	// ErrInDoubt says that a commit of the task was sent more than five seconds ago and has no definite answer yet: readers of the output
-	// may see records that the store does not contain.
+	// ErrInDoubt says that a commit of the task was sent more than five seconds ago and has no
+	// definite answer yet: readers of the output may see records that the store does not contain.
 	ErrInDoubt = fmt.Errorf("%w: a commit of its task is in doubt", ErrNotServing)
-	// ErrOwnershipLost says that the process knows the task to be another member's, or that it is in
-	// the group as a new member since the task was opened. Another process may have gone on with it.
+	// ErrOwnershipLost says that the process knows the task to be another member's, or that it is
+	// in the group as a new member since the task was opened. Another process may have gone on with
+	// it.
 	ErrOwnershipLost = fmt.Errorf("%w: its task was given up", ErrNotServing)
 )
 
-// doubtMax is how long a task may be in doubt and still be read: commits take that long when a broker restarts.
+// doubtMax is how long a task may be in doubt and still be read: commits take that long when a
+// broker restarts.
 const doubtMax = 5 * time.Second
 
-// Reader serves the state of the tasks that are here. It belongs to the process and outlives sessions.
+// Reader serves the state of the tasks that are here. It belongs to the process and outlives
+// sessions.
 type Reader struct {
 	Topology *topology.Topology
 	// Current returns the session, nil while there is none.
@@ -48,7 +52,8 @@ type Reader struct {
 // Served is a view with what goes along with it.
 type Served struct {
 	View state.View
-	// Member and Revokes are the ownership under which the task was opened; both are zero while it is restored.
+	// Member and Revokes are the ownership under which the task was opened; both are zero while it
+	// is restored.
 	Member  string
 	Revokes uint64
 	// Stale is why the view is not served as current, nil if it is.
@@ -70,8 +75,9 @@ func (r Reader) Read(store string, partition int32, stale bool) (Served, error) 
 	if db == nil || why != nil && !stale {
 		return Served{}, why
 	}
-	// The doubt is looked at before the view is taken and judged after it: a commit that is resolved in between is in the view. The
-	// other way round, a view from before could pass for one from after.
+	// The doubt is looked at before the view is taken and judged after it: a commit that is
+	// resolved in between is in the view. The other way round, a view from before could pass for
+	// one from after.
 	var sent time.Time
 	if t != nil {
 		sent, _ = t.InDoubtSince()
@@ -152,7 +158,8 @@ func (s *Session) readable(id graph.TaskID) (state.Database, *task.Task, error) 
 	}
 }
 
-// withheld returns why a view of an open task may not be served as current. sent is when a commit in doubt was sent, zero for none.
+// withheld returns why a view of an open task may not be served as current. sent is when a commit
+// in doubt was sent, zero for none.
 func (s *Session) withheld(t *task.Task, sent, now time.Time) error {
 	if s.ctx.Err() != nil {
 		return fmt.Errorf("%w: the membership is over: %w", ErrOwnershipLost, context.Cause(s.ctx))

@@ -75,7 +75,8 @@ func newReading(t *testing.T, wrap func(state.Database) state.Database) *reading
 	return r
 }
 
-// restores has the task opened again, with a database that is not at the last commit yet, nil for none.
+// restores has the task opened again, with a database that is not at the last commit yet, nil for
+// none.
 func (r *reading) restores(db state.Database) {
 	r.s.tasks.Forget(r.id)
 	r.e, r.task = r.s.tasks.Enter(r.id), nil
@@ -99,8 +100,8 @@ func (r *reading) database(t *testing.T, round state.RoundID, value string) stat
 	return db
 }
 
-// TestReadRefusals: each reason not to serve a view has an error of its own, which is one kind of ErrNotServing; with Stale there is a view
-// that says why it is stale (rule 8.3).
+// TestReadRefusals: each reason not to serve a view has an error of its own, which is one kind of
+// ErrNotServing; with Stale there is a view that says why it is stale (rule 8.3).
 func TestReadRefusals(t *testing.T) {
 	doubt := func(age time.Duration) func(*testing.T, *reading) {
 		return func(_ *testing.T, r *reading) {
@@ -223,8 +224,8 @@ func (d slowView) View() (state.View, error) {
 	return v, err
 }
 
-// TestReadWhileDoubtEnds: a view that was taken just before a long doubt ended lacks what that commit brought, and is not served although
-// nothing is in doubt any more when it is there.
+// TestReadWhileDoubtEnds: a view that was taken just before a long doubt ended lacks what that
+// commit brought, and is not served although nothing is in doubt any more when it is there.
 func TestReadWhileDoubtEnds(t *testing.T) {
 	var r *reading
 	r = newReading(t, func(db state.Database) state.Database { return slowView{db, func() { r.task.SetDoubt(nil) }} })
@@ -240,7 +241,8 @@ func TestReadWhileDoubtEnds(t *testing.T) {
 	}
 }
 
-// TestReadUnknownStore: a store that the topology does not have is a mistake, and nothing that passes.
+// TestReadUnknownStore: a store that the topology does not have is a mistake, and nothing that
+// passes.
 func TestReadUnknownStore(t *testing.T) {
 	r := newReading(t, nil)
 	if _, err := r.reader.Read("others", 0, true); !errors.Is(err, state.ErrUnknownStore) || errors.Is(err, ErrNotServing) {

@@ -56,7 +56,8 @@ func tasksNow(tasks []dispatch.Status) []assign.TaskNow {
 	return out
 }
 
-// forceRebalances forces a rebalance whenever the policy says so, until the session fetches no more.
+// forceRebalances forces a rebalance whenever the policy says so, until the session fetches no
+// more.
 func (s *Session) forceRebalances() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()

@@ -8,8 +8,8 @@ import (
 	"github.com/onceward/onceward/txn/internal/assign"
 )
 
-// TestStoppedTasksAreTold: what the plan did not count because it was stopped, and is not stopped in a new session, forces a rebalance; what
-// still is or stops again does not.
+// TestStoppedTasksAreTold: what the plan did not count because it was stopped, and is not stopped
+// in a new session, forces a rebalance; what still is or stops again does not.
 func TestStoppedTasksAreTold(t *testing.T) {
 	own := assign.Join{}.Entry("me")
 	s := &Session{

@@ -6,7 +6,8 @@ import (
 	"github.com/onceward/onceward/txn/internal/worker"
 )
 
-// forgetRebuilds gives up what was asked for tasks that an assignment has left to others, and that are not promised.
+// forgetRebuilds gives up what was asked for tasks that an assignment has left to others, and that
+// are not promised.
 func (s *Session) forgetRebuilds() {
 	if s.cfg.Rebuilds == nil || s.promised.Load() {
 		return

@@ -9,9 +9,10 @@ import (
 	"github.com/onceward/onceward/txn/internal/worker"
 )
 
-// Restartable says that closing everything and opening it again from the log is the remedy. It is not where data and log contradict each
-// other, and not where another process has our place, whatever else is over: two workers can fail together, and a failure can be what a
-// broken invariant came after.
+// Restartable says that closing everything and opening it again from the log is the remedy. It is
+// not where data and log contradict each other, and not where another process has our place,
+// whatever else is over: two workers can fail together, and a failure can be what a broken
+// invariant came after.
 func Restartable(err error) bool {
 	return !errors.Is(err, ErrIntegrity) && !errors.Is(err, errTwin) &&
 		(errors.Is(err, worker.ErrReopen) || errors.Is(err, assign.ErrMemberChanged) || errors.Is(err, errGroupSession))
@@ -22,7 +23,8 @@ func OnlyRestartable(err error) bool {
 	return !slices.ContainsFunc(parts(err), func(one error) bool { return !Restartable(one) })
 }
 
-// parts takes errors.Join apart, which says what its parts say, a line each; an error that wraps several causes is one part.
+// parts takes errors.Join apart, which says what its parts say, a line each; an error that wraps
+// several causes is one part.
 func parts(err error) []error {
 	var inner []error
 	switch e := err.(type) { //nolint:errorlint // it is about this error and not about what it wraps

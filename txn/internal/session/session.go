@@ -25,8 +25,8 @@ import (
 	"github.com/onceward/onceward/txn/internal/worker"
 )
 
-// Session is one membership of the group with everything that depends on it. It ends with the membership: tasks are never carried
-// from one to the next.
+// Session is one membership of the group with everything that depends on it. It ends with the
+// membership: tasks are never carried from one to the next.
 type Session struct {
 	cfg       Config
 	subs      map[string]graph.Subtopology
@@ -51,7 +51,8 @@ type Session struct {
 		sync.Mutex
 		tasks string
 	}
-	// promised says that the group's plan owes this process a task that another member still has to give up.
+	// promised says that the group's plan owes this process a task that another member still has to
+	// give up.
 	promised atomic.Bool
 	// planned wakes who waits for the group's plan to change.
 	planned chan struct{}
@@ -65,11 +66,12 @@ type Session struct {
 }
 
 const (
-	// rebalanceTimeout is how long the group waits for a member in a rebalance, and the client for a lost answer of one. A revoke takes
-	// as long as a round at most.
+	// rebalanceTimeout is how long the group waits for a member in a rebalance, and the client for
+	// a lost answer of one. A revoke takes as long as a round at most.
 	rebalanceTimeout = 30 * time.Second
-	// RevokeWait is the most that a revoke waits for the round in flight: the group waits for us meanwhile. A task that is
-	// given up after it is safe, because nothing uncommitted is in its store.
+	// RevokeWait is the most that a revoke waits for the round in flight: the group waits for us
+	// meanwhile. A task that is given up after it is safe, because nothing uncommitted is in its
+	// store.
 	RevokeWait   = rebalanceTimeout / 2
 	stopWait     = 30 * time.Second
 	fetchWaitMax = 250 * time.Millisecond
@@ -79,8 +81,8 @@ const (
 // errGroupSession says that the membership is over and may be begun again.
 var errGroupSession = errors.New("the group session failed")
 
-// Run joins, works until ctx ends or something fails, and takes everything down. It returns what it leaves for the next session. Run is
-// called once.
+// Run joins, works until ctx ends or something fails, and takes everything down. It returns what it
+// leaves for the next session. Run is called once.
 func (s *Session) Run(ctx context.Context) (Left, error) {
 	var workers sync.WaitGroup
 	failures := make([]error, len(s.workers))
@@ -145,8 +147,9 @@ const MemberWatch = time.Second
 // joinWait is how long a join takes before the log says what it waits for.
 const joinWait = 5 * time.Second
 
-// watchMember ends the session when the client has rejoined the group as another member, which it can do without a callback: another
-// process may have owned the tasks in between. Commits compare the id themselves; this is for instances that have nothing to commit.
+// watchMember ends the session when the client has rejoined the group as another member, which it
+// can do without a callback: another process may have owned the tasks in between. Commits compare
+// the id themselves; this is for instances that have nothing to commit.
 func (s *Session) watchMember() {
 	tick := time.NewTicker(s.cfg.MemberWatch)
 	defer tick.Stop()
@@ -175,8 +178,8 @@ func (s *Session) watchMember() {
 	}
 }
 
-// New returns a session with the initialised producers of its workers, a pair for each. The session outlives ctx for as long as it takes to
-// commit what is open.
+// New returns a session with the initialised producers of its workers, a pair for each. The session
+// outlives ctx for as long as it takes to commit what is open.
 func New(ctx context.Context, cfg Config, producers [][2]*broker.Producer) *Session {
 	cfg.Metrics.Membership()
 	s := &Session{
@@ -324,8 +327,8 @@ func (s *Session) work(ctx context.Context) error {
 	}
 }
 
-// fetchFailed judges what the client could not retry by itself. What is about a partition stops its task, and is no error of the
-// session.
+// fetchFailed judges what the client could not retry by itself. What is about a partition stops its
+// task, and is no error of the session.
 func (s *Session) fetchFailed(failed *broker.FetchError) error {
 	if failed.Topic == "" {
 		if broker.Permanent(failed) {
@@ -368,8 +371,9 @@ func (s *Session) positionIn(id graph.TaskID, topic string) string {
 	return ""
 }
 
-// stop takes the session down: in order, what is open is committed first; otherwise everything uncommitted is dropped. Without leave the
-// membership stays, for another session or another process with the same identity.
+// stop takes the session down: in order, what is open is committed first; otherwise everything
+// uncommitted is dropped. Without leave the membership stays, for another session or another
+// process with the same identity.
 func (s *Session) stop(orderly, leave bool) error {
 	var errs []error
 	if orderly && s.ctx.Err() == nil {
@@ -405,8 +409,8 @@ func (s *Session) stopOrderly(ctx context.Context) error {
 	return s.writeRounds(ctx)
 }
 
-// writeRounds keeps each task's last commit in the rounds topic, where it outlives the group's offsets (they expire when the group is
-// empty for long).
+// writeRounds keeps each task's last commit in the rounds topic, where it outlives the group's
+// offsets (they expire when the group is empty for long).
 func (s *Session) writeRounds(ctx context.Context) error {
 	for _, w := range s.workers {
 		for id, t := range w.Tasks() {

@@ -10,16 +10,17 @@ import (
 // errNothingLost ends a session so that another one fetches again from the committed offsets.
 var errNothingLost = fmt.Errorf("%w: a log that looked shortened has all that was read", worker.ErrReopen)
 
-// logShortened judges what the client suspects after a change of leaders: that the log has lost records which were read, as it does when a
-// replica that was not in sync becomes the leader.
+// logShortened judges what the client suspects after a change of leaders: that the log has lost
+// records which were read, as it does when a replica that was not in sync becomes the leader.
 //
-// What decides is what the task was given. A log that has the leader epoch of the last record, and leaves it behind that record, has all of
-// them: two logs that agree on an offset and its epoch agree on everything before it (KIP-101). Control records count, because the task is
-// given them: a marker can be the first and the last thing in an epoch. The client's position is past the task's only by what the client has
-// kept to itself, which nobody has seen.
+// What decides is what the task was given. A log that has the leader epoch of the last record, and
+// leaves it behind that record, has all of them: two logs that agree on an offset and its epoch
+// agree on everything before it (KIP-101). Control records count, because the task is given them: a
+// marker can be the first and the last thing in an epoch. The client's position is past the task's
+// only by what the client has kept to itself, which nobody has seen.
 //
-// Where all is there, the membership is begun anew. The client would go on by itself, but may still hold records that it fetched before the
-// change, of which nobody knows whether the log has them.
+// Where all is there, the membership is begun anew. The client would go on by itself, but may still
+// hold records that it fetched before the change, of which nobody knows whether the log has them.
 func (s *Session) logShortened(failed *broker.FetchError, suspected *broker.ShortenedError) error {
 	at, epoch := suspected.At, suspected.Epoch // where nothing was read yet: what was committed
 	if reader, input := s.tasks.Route(failed.Topic, failed.Partition); reader != nil {

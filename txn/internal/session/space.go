@@ -10,8 +10,8 @@ func (s *Session) spaceWanted() {
 	}
 }
 
-// watchSpace ends the session, for the next one, when tasks that worked have stopped for a full disk and there is space again. It ends with
-// the session.
+// watchSpace ends the session, for the next one, when tasks that worked have stopped for a full
+// disk and there is space again. It ends with the session.
 func (s *Session) watchSpace() {
 	select {
 	case <-s.ctx.Done():

@@ -13,7 +13,8 @@ import (
 	"github.com/onceward/onceward/txn/internal/control"
 )
 
-// changelogEndsMax is how long an answer about all tasks may wait for the ends of the changelogs. Without them it goes out as well.
+// changelogEndsMax is how long an answer about all tasks may wait for the ends of the changelogs.
+// Without them it goes out as well.
 const changelogEndsMax = 2 * time.Second
 
 // View is part of control.Source.
@@ -33,7 +34,8 @@ func (r Reader) View(store string, partition int32, stale bool) (control.StateAt
 	return at, got.View, nil
 }
 
-// globalID is how a global table is called where others are called by their tasks. No subtopology has such a name.
+// globalID is how a global table is called where others are called by their tasks. No subtopology
+// has such a name.
 func globalID(store string) graph.TaskID {
 	return graph.TaskID{Subtopology: control.GlobalPrefix + store}
 }
@@ -42,7 +44,8 @@ func (r Reader) at(id graph.TaskID, p state.Positions) control.StateAt {
 	return control.StateAt{Subtopology: id.Subtopology, Partition: id.Partition, Positions: p}
 }
 
-// stateReasons are the names of the errors that the other side of the socket tells apart. The first one that fits counts.
+// stateReasons are the names of the errors that the other side of the socket tells apart. The first
+// one that fits counts.
 var stateReasons = []struct {
 	err  error
 	name string
@@ -139,7 +142,8 @@ func (r Reader) globalState(ctx context.Context, info graph.StoreInfo, d control
 	return out, nil
 }
 
-// taskState describes one task by one view of it. A task that has no database at the moment has only its name and the reason.
+// taskState describes one task by one view of it. A task that has no database at the moment has
+// only its name and the reason.
 func (r Reader) taskState(
 	ctx context.Context, s *Session, id graph.TaskID, sub graph.Subtopology, d control.Detail,
 ) (out control.TaskState, err error) {
@@ -175,7 +179,8 @@ func (r Reader) taskState(
 	return out, nil
 }
 
-// addChangelogs fills in what the cluster says of the changelogs; what it does not say in time stays unknown.
+// addChangelogs fills in what the cluster says of the changelogs; what it does not say in time
+// stays unknown.
 func (s *Session) addChangelogs(ctx context.Context, tasks []control.TaskState, d control.Detail) {
 	if s.cfg.Cluster == nil { // a session without one, in tests
 		return

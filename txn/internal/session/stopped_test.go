@@ -24,7 +24,8 @@ type stopping struct {
 	resumes bool
 }
 
-// A task that was revoked a moment ago and reaches a poison record before its worker sees the release must not end the process.
+// A task that was revoked a moment ago and reaches a poison record before its worker sees the
+// release must not end the process.
 func TestStoppedWhileRevoked(t *testing.T) {
 	s := &Session{tasks: noTasks()}
 	s.poll, s.endPoll = context.WithCancelCause(t.Context())
@@ -34,8 +35,9 @@ func TestStoppedWhileRevoked(t *testing.T) {
 	}
 }
 
-// TestSettledWithStoppedTasks: an assignment that leaves nothing but stopped tasks ends the session; one that leaves none at all, or one
-// that still works, is on its way or is promised, does not (rule 10.5).
+// TestSettledWithStoppedTasks: an assignment that leaves nothing but stopped tasks ends the
+// session; one that leaves none at all, or one that still works, is on its way or is promised, does
+// not (rule 10.5).
 func TestSettledWithStoppedTasks(t *testing.T) {
 	first, second := errors.New("first"), errors.New("second")
 	for _, tc := range []struct {
@@ -78,8 +80,8 @@ func TestSettledWithStoppedTasks(t *testing.T) {
 	}
 }
 
-// TestRebuildEndsWithOwnership: what was asked for a task ends when the task has moved to another instance, and not while it is on its way
-// back.
+// TestRebuildEndsWithOwnership: what was asked for a task ends when the task has moved to another
+// instance, and not while it is on its way back.
 func TestRebuildEndsWithOwnership(t *testing.T) {
 	stays, moves := graph.TaskID{Subtopology: "in", Partition: 0}, graph.TaskID{Subtopology: "in", Partition: 1}
 	s := &Session{tasks: noTasks(), cfg: Config{Rebuilds: &opening.Rebuilds{}, Logger: slog.New(slog.DiscardHandler)}}

@@ -14,8 +14,8 @@ import (
 	"github.com/onceward/onceward/txn/internal/worker"
 )
 
-// taskStopped notes why a task does not work any more. It ends the session when no other is left that could, or when the application is to
-// end with the first.
+// taskStopped notes why a task does not work any more. It ends the session when no other is left
+// that could, or when the application is to end with the first.
 func (s *Session) taskStopped(id graph.TaskID, e *dispatch.Entry, err error) {
 	full := errors.Is(err, state.ErrFull)
 	if full {
@@ -32,7 +32,8 @@ func (s *Session) taskStopped(id graph.TaskID, e *dispatch.Entry, err error) {
 	s.endIfAllStopped()
 }
 
-// suspended ends the session if the application is to end with the first task that stops, and be it for want of space.
+// suspended ends the session if the application is to end with the first task that stops, and be it
+// for want of space.
 func (s *Session) suspended(id graph.TaskID, why error) error {
 	if !s.cfg.FailFast {
 		return nil
@@ -41,7 +42,8 @@ func (s *Session) suspended(id graph.TaskID, why error) error {
 	return ErrStopped
 }
 
-// Settled is part of broker.Assignment. Tasks may have moved away: what was asked for them is over, and what is left may all be stopped.
+// Settled is part of broker.Assignment. Tasks may have moved away: what was asked for them is over,
+// and what is left may all be stopped.
 func (c *callbacks) Settled() {
 	s := (*Session)(c)
 	s.settle()
@@ -53,7 +55,8 @@ func (s *Session) settle() {
 	s.endIfAllStopped()
 }
 
-// tellRunning logs which tasks run, once none is being opened any more and if they are others than before.
+// tellRunning logs which tasks run, once none is being opened any more and if they are others than
+// before.
 func (s *Session) tellRunning() {
 	if s.cfg.Logger == nil { // a session without one, in tests
 		return
@@ -82,8 +85,8 @@ func names(ids []graph.TaskID) []string {
 	return out
 }
 
-// endIfAllStopped ends the session when it has tasks, none of them works and none is promised. A process without any task stays: it is there
-// for the tasks of others.
+// endIfAllStopped ends the session when it has tasks, none of them works and none is promised. A
+// process without any task stays: it is there for the tasks of others.
 func (s *Session) endIfAllStopped() {
 	if s.promised.Load() {
 		return // what is promised comes with another assignment, or goes to somebody else with one
@@ -113,8 +116,8 @@ func (s *Session) haltTask(id graph.TaskID, why error) {
 	}
 }
 
-// ErrIntegrity says that state, offsets and log contradict each other, or that records were deleted before they were processed. Nothing was
-// applied that contradicts the log.
+// ErrIntegrity says that state, offsets and log contradict each other, or that records were deleted
+// before they were processed. Nothing was applied that contradicts the log.
 var ErrIntegrity = worker.ErrIntegrity
 
 // stopped returns why tasks of the session do not work any more, nil when all of them do.
@@ -126,9 +129,11 @@ func (s *Session) stopped() error {
 	return fmt.Errorf("%w: %d of %d, one of them because of: %w", ErrStopped, n, of, why)
 }
 
-// ErrStopped says that some tasks of the instance had stopped before its end. The reason of one is wrapped with it.
+// ErrStopped says that some tasks of the instance had stopped before its end. The reason of one is
+// wrapped with it.
 var ErrStopped = errors.New("tasks are stopped")
 
-// ErrAllStopped says that the instance has tasks and none of them can work any more, be it that the last one stopped or that the last one
-// that worked has moved to another instance. The reason of one is wrapped with it.
+// ErrAllStopped says that the instance has tasks and none of them can work any more, be it that the
+// last one stopped or that the last one that worked has moved to another instance. The reason of
+// one is wrapped with it.
 var ErrAllStopped = errors.New("all tasks are stopped")

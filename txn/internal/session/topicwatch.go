@@ -9,12 +9,14 @@ import (
 	"github.com/onceward/onceward/txn/internal/topics"
 )
 
-// The clients say little of a topic that is gone: fetches of it and writes to it are tried again for ever or for long, and no fetch is
-// there for partitions that nobody reads. So a session looks at all topics of its own accord (protocol rules 11.1 and 11.2): every problem is
-// an alert, and the tasks that cannot go on without a topic stop (rule 10.5).
+// The clients say little of a topic that is gone: fetches of it and writes to it are tried again
+// for ever or for long, and no fetch is there for partitions that nobody reads. So a session looks
+// at all topics of its own accord (protocol rules 11.1 and 11.2): every problem is an alert, and
+// the tasks that cannot go on without a topic stop (rule 10.5).
 
 const (
-	// topicsEvery is how often the topics are looked at, topicsAgain how soon while something seems to be wrong.
+	// topicsEvery is how often the topics are looked at, topicsAgain how soon while something seems
+	// to be wrong.
 	topicsEvery = 10 * time.Second
 	topicsAgain = 2 * time.Second
 )
@@ -29,8 +31,9 @@ type topicProblem struct {
 	kind  topics.Kind
 }
 
-// believe returns the problems that every look has shown for topics.AbsentMax: what one broker knows can be old for a moment. Added partitions are
-// believed at once, because an old answer has fewer. doubt says that there are others.
+// believe returns the problems that every look has shown for topics.AbsentMax: what one broker
+// knows can be old for a moment. Added partitions are believed at once, because an old answer has
+// fewer. doubt says that there are others.
 func (w *topicWatch) believe(problems []topics.Problem, at time.Time) (believed []topics.Problem, doubt bool) {
 	before := w.seen
 	w.seen = map[topicProblem]time.Time{}
@@ -84,7 +87,8 @@ func (s *Session) watchTopics() {
 	}
 }
 
-// haltUsers stops the tasks that cannot go on because of a problem. One that has stopped already keeps its reason.
+// haltUsers stops the tasks that cannot go on because of a problem. One that has stopped already
+// keeps its reason.
 func (s *Session) haltUsers(p topics.Problem) {
 	for _, id := range s.tasks.Tasks() {
 		if slices.Contains(p.Stops, id.Subtopology) {

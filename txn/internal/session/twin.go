@@ -11,12 +11,14 @@ import (
 // errTwin says that the group has given this member's place to another process.
 var errTwin = fmt.Errorf("the group has another member in this place: %w", kerr.FencedInstanceID)
 
-// fencedAsk is how long the end of a membership waits for the group to say whether another process has taken it.
+// fencedAsk is how long the end of a membership waits for the group to say whether another process
+// has taken it.
 const fencedAsk = 5 * time.Second
 
-// unlessFenced returns the failure after which a membership is begun again, unless it came of another process that runs as the same
-// instance: joining again would throw that one out. A worker can notice first, by what the other has committed or by its producers, while
-// the heartbeat that tells why is still on its way.
+// unlessFenced returns the failure after which a membership is begun again, unless it came of
+// another process that runs as the same instance: joining again would throw that one out. A worker
+// can notice first, by what the other has committed or by its producers, while the heartbeat that
+// tells why is still on its way.
 func (s *Session) unlessFenced(err error) error {
 	member, generation := s.member()
 	if member == "" {

@@ -15,21 +15,25 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// Blob is the commit metadata of a task, in the metadata of its first input partition. Offsets and state name each other by it: the
-// offsets of all inputs, the exact position in every changelog, and the ids of the rounds that wrote them.
+// Blob is the commit metadata of a task, in the metadata of its first input partition. Offsets and
+// state name each other by it: the offsets of all inputs, the exact position in every changelog,
+// and the ids of the rounds that wrote them.
 //
-// The text, which is what brokers store, is "ow", the major version in decimal, ":", and in unpadded base64: fingerprint (8 bytes), round
-// id and state id (14 bytes each), number of inputs and for each the 4-byte hash of its topic, offset and stream time as varints, number
-// of changelogs and for each the 4-byte hash of its store's name, applied and the store's stream time as uvarints (of a Table the offset of
-// its input and its count), 8 bytes of hash over
-// stores and topic ids, and then the fields of newer minor versions: each a tag above 0 and a length as uvarints and so many bytes. All fixed-width integers are
-// big endian.
+// The text, which is what brokers store, is "ow", the major version in decimal, ":", and in
+// unpadded base64: fingerprint (8 bytes), round id and state id (14 bytes each), number of inputs
+// and for each the 4-byte hash of its topic, offset and stream time as varints, number of
+// changelogs and for each the 4-byte hash of its store's name, applied and the store's stream time
+// as uvarints (of a Table the offset of its input and its count), 8 bytes of hash over stores and
+// topic ids, and then the fields of newer minor versions: each a tag above 0 and a length as
+// uvarints and so many bytes. All fixed-width integers are big endian.
 //
-// Builds of one major version read each other's commits, as instances of both share a group while they are exchanged: a reader skips the
-// fields that it does not know, and what it writes leaves them out. So a field may say only what can be missing. A commit of a newer major
-// version is refused with state.ErrFormat; it is not taken for that of another program, whose metadata do not begin like ours. The frame,
-// that is all up to the ":" or "@" (see Reference), is the same in every version. A build that raises the major version raises that of
-// package assign too: an older one could read the plan otherwise, join, be given tasks, and stop them.
+// Builds of one major version read each other's commits, as instances of both share a group while
+// they are exchanged: a reader skips the fields that it does not know, and what it writes leaves
+// them out. So a field may say only what can be missing. A commit of a newer major version is
+// refused with state.ErrFormat; it is not taken for that of another program, whose metadata do not
+// begin like ours. The frame, that is all up to the ":" or "@" (see Reference), is the same in
+// every version. A build that raises the major version raises that of package assign too: an older
+// one could read the plan otherwise, join, be given tasks, and stop them.
 type Blob struct {
 	// Fingerprint is the topology's.
 	Fingerprint [8]byte
@@ -41,32 +45,34 @@ type Blob struct {
 	Topics uint64
 	// Retry is the record that has failed and is to be tried again, if there is one.
 	Retry BlobRetry
-	// Parked says how many records wait in the stores of parked keys. A store where none waits is not named, nor is any by a build that
-	// does not know the field.
+	// Parked says how many records wait in the stores of parked keys. A store where none waits is
+	// not named, nor is any by a build that does not know the field.
 	Parked []BlobParked
-	// Mode is that of the application. A commit that does not say it is one in mode Live, for builds that know of modes say nothing
-	// else of that one. What builds before them wrote counts as Live too: to take it for any mode would let a replay go on with what
-	// is live.
+	// Mode is that of the application. A commit that does not say it is one in mode Live, for
+	// builds that know of modes say nothing else of that one. What builds before them wrote counts
+	// as Live too: to take it for any mode would let a replay go on with what is live.
 	Mode topology.Mode
-	// Modeless says that the commit is an operator's, for a task of which no commit was known and no state is kept: it is of no mode, and
-	// Mode is Live. The first round decides.
+	// Modeless says that the commit is an operator's, for a task of which no commit was known and
+	// no state is kept: it is of no mode, and Mode is Live. The first round decides.
 	Modeless bool
 }
 
-// BlobParked is a store in which records of a source wait, so that a topology without a place for them does not go on without them.
+// BlobParked is a store in which records of a source wait, so that a topology without a place for
+// them does not go on without them.
 type BlobParked struct {
 	Store   string
 	Records int64
 }
 
-// tagParked is the field of Parked: for each store the length of its name as a uvarint, the name, and the records as a uvarint. A
-// build that does not know it does not look whether the topology has the store. A commit without it does not say that nothing waits, as it
-// may be that of such a build: see restore.findParked.
+// tagParked is the field of Parked: for each store the length of its name as a uvarint, the name,
+// and the records as a uvarint. A build that does not know it does not look whether the topology
+// has the store. A commit without it does not say that nothing waits, as it may be that of such a
+// build: see restore.findParked.
 const tagParked = 2
 
-// BlobRetry says how often a record was tried, so that a restart, or a move to another instance, does not begin to count
-// anew. The record is the next one of its input: what it counts is of no use for any other. Attempts is 0 where there is
-// none.
+// BlobRetry says how often a record was tried, so that a restart, or a move to another instance,
+// does not begin to count anew. The record is the next one of its input: what it counts is of no
+// use for any other. Attempts is 0 where there is none.
 type BlobRetry struct {
 	Topic    uint32 // HashName of the topic
 	Offset   int64
@@ -75,14 +81,15 @@ type BlobRetry struct {
 	FirstFailure int64
 }
 
-// tagRetry is the field of a BlobRetry: the 4-byte hash, offset and attempts as uvarints, the first failure as a varint.
-// A build that does not know it counts anew.
+// tagRetry is the field of a BlobRetry: the 4-byte hash, offset and attempts as uvarints, the first
+// failure as a varint. A build that does not know it counts anew.
 const tagRetry = 1
 
 // tagMode is the field of the mode: one byte, and no field for Live.
 const tagMode = 3
 
-// tagModeless is the field of Modeless, which is empty. A build that does not know it takes the commit for one in mode Live.
+// tagModeless is the field of Modeless, which is empty. A build that does not know it takes the
+// commit for one in mode Live.
 const tagModeless = 4
 
 // BlobInput is the committed position of one input.
@@ -109,21 +116,22 @@ const (
 )
 
 const (
-	// MetadataMax is the longest text that is put into an offset commit. Brokers refuse more than offset.metadata.max.bytes (4096
-	// by default) for the one partition, while they accept the others. A longer blob becomes a record that a Reference names.
+	// MetadataMax is the longest text that is put into an offset commit. Brokers refuse more than
+	// offset.metadata.max.bytes (4096 by default) for the one partition, while they accept the
+	// others. A longer blob becomes a record that a Reference names.
 	MetadataMax = 2048
 )
 
-// Reference stands for a blob that is too large for the metadata: the record of the rounds topic that holds it. The stable commit
-// that names the record proves it, so it may be read uncommitted.
+// Reference stands for a blob that is too large for the metadata: the record of the rounds topic
+// that holds it. The stable commit that names the record proves it, so it may be read uncommitted.
 type Reference struct {
 	Round     state.RoundID
 	Partition int32
 	Offset    int64
 }
 
-// Encode returns the metadata text: as that of a blob, with "@" instead of ":", and in base64 the round id, and partition and offset as
-// uvarints.
+// Encode returns the metadata text: as that of a blob, with "@" instead of ":", and in base64 the
+// round id, and partition and offset as uvarints.
 func (r Reference) Encode() string {
 	out := appendRound(nil, r.Round)
 	out = binary.AppendUvarint(out, uint64(r.Partition))
@@ -131,7 +139,8 @@ func (r Reference) Encode() string {
 	return frame(kindReference, out)
 }
 
-// ParseReference reads metadata; ok is false when it is anything but a reference of a version that this build reads.
+// ParseReference reads metadata; ok is false when it is anything but a reference of a version that
+// this build reads.
 func ParseReference(metadata string) (ref Reference, ok bool) {
 	body, err := unframe(kindReference, metadata)
 	if err != nil {
@@ -152,7 +161,8 @@ func frame(kind byte, body []byte) string {
 	return mark + strconv.Itoa(blobMajor) + string(kind) + base64.RawStdEncoding.EncodeToString(body)
 }
 
-// unframe returns what is in the frame. The error wraps state.ErrFormat if a newer build wrote it, of whatever kind it is.
+// unframe returns what is in the frame. The error wraps state.ErrFormat if a newer build wrote it,
+// of whatever kind it is.
 func unframe(kind byte, metadata string) ([]byte, error) {
 	rest, ours := strings.CutPrefix(metadata, mark)
 	end := strings.IndexAny(rest, string([]byte{kindBlob, kindReference}))
@@ -176,18 +186,21 @@ func unframe(kind byte, metadata string) ([]byte, error) {
 	return body, nil
 }
 
-// RecordKey is the key of the record that holds a task's blob. Other records about the task have other keys: compaction must never
-// remove the one that a commit names.
+// RecordKey is the key of the record that holds a task's blob. Other records about the task have
+// other keys: compaction must never remove the one that a commit names.
 func RecordKey(task string) []byte { return []byte("blob " + task) }
 
-// PositionsKey is the key of the record that keeps the metadata of a task's last commit after a clean stop. The first commit of the next
-// life deletes it: what it says is not the last word any more.
+// PositionsKey is the key of the record that keeps the metadata of a task's last commit after a
+// clean stop. The first commit of the next life deletes it: what it says is not the last word any
+// more.
 func PositionsKey(task string) []byte { return []byte("positions " + task) }
 
-// HashName is the 4-byte hash that stands for a topic's or store's name in a blob: for a store it is its id.
+// HashName is the 4-byte hash that stands for a topic's or store's name in a blob: for a store it
+// is its id.
 func HashName(name string) uint32 { return uint32(state.IDOf(name)) }
 
-// TopicsHash identifies the changelog topics themselves: a topic that was deleted and made again under its old name changes it.
+// TopicsHash identifies the changelog topics themselves: a topic that was deleted and made again
+// under its old name changes it.
 func TopicsHash(changelogs []state.Changelog) uint64 {
 	h := fnv.New64a()
 	for _, c := range changelogs {
@@ -210,15 +223,15 @@ func NewBlob(fingerprint [8]byte, p state.Positions) Blob {
 	return b
 }
 
-// Target returns the committed position in a store's changelog; known is false when the commit does not name the store. A nil blob
-// names none.
+// Target returns the committed position in a store's changelog; known is false when the commit does
+// not name the store. A nil blob names none.
 func (b *Blob) Target(store string) (applied int64, known bool) {
 	c, known := b.Changelog(store)
 	return c.Applied, known
 }
 
-// Changelog returns the committed position in a store's changelog; known is false when the commit does not name the store. A nil blob
-// names none.
+// Changelog returns the committed position in a store's changelog; known is false when the commit
+// does not name the store. A nil blob names none.
 func (b *Blob) Changelog(store string) (c BlobChangelog, known bool) {
 	if b == nil {
 		return BlobChangelog{}, false
@@ -231,7 +244,8 @@ func (b *Blob) Changelog(store string) (c BlobChangelog, known bool) {
 	return BlobChangelog{}, false
 }
 
-// Input returns the committed position of a topic; known is false when the commit does not name it. A nil blob names none.
+// Input returns the committed position of a topic; known is false when the commit does not name it.
+// A nil blob names none.
 func (b *Blob) Input(topic string) (in BlobInput, known bool) {
 	if b == nil {
 		return BlobInput{}, false
@@ -323,8 +337,8 @@ var errBlob = errors.New("not the commit metadata of a task")
 // blobMaxEntries bounds what a foreign metadata text can make us allocate.
 const blobMaxEntries = 4096
 
-// ParseBlob reads metadata. The error wraps state.ErrFormat if a build with a newer major version wrote it. It fails on everything else
-// that no Encode of this major version wrote.
+// ParseBlob reads metadata. The error wraps state.ErrFormat if a build with a newer major version
+// wrote it. It fails on everything else that no Encode of this major version wrote.
 func ParseBlob(metadata string) (Blob, error) {
 	body, err := unframe(kindBlob, metadata)
 	if err != nil {
@@ -348,7 +362,8 @@ func ParseBlob(metadata string) (Blob, error) {
 	return b, nil
 }
 
-// blobReader reads fields one after the other; after the first failure everything is zero and bad stays set.
+// blobReader reads fields one after the other; after the first failure everything is zero and bad
+// stays set.
 type blobReader struct {
 	rest []byte
 	bad  bool
@@ -375,7 +390,8 @@ func (r *blobReader) fields(b *Blob) {
 		field := blobReader{rest: r.rest[:n]}
 		switch tag {
 		case tagMode:
-			// What a newer build appends to the field is skipped. It may have modes that this one does not know.
+			// What a newer build appends to the field is skipped. It may have modes that this one
+			// does not know.
 			b.Mode = topology.Mode(field.take(1)[0])
 			r.bad = field.bad
 		case tagModeless:

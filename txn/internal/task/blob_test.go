@@ -106,8 +106,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestOtherVersions: what a newer minor version adds is skipped, a newer major version is refused as such, whatever else is in it, and
-// what others write is not taken for one.
+// TestOtherVersions: what a newer minor version adds is skipped, a newer major version is refused
+// as such, whatever else is in it, and what others write is not taken for one.
 func TestOtherVersions(t *testing.T) {
 	body, err := unframe(kindBlob, goldenBlob)
 	if err != nil {
@@ -144,7 +144,8 @@ func TestOtherVersions(t *testing.T) {
 	}
 }
 
-// TestBlobSize keeps an ordinary task's metadata far below what brokers store (4096 characters by default).
+// TestBlobSize keeps an ordinary task's metadata far below what brokers store (4096 characters by
+// default).
 func TestBlobSize(t *testing.T) {
 	p := state.Positions{Round: state.RoundID{ProducerID: 1 << 40}}
 	for range 4 {
@@ -176,7 +177,8 @@ func FuzzParseBlob(f *testing.F) {
 	})
 }
 
-// FuzzParseReference: metadata that is taken for a reference names a record that there can be, and is the text of that reference.
+// FuzzParseReference: metadata that is taken for a reference names a record that there can be, and
+// is the text of that reference.
 func FuzzParseReference(f *testing.F) {
 	f.Add("")
 	f.Add("ow1@")

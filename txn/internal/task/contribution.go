@@ -16,7 +16,8 @@ type Contribution struct {
 	Journal []Entry
 	// Counts are the outcomes that are published when the round is applied.
 	Counts map[graph.Tally]int64
-	// Worked is false while the journal holds control records only: they move the position but are no reason to commit.
+	// Worked is false while the journal holds control records only: they move the position but are
+	// no reason to commit.
 	Worked bool
 	// DeadLetters counts the records that ended as one, Letters the same by what failed.
 	DeadLetters int64
@@ -25,15 +26,17 @@ type Contribution struct {
 	Letters      map[Letter]int64
 	// Outputs counts the records to produce, dead letters included.
 	Outputs int64
-	// Missed is why the task stops at this round, which is committed: its database has stopped and may not have taken it. It is set on
-	// the goroutine of the round's producer, before it answers, and nil otherwise.
+	// Missed is why the task stops at this round, which is committed: its database has stopped and
+	// may not have taken it. It is set on the goroutine of the round's producer, before it answers,
+	// and nil otherwise.
 	Missed error
 
 	// StateBytes is the memory of the task's open overlay as last counted.
 	StateBytes int64
 
 	before []state.Input // working positions when the round began
-	// otherForms says of each table whether it has taken a key in another form than its codec writes; nil if none has.
+	// otherForms says of each table whether it has taken a key in another form than its codec
+	// writes; nil if none has.
 	otherForms []bool
 	// parkedBefore says how many records were parked then, parked how many are at its end.
 	parkedBefore, parked []graph.Parked
@@ -42,7 +45,8 @@ type Contribution struct {
 
 	// Layer holds the round's writes; nil for a task without stores.
 	Layer *state.Layer
-	// Base are the positions that the store must be at, Next those after the round. Next is complete once the round is flushed.
+	// Base are the positions that the store must be at, Next those after the round. Next is
+	// complete once the round is flushed.
 	Base, Next state.Positions
 	retry      BlobRetry
 	offsets    []broker.Offset
@@ -100,7 +104,8 @@ func (c *Contribution) hasOtherForms(table int) bool {
 // TookControl notes a control record: it only moves the position.
 func (c *Contribution) TookControl(e Entry) { c.Journal = append(c.Journal, e) }
 
-// Seal freezes the contribution on top of the committed positions. It is called when no earlier round is in flight.
+// Seal freezes the contribution on top of the committed positions. It is called when no earlier
+// round is in flight.
 func (c *Contribution) Seal(now time.Time) {
 	t := c.Task
 	c.Base = t.Committed
@@ -114,7 +119,8 @@ func (c *Contribution) Seal(now time.Time) {
 	}
 	for i := range c.Next.Inputs {
 		in := &c.Next.Inputs[i]
-		// The first input always commits, because it carries the metadata; the others once, and then if they moved.
+		// The first input always commits, because it carries the metadata; the others once, and
+		// then if they moved.
 		if i == 0 || !t.named || in.Offset != c.before[i].Offset {
 			c.offsets = append(c.offsets, broker.Offset{
 				Topic: in.Topic, Partition: in.Partition, At: in.Offset, LeaderEpoch: t.epochs[i],
@@ -129,7 +135,8 @@ func (c *Contribution) Seal(now time.Time) {
 // First reports whether no round of this life has committed the task yet.
 func (c *Contribution) First() bool { return !c.Task.named }
 
-// Flushed completes Next: the round's id, and for every changelog that was written the offset after its last record.
+// Flushed completes Next: the round's id, and for every changelog that was written the offset after
+// its last record.
 func (c *Contribution) Flushed(round state.RoundID, fingerprint [8]byte, applied map[string]int64) {
 	c.Next.Round = round
 	if c.Layer != nil && c.Layer.Len() > 0 {
@@ -157,7 +164,8 @@ func (c *Contribution) Flushed(round state.RoundID, fingerprint [8]byte, applied
 	c.metadata = b.Encode()
 }
 
-// digest sets the position of a store that is restored from an input: where that input is, and what was taken of it in all.
+// digest sets the position of a store that is restored from an input: where that input is, and what
+// was taken of it in all.
 func (c *Contribution) digest(i int, table Table) {
 	at, _ := c.Base.Changelog(table.Store)
 	for _, e := range c.Journal {
@@ -187,7 +195,8 @@ func (c *Contribution) Offsets() []broker.Offset {
 	return c.offsets
 }
 
-// StreamTime is the task's stream time at the end of the round, state.NoTime when no record ever moved it.
+// StreamTime is the task's stream time at the end of the round, state.NoTime when no record ever
+// moved it.
 func (c *Contribution) StreamTime() int64 {
 	latest := state.NoTime
 	for i := range c.Next.Inputs {
@@ -196,8 +205,8 @@ func (c *Contribution) StreamTime() int64 {
 	return latest
 }
 
-// Apply writes the round to the store. It runs on the goroutine of the round's producer, behind the commit: the next round is computed
-// meanwhile.
+// Apply writes the round to the store. It runs on the goroutine of the round's producer, behind the
+// commit: the next round is computed meanwhile.
 func (c *Contribution) Apply() error {
 	if c.Layer == nil {
 		return nil
@@ -213,8 +222,8 @@ func (c *Contribution) Forget() error {
 	return c.Task.State.Forget(c.Layer, c.Next)
 }
 
-// Retire ends a committed contribution: its positions are the committed ones now. A task that missed the round keeps no layer: it works
-// no more, and what the round wrote is in the changelogs.
+// Retire ends a committed contribution: its positions are the committed ones now. A task that
+// missed the round keeps no layer: it works no more, and what the round wrote is in the changelogs.
 func (c *Contribution) Retire() {
 	c.Task.Committed, c.Task.Metadata = c.Next, c.metadata
 	c.Task.named = true
@@ -229,15 +238,15 @@ func (c *Contribution) Retire() {
 	}
 }
 
-// Reuse keeps the journal's memory for a later contribution of the task. It is for a contribution that is committed and whose journal nobody
-// reads any more.
+// Reuse keeps the journal's memory for a later contribution of the task. It is for a contribution
+// that is committed and whose journal nobody reads any more.
 func (c *Contribution) Reuse() {
 	c.Task.spare.put(c.Journal)
 	c.Journal = nil
 }
 
-// PutBack ends an aborted contribution: the working positions return to where it began and its journal is what comes next. The
-// state's layers are dropped by the caller, all of them at once.
+// PutBack ends an aborted contribution: the working positions return to where it began and its
+// journal is what comes next. The state's layers are dropped by the caller, all of them at once.
 func (c *Contribution) PutBack() {
 	t := c.Task
 	copy(t.inputs, c.before)

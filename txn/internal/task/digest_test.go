@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// TestDigest: it tells which offsets were taken, whatever their order and however many they are, and of which state it is.
+// TestDigest: it tells which offsets were taken, whatever their order and however many they are,
+// and of which state it is.
 func TestDigest(t *testing.T) {
 	first := FirstDigest(time.UnixMilli(1_700_000_000_123))
 	of := func(offsets ...int64) int64 {
@@ -45,7 +46,8 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-// TestDigestOfStates: each state begins with another one, which is neither negative nor a stream time.
+// TestDigestOfStates: each state begins with another one, which is neither negative nor a stream
+// time.
 func TestDigestOfStates(t *testing.T) {
 	year2100 := time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
 	for _, d := range []int64{FirstDigest(time.UnixMilli(0)), FirstDigest(year2100), NextDigest(0), NextDigest(math.MaxInt64)} {

@@ -7,8 +7,9 @@ import (
 	"github.com/onceward/onceward/txn/internal/broker"
 )
 
-// Entry is one thing that drives a task: a record of one of its inputs, or a punctuation by the wall clock. It is what a journal holds;
-// played again, it does the same, because a punctuation carries its clock value.
+// Entry is one thing that drives a task: a record of one of its inputs, or a punctuation by the
+// wall clock. It is what a journal holds; played again, it does the same, because a punctuation
+// carries its clock value.
 type Entry struct {
 	// Input is the index of the record's input in the task's sorted inputs; -1 for a punctuation.
 	Input int
@@ -42,7 +43,8 @@ func (e Entry) IsControl() bool { return e.Record != nil && e.Record.Attrs.IsCon
 // isRelease reports whether the entry is a parked record that is tried again.
 func (e Entry) isRelease() bool { return e.Record == nil && e.Punctuation.IsRelease() }
 
-// IsRecord reports whether the entry is about a record, one that was parked included, and is no firing of a schedule.
+// IsRecord reports whether the entry is about a record, one that was parked included, and is no
+// firing of a schedule.
 func (e Entry) IsRecord() bool { return e.Record != nil || e.isRelease() }
 
 // String names the entry by its place, and quotes nothing of a record.
@@ -59,7 +61,8 @@ func (e Entry) String() string {
 	return fmt.Sprintf("%s[%d] offset %d", e.Record.Topic, e.Record.Partition, e.Record.Offset)
 }
 
-// place tells entries apart: a record by where it is among the task's inputs, a punctuation by itself.
+// place tells entries apart: a record by where it is among the task's inputs, a punctuation by
+// itself.
 type place struct {
 	input       int
 	offset      int64

@@ -12,8 +12,9 @@ import (
 	"github.com/onceward/onceward/txn/internal/broker"
 )
 
-// TestEventTime: an input whose source has an EventTime takes its turn by that, and moves the stream time by it. The function is asked once
-// for the turn of a record, and once when it is processed.
+// TestEventTime: an input whose source has an EventTime takes its turn by that, and moves the
+// stream time by it. The function is asked once for the turn of a record, and once when it is
+// processed.
 func TestEventTime(t *testing.T) {
 	calls := 0
 	b := topology.NewBuilder("timed")

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// blobMajor is that of the build of the future, for tests of two builds side by side: it is higher if ONCEWARD_NEXT_MAJOR names "blob".
-// It only exists with the build tag.
+// blobMajor is that of the build of the future, for tests of two builds side by side: it is higher
+// if ONCEWARD_NEXT_MAJOR names "blob". It only exists with the build tag.
 var blobMajor = 1
 
 func init() {

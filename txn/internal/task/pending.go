@@ -2,8 +2,9 @@ package task
 
 import "github.com/onceward/onceward/state"
 
-// Oldest returns for every input the timestamp of the oldest record that is queued, state.NoTime where there is none. Records of an
-// input are in the order of their offsets; the first one is taken for the oldest. It belongs to the worker goroutine.
+// Oldest returns for every input the timestamp of the oldest record that is queued, state.NoTime
+// where there is none. Records of an input are in the order of their offsets; the first one is
+// taken for the oldest. It belongs to the worker goroutine.
 func (t *Task) Oldest() []int64 {
 	out := make([]int64, len(t.inputs))
 	for i := range out {
@@ -28,7 +29,8 @@ func (t *Task) Oldest() []int64 {
 	return out
 }
 
-// Oldest returns for every input the timestamp of the first record that the round took, state.NoTime where there is none.
+// Oldest returns for every input the timestamp of the first record that the round took,
+// state.NoTime where there is none.
 func (c *Contribution) Oldest() []int64 {
 	out := make([]int64, len(c.before))
 	for i := range out {

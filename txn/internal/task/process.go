@@ -54,9 +54,10 @@ func headers(hs []broker.RecordHeader) []graph.Header {
 	return out
 }
 
-// Punctuate makes the punctuations that are due the next entries, after what is to be run again. A punctuation that was taken stays with
-// the task through retries and aborts; the next firing is planned at once. While some are waiting no others are planned: a task that may
-// not work for a while would collect them.
+// Punctuate makes the punctuations that are due the next entries, after what is to be run again. A
+// punctuation that was taken stays with the task through retries and aborts; the next firing is
+// planned at once. While some are waiting no others are planned: a task that may not work for a
+// while would collect them.
 func (t *Task) Punctuate(now time.Time) {
 	if len(t.timers) > 0 {
 		return
@@ -77,11 +78,12 @@ func (t *Task) Punctuate(now time.Time) {
 	}
 }
 
-// releasesMax bounds how many parked records are taken at a time. With as many records to process, they take turns.
+// releasesMax bounds how many parked records are taken at a time. With as many records to process,
+// they take turns.
 const releasesMax = 128
 
-// yields reports whether the next release lets a record go first. What is parked comes back in large numbers, and the
-// other keys keep their speed.
+// yields reports whether the next release lets a record go first. What is parked comes back in
+// large numbers, and the other keys keep their speed.
 func (t *Task) yields() bool {
 	if !t.timers[0].isRelease() {
 		return false
@@ -90,8 +92,8 @@ func (t *Task) yields() bool {
 	return t.yielded
 }
 
-// NextPunctuation is when Punctuate has something to do next; ok is false when there are no schedules of the wall clock,
-// and nothing is parked.
+// NextPunctuation is when Punctuate has something to do next; ok is false when there are no
+// schedules of the wall clock, and nothing is parked.
 func (t *Task) NextPunctuation() (at time.Time, ok bool) {
 	at, ok = t.Graph.NextDue()
 	if release, parked := t.Graph.NextRelease(); parked && (!ok || release.Before(at)) {
@@ -100,7 +102,8 @@ func (t *Task) NextPunctuation() (at time.Time, ok bool) {
 	return at, ok
 }
 
-// NextDelayed is when the first record of a delayed retry topic is due; ok is false while none waits.
+// NextDelayed is when the first record of a delayed retry topic is due; ok is false while none
+// waits.
 func (t *Task) NextDelayed() (at time.Time, ok bool) {
 	for i := range t.queue.inputs {
 		f := &t.queue.inputs[i]
@@ -111,16 +114,17 @@ func (t *Task) NextDelayed() (at time.Time, ok bool) {
 	return at, ok
 }
 
-// MoveTime moves the stream time of an input up to eventTime, for a record of it that was parked or delayed and has been
-// processed now.
+// MoveTime moves the stream time of an input up to eventTime, for a record of it that was parked or
+// delayed and has been processed now.
 func (t *Task) MoveTime(topic string, eventTime int64) {
 	if i, ok := t.Input(topic); ok {
 		t.inputs[i].StreamTime = max(t.inputs[i].StreamTime, eventTime)
 	}
 }
 
-// Refuse sends a record to its error policy, instead of processing it, whenever it is its turn: its output was refused for good. Of a
-// parked record the entry remembers it, and a search finds it anew after another pause. why quotes nothing of the record.
+// Refuse sends a record to its error policy, instead of processing it, whenever it is its turn: its
+// output was refused for good. Of a parked record the entry remembers it, and a search finds it
+// anew after another pause. why quotes nothing of the record.
 func (t *Task) Refuse(e Entry, why string) {
 	if e.isRelease() {
 		e.Punctuation.Refuse(why)

@@ -12,7 +12,8 @@ import (
 	"github.com/onceward/onceward/txn/internal/broker"
 )
 
-// ticking opens a task without stores whose punctuation by the wall clock notes the stream time that it sees.
+// ticking opens a task without stores whose punctuation by the wall clock notes the stream time
+// that it sees.
 func ticking(t *testing.T, made time.Time, seen *[]int64) *Task {
 	t.Helper()
 	b := topology.NewBuilder("ticking")
@@ -27,7 +28,8 @@ func ticking(t *testing.T, made time.Time, seen *[]int64) *Task {
 	return stateless(t, b, made, "in")
 }
 
-// stateless opens the task of the first subtopology, which has no store, with nothing read of its inputs.
+// stateless opens the task of the first subtopology, which has no store, with nothing read of its
+// inputs.
 func stateless(t *testing.T, b *topology.Builder, now time.Time, inputs ...string) *Task {
 	t.Helper()
 	top, err := b.Build()
@@ -48,8 +50,9 @@ func stateless(t *testing.T, b *topology.Builder, now time.Time, inputs ...strin
 	return New(spec)
 }
 
-// TestPunctuationSeesTheRecordsBeforeIt: what is run again comes before a punctuation that is due, so its records have moved stream time
-// when the punctuation runs. Stream time never goes back for user code.
+// TestPunctuationSeesTheRecordsBeforeIt: what is run again comes before a punctuation that is due,
+// so its records have moved stream time when the punctuation runs. Stream time never goes back for
+// user code.
 func TestPunctuationSeesTheRecordsBeforeIt(t *testing.T) {
 	var seen []int64
 	task := ticking(t, epoch, &seen)
@@ -72,7 +75,8 @@ func TestPunctuationSeesTheRecordsBeforeIt(t *testing.T) {
 	}
 }
 
-// TestStallFiresOnce: a task that may not work for a while, say because another one is looked at, has one firing due afterwards.
+// TestStallFiresOnce: a task that may not work for a while, say because another one is looked at,
+// has one firing due afterwards.
 func TestStallFiresOnce(t *testing.T) {
 	var seen []int64
 	task := ticking(t, epoch, &seen)
@@ -88,8 +92,9 @@ func TestStallFiresOnce(t *testing.T) {
 	}
 }
 
-// TestPauseOfPunctuation: what an abort puts before a punctuation that waits to be tried again neither waits with it nor ends its pause,
-// also if it is a punctuation itself, as the release of a parked record is.
+// TestPauseOfPunctuation: what an abort puts before a punctuation that waits to be tried again
+// neither waits with it nor ends its pause, also if it is a punctuation itself, as the release of a
+// parked record is.
 func TestPauseOfPunctuation(t *testing.T) {
 	var seen []int64
 	task := ticking(t, epoch, &seen)

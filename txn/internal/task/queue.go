@@ -9,11 +9,13 @@ import (
 	"github.com/onceward/onceward/txn/internal/broker"
 )
 
-// OrderWaitDefault is how long a task waits for its lagging inputs unless it is told otherwise. It is long against a fetch and short
-// against the time after which somebody asks what the task is doing.
+// OrderWaitDefault is how long a task waits for its lagging inputs unless it is told otherwise. It
+// is long against a fetch and short against the time after which somebody asks what the task is
+// doing.
 const OrderWaitDefault = time.Second
 
-// inbound is what the dispatcher has handed over and the worker has not taken yet. It is the only part of a task under a lock.
+// inbound is what the dispatcher has handed over and the worker has not taken yet. It is the only
+// part of a task under a lock.
 type inbound struct {
 	sync.Mutex
 	batches [][]*broker.Record // per input
@@ -32,26 +34,30 @@ func (in *inbound) hold(input int, bytes int64) {
 	}
 }
 
-// reach is the end of what was handed over: the offset after the last record and that record's leader epoch. The zero value is nothing.
+// reach is the end of what was handed over: the offset after the last record and that record's
+// leader epoch. The zero value is nothing.
 type reach struct {
 	next  int64
 	epoch int32
 }
 
-// queue holds the records of a task in the order in which they are to be processed: first what is to be run again, then the inputs
-// merged by timestamp.
+// queue holds the records of a task in the order in which they are to be processed: first what is
+// to be run again, then the inputs merged by timestamp.
 //
 // # Waiting for an input
 //
-// The oldest of the first records is only known when every input shows its first record, or has none. An input without a queued
-// record lags until it is known to be at the end of its partition: until the offset after its last record has reached the last
-// stable offset. While one lags, records of the others are held back, for waitMax at most. An input that was waited for in vain is not
-// waited for again before it shows a record or its end. So a partition without a leader, or one whose last offsets compaction has
-// removed, costs one wait and not one a burst.
+// The oldest of the first records is only known when every input shows its first record, or has
+// none. An input without a queued record lags until it is known to be at the end of its partition:
+// until the offset after its last record has reached the last stable offset. While one lags,
+// records of the others are held back, for waitMax at most. An input that was waited for in vain is
+// not waited for again before it shows a record or its end. So a partition without a leader, or one
+// whose last offsets compaction has removed, costs one wait and not one a burst.
 //
-// Kafka Streams (max.task.idle.ms, KIP-695) waits without a bound for an input that lags or whose lag is not known, and gives the
-// bound to those that are caught up. Here one partition that cannot be read must not hold up its neighbours for ever, and an input that is
-// caught up is not waited for at all: order is kept among the records that are there, and not with those that are yet to be written.
+// Kafka Streams (max.task.idle.ms, KIP-695) waits without a bound for an input that lags or whose
+// lag is not known, and gives the bound to those that are caught up. Here one partition that cannot
+// be read must not hold up its neighbours for ever, and an input that is caught up is not waited
+// for at all: order is kept among the records that are there, and not with those that are yet to be
+// written.
 type queue struct {
 	in     inbound
 	inputs []fifo
@@ -68,18 +74,21 @@ type queue struct {
 type fifo struct {
 	records []*broker.Record
 	head    int
-	// next is the offset after the last record that was queued, or where the task starts if there was none.
+	// next is the offset after the last record that was queued, or where the task starts if there
+	// was none.
 	next int64
 	// end is the last stable offset, -1 while it is not known.
 	end int64
 	// givenUp says that it was waited for in vain.
 	givenUp bool
-	// eventTime finds the time of a record that goes by another one than its timestamp; nil if none does. timed is the first record if its
-	// time was found, which is time then: it is looked for once a record.
+	// eventTime finds the time of a record that goes by another one than its timestamp; nil if none
+	// does. timed is the first record if its time was found, which is time then: it is looked for
+	// once a record.
 	eventTime func(r *broker.Record) int64
 	timed     *broker.Record
 	time      int64
-	// delay is how long its records wait after their timestamps, 0 for all but delayed retry topics.
+	// delay is how long its records wait after their timestamps, 0 for all but delayed retry
+	// topics.
 	delay time.Duration
 }
 
@@ -105,13 +114,14 @@ func (f *fifo) firstTime() int64 {
 	return f.time
 }
 
-// lags reports whether the partition may have a record that belongs before those of other inputs. What was delayed has no
-// such order.
+// lags reports whether the partition may have a record that belongs before those of other inputs.
+// What was delayed has no such order.
 func (f *fifo) lags() bool { return f.delay == 0 && f.len() == 0 && (f.end < 0 || f.next < f.end) }
 
 func (f *fifo) push(records []*broker.Record) {
-	// The queue of a task that is behind is never empty, so the room of what was taken is used again as soon as it is half of all: then
-	// what is left moves into it without an overlap, and no record moves more than once on average.
+	// The queue of a task that is behind is never empty, so the room of what was taken is used
+	// again as soon as it is half of all: then what is left moves into it without an overlap, and
+	// no record moves more than once on average.
 	if f.head >= f.len() {
 		left := copy(f.records, f.records[f.head:])
 		clear(f.records[f.head:])
@@ -140,7 +150,8 @@ func newQueue(inputs []state.Input, waitMax time.Duration) *queue {
 	return q
 }
 
-// enqueue adds records of one input, at least one, and returns the bytes that wait for that input. ok is false when the task is closed.
+// enqueue adds records of one input, at least one, and returns the bytes that wait for that input.
+// ok is false when the task is closed.
 func (q *queue) enqueue(input int, records []*broker.Record) (waiting int64, ok bool) {
 	var n int64
 	for _, r := range records {
@@ -158,8 +169,9 @@ func (q *queue) enqueue(input int, records []*broker.Record) (waiting int64, ok 
 	return q.in.bytes[input], true
 }
 
-// SetEnd notes the last stable offset of an input as the broker gave it, with records or without. It may be called from any
-// goroutine. With the records of the same answer the order does not matter; an older answer changes nothing.
+// SetEnd notes the last stable offset of an input as the broker gave it, with records or without.
+// It may be called from any goroutine. With the records of the same answer the order does not
+// matter; an older answer changes nothing.
 func (t *Task) SetEnd(input int, lastStableOffset int64) { t.queue.setEnd(input, lastStableOffset) }
 
 func (q *queue) setEnd(input int, lastStableOffset int64) {
@@ -168,8 +180,8 @@ func (q *queue) setEnd(input int, lastStableOffset int64) {
 	q.in.ends[input] = max(q.in.ends[input], lastStableOffset)
 }
 
-// Read returns where the records of one input that were ever handed over end, and the leader epoch of the last of them; ok is false while
-// there was none. It may be called from any goroutine.
+// Read returns where the records of one input that were ever handed over end, and the leader epoch
+// of the last of them; ok is false while there was none. It may be called from any goroutine.
 func (t *Task) Read(input int) (next int64, leaderEpoch int32, ok bool) {
 	q := t.queue
 	q.in.Lock()
@@ -206,10 +218,11 @@ func (q *queue) waiting(input int) int64 {
 	return q.in.bytes[input]
 }
 
-// next takes the next record: one whose delay is over, or of several inputs the one whose first record is the oldest by
-// timestamp, ties by input. While there are both they take turns: an outage leaves delayed records in large numbers, which may only
-// be delayed again, and the others keep half of their speed at least. There is none while the queue waits for an input; what is to
-// be run again has its order already and does not wait.
+// next takes the next record: one whose delay is over, or of several inputs the one whose first
+// record is the oldest by timestamp, ties by input. While there are both they take turns: an outage
+// leaves delayed records in large numbers, which may only be delayed again, and the others keep
+// half of their speed at least. There is none while the queue waits for an input; what is to be run
+// again has its order already and does not wait.
 func (q *queue) next(now time.Time) (e Entry, fresh, ok bool) {
 	if n := len(q.again); n > 0 {
 		e = q.again[n-1]
@@ -247,9 +260,11 @@ func (q *queue) next(now time.Time) (e Entry, fresh, ok bool) {
 	return Entry{Input: best, Record: q.inputs[best].pop()}, true, true
 }
 
-// holds reports whether the records that are there have to wait longer for the inputs that lag, and gives those up if not.
+// holds reports whether the records that are there have to wait longer for the inputs that lag, and
+// gives those up if not.
 //
-// The time of one wait is counted once and not for each input, so that inputs that begin to lag one after another do not add up.
+// The time of one wait is counted once and not for each input, so that inputs that begin to lag one
+// after another do not add up.
 func (q *queue) holds(now time.Time) bool {
 	if q.heldSince.IsZero() {
 		q.heldSince = now
@@ -264,8 +279,8 @@ func (q *queue) holds(now time.Time) bool {
 	return false
 }
 
-// waitsUntil is when next gives up its wait for lagging inputs, zero if the last call did not wait. Records, or an end, that are handed
-// over before may end the wait earlier.
+// waitsUntil is when next gives up its wait for lagging inputs, zero if the last call did not wait.
+// Records, or an end, that are handed over before may end the wait earlier.
 func (q *queue) waitsUntil() time.Time {
 	if q.heldSince.IsZero() {
 		return time.Time{}
@@ -273,8 +288,9 @@ func (q *queue) waitsUntil() time.Time {
 	return q.heldSince.Add(q.waitMax)
 }
 
-// WaitsUntil is when Next gives up the wait for a lagging input that made it return nothing although records are queued; zero if it did
-// not wait. The worker commits what it has, instead of waiting with an open transaction, and asks again then, or after the next Pull.
+// WaitsUntil is when Next gives up the wait for a lagging input that made it return nothing
+// although records are queued; zero if it did not wait. The worker commits what it has, instead of
+// waiting with an open transaction, and asks again then, or after the next Pull.
 func (t *Task) WaitsUntil() time.Time { return t.queue.waitsUntil() }
 
 // putBack makes entries the next ones, in their order.

@@ -41,7 +41,8 @@ func TestQueueThatNeverDrainsKeepsItsSize(t *testing.T) {
 	}
 }
 
-// What the queues of all tasks hold is counted once, and not any more when they are closed, whatever is still in flight then.
+// What the queues of all tasks hold is counted once, and not any more when they are closed,
+// whatever is still in flight then.
 func TestHeldByAllTasks(t *testing.T) {
 	var held atomic.Int64
 	tasks := make([]*Task, 2)

@@ -41,7 +41,8 @@ func drain(q *queue, now time.Time) []string {
 	return taken
 }
 
-// merge is the order that the queue promises when it sees everything: the least of the first records, ties by input.
+// merge is the order that the queue promises when it sees everything: the least of the first
+// records, ties by input.
 func merge(inputs [][]int) []string {
 	heads := make([]int, len(inputs))
 	var order []string
@@ -60,9 +61,10 @@ func merge(inputs [][]int) []string {
 	}
 }
 
-// TestOrder: whatever the timestamps and the order of arrival, records are taken in the order of their timestamps as long as
-// nobody has to wait longer than the bound. Every case of three inputs with two records each and two timestamps is tried. Without a
-// wait, the control, most arrivals break the order.
+// TestOrder: whatever the timestamps and the order of arrival, records are taken in the order of
+// their timestamps as long as nobody has to wait longer than the bound. Every case of three inputs
+// with two records each and two timestamps is tried. Without a wait, the control, most arrivals
+// break the order.
 func TestOrder(t *testing.T) {
 	const inputs, each, times = 3, 2, 2
 	arrivals := permutations([]int{0, 0, 1, 1, 2, 2})
@@ -88,7 +90,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// arrive gives records with these timestamps in this order of inputs, and takes all it can after each.
+// arrive gives records with these timestamps in this order of inputs, and takes all it can after
+// each.
 func arrive(tb testing.TB, stamps [][]int, arrival []int, waitMax time.Duration) []string {
 	q := newQueue(make([]state.Input, len(stamps)), waitMax)
 	for i := range stamps {
@@ -129,8 +132,9 @@ func power(base, n int) int {
 	return p
 }
 
-// TestWaitIsBounded walks through every sequence of six events over two inputs, from ends that are not known, and holds the
-// queue to what it says: it refuses a record only while an input without one may have an older one, and never for longer than the bound.
+// TestWaitIsBounded walks through every sequence of six events over two inputs, from ends that are
+// not known, and holds the queue to what it says: it refuses a record only while an input without
+// one may have an older one, and never for longer than the bound.
 func TestWaitIsBounded(t *testing.T) {
 	const waitMax, events, kinds = 2 * time.Second, 6, 6
 	refusals, forced := 0, 0
@@ -155,7 +159,8 @@ type walk struct {
 	now  time.Time
 	done []string
 	bad  string
-	// queued and given are the records that wait, and those that were handed over; end is -1 while it is not known.
+	// queued and given are the records that wait, and those that were handed over; end is -1 while
+	// it is not known.
 	queued, given [2]int
 	end           [2]int
 	ends          [2]bool
@@ -263,7 +268,8 @@ func TestWaiting(t *testing.T) {
 	step("offsets have gaps", 0, "1:2", "0:3")
 }
 
-// TestAgainDoesNotWait: what an abort has put back comes at once and in its order, also in the middle of a wait.
+// TestAgainDoesNotWait: what an abort has put back comes at once and in its order, also in the
+// middle of a wait.
 func TestAgainDoesNotWait(t *testing.T) {
 	q := newQueue(make([]state.Input, 2), time.Second)
 	give(t, q, 0, record(7, 1))
@@ -279,8 +285,8 @@ func TestAgainDoesNotWait(t *testing.T) {
 	}
 }
 
-// TestSetEndCrossesOver: the dispatcher hands records and ends in while the worker takes. The race detector is the judge, and the
-// order, which is that of the arrival.
+// TestSetEndCrossesOver: the dispatcher hands records and ends in while the worker takes. The race
+// detector is the judge, and the order, which is that of the arrival.
 func TestSetEndCrossesOver(t *testing.T) {
 	const n = 200
 	task := New(Spec{Inputs: []state.Input{{Topic: "a"}, {Topic: "b"}}, OrderWaitMax: time.Hour})
@@ -320,9 +326,9 @@ func TestOneInputNeverWaits(t *testing.T) {
 	}
 }
 
-// TestDelayedTakesTurns: of delayed records that are due the one that has been so for longest is the next, and takes turns with
-// those of other inputs, so that neither starves. Delayed ones do not wait for an input that lags, and alone they come one after
-// another.
+// TestDelayedTakesTurns: of delayed records that are due the one that has been so for longest is
+// the next, and takes turns with those of other inputs, so that neither starves. Delayed ones do
+// not wait for an input that lags, and alone they come one after another.
 func TestDelayedTakesTurns(t *testing.T) {
 	q := newQueue([]state.Input{{}, {}, {}, {}}, time.Second)
 	q.inputs[0].delay, q.inputs[1].delay = 10*time.Second, 5*time.Second

@@ -1,7 +1,8 @@
 package task
 
-// spare are the journals of a task's rounds that are over, for those that come: a journal that begins empty is moved a dozen times
-// while it grows. Two rounds are in flight, so more than two are never needed.
+// spare are the journals of a task's rounds that are over, for those that come: a journal that
+// begins empty is moved a dozen times while it grows. Two rounds are in flight, so more than two
+// are never needed.
 type spare struct{ journals [][]Entry }
 
 // journalMin is how long a journal may be that is kept whatever the round was like.
@@ -17,7 +18,8 @@ func (s *spare) take() []Entry {
 	return j
 }
 
-// put keeps a journal, unless it is far longer than its round needed, so that a burst leaves nothing behind.
+// put keeps a journal, unless it is far longer than its round needed, so that a burst leaves
+// nothing behind.
 func (s *spare) put(j []Entry) {
 	if len(s.journals) == 2 || cap(j) > max(4*len(j), journalMin) {
 		return

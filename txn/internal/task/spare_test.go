@@ -6,8 +6,8 @@ import (
 	"github.com/onceward/onceward/txn/internal/broker"
 )
 
-// TestReusedJournalsAreEmpty: a journal that comes back keeps no record alive, one of a burst does not come back, and there are never more
-// than the rounds in flight use.
+// TestReusedJournalsAreEmpty: a journal that comes back keeps no record alive, one of a burst does
+// not come back, and there are never more than the rounds in flight use.
 func TestReusedJournalsAreEmpty(t *testing.T) {
 	var s spare
 	if s.take() != nil {

@@ -18,8 +18,9 @@ type Changelog struct {
 	Layout state.Layout
 }
 
-// Table is a store that is restored from an input, and has no changelog. Its position is that of the input, and has in the place of a stream
-// time the digest of the records of the input that the store has taken: see AddToDigest.
+// Table is a store that is restored from an input, and has no changelog. Its position is that of
+// the input, and has in the place of a stream time the digest of the records of the input that the
+// store has taken: see AddToDigest.
 type Table struct {
 	Store string
 	// Input is the index of the input in the task's sorted inputs.
@@ -53,26 +54,29 @@ type Spec struct {
 	Retry BlobRetry
 	// Mode is that of the application; commits carry it.
 	Mode topology.Mode
-	// OrderWaitMax bounds the wait for an input that lags while others have records; 0 is no wait. See [OrderWaitDefault].
+	// OrderWaitMax bounds the wait for an input that lags while others have records; 0 is no wait.
+	// See [OrderWaitDefault].
 	OrderWaitMax time.Duration
-	// Held counts what the queues of all tasks hold until they are closed, as Waiting does for one input; nil counts nothing.
+	// Held counts what the queues of all tasks hold until they are closed, as Waiting does for one
+	// input; nil counts nothing.
 	Held *atomic.Int64
 }
 
-// Task is one open task. Enqueue, Read, SetEnd, Waiting, Release and InDoubtSince may be called from any goroutine; everything else belongs to
-// the worker's.
+// Task is one open task. Enqueue, Read, SetEnd, Waiting, Release and InDoubtSince may be called
+// from any goroutine; everything else belongs to the worker's.
 type Task struct {
 	Spec
 	queue  *queue
 	inputs []state.Input // working positions
 	epochs []int32       // leader epoch of the last record per input
 	retry  retry
-	// named says that a round of this life has committed an offset for every input. Until then the group may have none for an
-	// input that never moved, and would resolve its start again.
+	// named says that a round of this life has committed an offset for every input. Until then the
+	// group may have none for an input that never moved, and would resolve its start again.
 	named bool
 	// dropped says that records were dropped since TookDropped was asked.
 	dropped bool
-	// refused are the records whose output the cluster will never take, with the reason, until they are committed as dead letters.
+	// refused are the records whose output the cluster will never take, with the reason, until they
+	// are committed as dead letters.
 	refused map[place]string
 	// spare are the journals of rounds that are over.
 	spare spare
@@ -80,16 +84,18 @@ type Task struct {
 	timers []Entry
 	// yielded says that the last release has let a record go first.
 	yielded bool
-	// parked says how many records wait at the end of the last round that was sealed, Parked the same of the last one that was
-	// committed.
+	// parked says how many records wait at the end of the last round that was sealed, Parked the
+	// same of the last one that was committed.
 	parked  []graph.Parked
 	Parked  []graph.Parked
 	stopped error
-	// doubt is when a commit of the task was sent that is not resolved, nil for none. Written twice a round, read by queries.
+	// doubt is when a commit of the task was sent that is not resolved, nil for none. Written twice
+	// a round, read by queries.
 	doubt atomic.Pointer[time.Time]
 }
 
-// retry is the record that failed and is to be tried again. An abort can put older records before it, so it says which one it is.
+// retry is the record that failed and is to be tried again. An abort can put older records before
+// it, so it says which one it is.
 type retry struct {
 	at           place
 	attempts     int
@@ -99,14 +105,16 @@ type retry struct {
 	long bool
 }
 
-// longRetry is the backoff from which on a waiting task's inputs are not fetched: below it, what is fetched is of use soon.
+// longRetry is the backoff from which on a waiting task's inputs are not fetched: below it, what is
+// fetched is of use soon.
 const longRetry = time.Second
 
 func (r *retry) is(e Entry) bool {
 	return r.attempts > 0 && r.at == e.place()
 }
 
-// blob is what a commit says of the record that is to be tried again; a punctuation is not played again after a restart.
+// blob is what a commit says of the record that is to be tried again; a punctuation is not played
+// again after a restart.
 func (r *retry) blob(inputs []state.Input) BlobRetry {
 	if r.attempts == 0 || r.at.input < 0 {
 		return BlobRetry{}
@@ -172,8 +180,8 @@ func (t *Task) Input(topic string) (int, bool) {
 	return 0, false
 }
 
-// Enqueue hands records of one input over and returns how many bytes of that input now wait. It may be called from any goroutine; ok is
-// false once the task is closed.
+// Enqueue hands records of one input over and returns how many bytes of that input now wait. It may
+// be called from any goroutine; ok is false once the task is closed.
 func (t *Task) Enqueue(input int, records []*broker.Record) (waiting int64, ok bool) {
 	return t.queue.enqueue(input, records)
 }
@@ -181,8 +189,8 @@ func (t *Task) Enqueue(input int, records []*broker.Record) (waiting int64, ok b
 // Pull takes over what was enqueued.
 func (t *Task) Pull() { t.queue.pull() }
 
-// Next takes the next entry to process: what is to be run again, then punctuations that are due, then records. Records below the
-// working position are dropped: they were processed before.
+// Next takes the next entry to process: what is to be run again, then punctuations that are due,
+// then records. Records below the working position are dropped: they were processed before.
 func (t *Task) Next(now time.Time) (e Entry, ok bool) {
 	if len(t.timers) > 0 && len(t.queue.again) == 0 && !t.yields() {
 		return t.nextTimer(), true
@@ -210,17 +218,20 @@ func (t *Task) nextTimer() Entry {
 	return e
 }
 
-// TookDropped reports whether Next has dropped records since the last call: their input may have room again.
+// TookDropped reports whether Next has dropped records since the last call: their input may have
+// room again.
 func (t *Task) TookDropped() bool {
 	dropped := t.dropped
 	t.dropped = false
 	return dropped
 }
 
-// Release gives back the bytes of an input's records that are committed and will not be needed again.
+// Release gives back the bytes of an input's records that are committed and will not be needed
+// again.
 func (t *Task) Release(input int, bytes int64) { t.queue.consumed(input, bytes) }
 
-// Waiting returns how many bytes of an input are held: queued, or processed and not committed. It may be called from any goroutine.
+// Waiting returns how many bytes of an input are held: queued, or processed and not committed. It
+// may be called from any goroutine.
 func (t *Task) Waiting(input int) int64 { return t.queue.waiting(input) }
 
 // PutBack makes the entries the next ones, in their order.
@@ -235,8 +246,9 @@ func (t *Task) streamTime() int64 {
 	return latest
 }
 
-// Advance moves the working position past an entry, and the stream time of its input up to eventTime, which is state.NoTime for what was
-// not accepted: a record that failed must not expire anything.
+// Advance moves the working position past an entry, and the stream time of its input up to
+// eventTime, which is state.NoTime for what was not accepted: a record that failed must not expire
+// anything.
 func (t *Task) Advance(e Entry, eventTime int64) {
 	if t.retry.is(e) {
 		t.retry = retry{}
@@ -250,7 +262,8 @@ func (t *Task) Advance(e Entry, eventTime int64) {
 	in.StreamTime = max(in.StreamTime, eventTime)
 }
 
-// Postpone puts a record back until a time; the next try is one attempt further. It reports whether the wait is long, see Waited.
+// Postpone puts a record back until a time; the next try is one attempt further. It reports whether
+// the wait is long, see Waited.
 func (t *Task) Postpone(e Entry, now time.Time, backoff time.Duration) (long bool) {
 	if e.Punctuation != nil {
 		again := *e.Punctuation
@@ -274,7 +287,8 @@ func (t *Task) Waited() bool {
 	return long
 }
 
-// WakeAt is when a postponed entry may be tried again, zero when there is none. Nothing waits for it that an abort has put before it.
+// WakeAt is when a postponed entry may be tried again, zero when there is none. Nothing waits for
+// it that an abort has put before it.
 func (t *Task) WakeAt() time.Time {
 	if n := len(t.queue.again); n == 0 || !t.retry.is(t.queue.again[n-1]) {
 		return time.Time{}
@@ -294,11 +308,12 @@ func (t *Task) Halt(why error) { t.stopped, t.retry = why, retry{} }
 // Stopped returns why the task does not work any more, nil while it does.
 func (t *Task) Stopped() error { return t.stopped }
 
-// SetDoubt notes that a commit of the task was sent at that time, and is in doubt until it is answered or resolved; nil ends the doubt.
+// SetDoubt notes that a commit of the task was sent at that time, and is in doubt until it is
+// answered or resolved; nil ends the doubt.
 func (t *Task) SetDoubt(since *time.Time) { t.doubt.Store(since) }
 
-// InDoubtSince returns when the commit was sent of which it is not known whether it took place; ok is false when there is none. It may be
-// called from any goroutine.
+// InDoubtSince returns when the commit was sent of which it is not known whether it took place; ok
+// is false when there is none. It may be called from any goroutine.
 func (t *Task) InDoubtSince() (since time.Time, ok bool) {
 	if at := t.doubt.Load(); at != nil {
 		return *at, true
@@ -309,8 +324,8 @@ func (t *Task) InDoubtSince() (since time.Time, ok bool) {
 // WorkingInputs returns a copy of the working positions.
 func (t *Task) WorkingInputs() []state.Input { return append([]state.Input(nil), t.inputs...) }
 
-// Backlog reports whether there is something to process now. Records that wait for a lagging input are not: what was done before them
-// commits meanwhile.
+// Backlog reports whether there is something to process now. Records that wait for a lagging input
+// are not: what was done before them commits meanwhile.
 func (t *Task) Backlog(now time.Time) bool {
 	if len(t.queue.again) > 0 || len(t.timers) > 0 {
 		return true

@@ -1,8 +1,10 @@
-// Package topics makes sure that every topic of a topology is there and is what the runtime relies on, before a task is opened.
+// Package topics makes sure that every topic of a topology is there and is what the runtime relies
+// on, before a task is opened.
 //
-// User topics are never created or changed: a missing one is an error that names it. Internal topics (changelogs, repartition topics,
-// the rounds topic) are created with the partition count that the inputs ask for, and verified when they exist, with nothing changed
-// where one of them does not fit. Nothing relies on the broker's automatic creation of topics.
+// User topics are never created or changed: a missing one is an error that names it. Internal
+// topics (changelogs, repartition topics, the rounds topic) are created with the partition count
+// that the inputs ask for, and verified when they exist, with nothing changed where one of them
+// does not fit. Nothing relies on the broker's automatic creation of topics.
 //
 // # What is verified
 //
@@ -21,8 +23,9 @@
 //	inputs            retention.ms not above the horizon of a node that they feed (graph.Horizon), unless the node tolerates
 //	                  it; see [Plan.Tolerated]
 //
-// [Check] and [Plan.Ensure] do it at start, [Plan.Verify] before each further membership: two requests. [Watch] looks at existence, identity,
-// permissions and partitions while the application runs, with one request. Every finding is a [Mismatch]
-// or a missing permission, one line each, and all of them are told at once. One broker answers, and it may lack a topic for a moment:
-// see [ErrAbsent].
+// [Check] and [Plan.Ensure] do it at start, [Plan.Verify] before each further membership: two
+// requests. [Watch] looks at existence, identity, permissions and partitions while the application
+// runs, with one request. Every finding is a [Mismatch] or a missing permission, one line each, and
+// all of them are told at once. One broker answers, and it may lack a topic for a moment: see
+// [ErrAbsent].
 package topics

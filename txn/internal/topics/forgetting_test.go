@@ -10,8 +10,9 @@ import (
 	"github.com/onceward/onceward/txn/internal/topics"
 )
 
-// TestForgettingChangelog: brokers delete nothing of the changelog of a store that forgets, neither by their clock nor by size, whatever the
-// cluster's default; its owner may. One that was made otherwise keeps records longer than the store at least, and is known.
+// TestForgettingChangelog: brokers delete nothing of the changelog of a store that forgets, neither
+// by their clock nor by size, whatever the cluster's default; its owner may. One that was made
+// otherwise keeps records longer than the store at least, and is known.
 func TestForgettingChangelog(t *testing.T) {
 	const name = "app-seen-changelog"
 	b := topology.NewBuilder("app")

@@ -9,12 +9,12 @@ import (
 	"github.com/onceward/onceward/txn/internal/broker"
 )
 
-// Tolerated returns the topics that keep records for longer than a node knows them again, where the node tolerates it, as
-// the last look has found them: somebody should be told.
+// Tolerated returns the topics that keep records for longer than a node knows them again, where the
+// node tolerates it, as the last look has found them: somebody should be told.
 func (p *Plan) Tolerated() []*Mismatch { return p.tolerated }
 
-// verifyHorizons compares how long inputs keep records with how long the nodes behind them know a record again. It
-// returns what is refused, and notes what is tolerated.
+// verifyHorizons compares how long inputs keep records with how long the nodes behind them know a
+// record again. It returns what is refused, and notes what is tolerated.
 func (p *Plan) verifyHorizons(found map[string]broker.TopicInfo) (refused []error) {
 	p.tolerated = nil
 	for _, h := range p.topology.Horizons() {
@@ -32,8 +32,9 @@ func (p *Plan) verifyHorizons(found map[string]broker.TopicInfo) (refused []erro
 	return refused
 }
 
-// outlives returns what is wrong with an input that keeps records beyond a horizon, nil if it does not, or if the cluster did
-// not say. retention.ms is what the topic promises: it can have a record longer, until its segment is full.
+// outlives returns what is wrong with an input that keeps records beyond a horizon, nil if it does
+// not, or if the cluster did not say. retention.ms is what the topic promises: it can have a record
+// longer, until its segment is full.
 func outlives(info broker.TopicInfo, h graph.Horizon) *Mismatch {
 	policy, known := info.Settings["cleanup.policy"]
 	limit := strconv.FormatInt(h.Retention.Milliseconds(), 10)

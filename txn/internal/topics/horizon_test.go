@@ -10,8 +10,8 @@ import (
 	"github.com/onceward/onceward/txn/internal/topics"
 )
 
-// TestHorizon_C8: an input that keeps records for longer than a node knows them again is refused, or told where that is
-// tolerated, also through a repartition topic. What fits is neither.
+// TestHorizon_C8: an input that keeps records for longer than a node knows them again is refused,
+// or told where that is tolerated, also through a repartition topic. What fits is neither.
 func TestHorizon_C8(t *testing.T) {
 	const day = 24 * time.Hour // kfake keeps records for seven of them, as Kafka does
 	for _, test := range []struct {

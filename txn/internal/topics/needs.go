@@ -11,8 +11,8 @@ type Need struct {
 	Why string
 }
 
-// Needs lists every permission that running a topology takes, and no other. Create is not needed where the internal topics are there
-// already.
+// Needs lists every permission that running a topology takes, and no other. Create is not needed
+// where the internal topics are there already.
 func Needs(t *topology.Topology) []Need {
 	app := t.Application()
 	needs := []Need{

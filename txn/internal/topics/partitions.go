@@ -9,16 +9,19 @@ import (
 	"github.com/onceward/onceward/txn/internal/broker"
 )
 
-// Inputs can gain partitions at any time. What was created for fewer partitions stays as it is (protocol rule 11.2):
+// Inputs can gain partitions at any time. What was created for fewer partitions stays as it is
+// (protocol rule 11.2):
 //
-//   - A subtopology with state has as many tasks as its changelogs have partitions. Further partitions of its inputs are not
-//     read, because their keys would be in another task than their state.
-//   - A repartition topic keeps its number. It does not depend on the number of partitions of what writes to it.
+//   - A subtopology with state has as many tasks as its changelogs have partitions. Further
+//     partitions of its inputs are not read, because their keys would be in another task than their
+//     state.
+//   - A repartition topic keeps its number. It does not depend on the number of partitions of what
+//     writes to it.
 //
 // A subtopology without state reads what its inputs gain.
 
-// resolve returns the number of partitions of each source topic, as far as tasks read them. external has what the cluster says of those
-// that are not internal.
+// resolve returns the number of partitions of each source topic, as far as tasks read them.
+// external has what the cluster says of those that are not internal.
 func resolve(t *topology.Topology, external map[string]int32, found map[string]broker.TopicInfo) (map[string]int32, error) {
 	counts, tasks := maps.Clone(external), map[string]int32{}
 	for _, sub := range t.Subtopologies() {
@@ -51,8 +54,8 @@ func resolve(t *topology.Topology, external map[string]int32, found map[string]b
 	return counts, nil
 }
 
-// tasksOf returns how many tasks the changelogs of a subtopology are made for, 0 if it has none yet. A store that is restored from its source
-// has no changelog of its own.
+// tasksOf returns how many tasks the changelogs of a subtopology are made for, 0 if it has none
+// yet. A store that is restored from its source has no changelog of its own.
 func tasksOf(sub graph.Subtopology, found map[string]broker.TopicInfo) int32 {
 	tasks := int32(0)
 	for _, store := range sub.Stores {
@@ -66,8 +69,9 @@ func tasksOf(sub graph.Subtopology, found map[string]broker.TopicInfo) int32 {
 	return tasks
 }
 
-// Unassigned returns for each input topic how many of its partitions no task reads: those that it has more than the changelogs of its
-// subtopology, or than another input of the same subtopology. Each is read in the same task as the same partition of the other inputs.
+// Unassigned returns for each input topic how many of its partitions no task reads: those that it
+// has more than the changelogs of its subtopology, or than another input of the same subtopology.
+// Each is read in the same task as the same partition of the other inputs.
 func (l Layout) Unassigned(t *topology.Topology) map[string]int32 {
 	out := map[string]int32{}
 	for _, sub := range t.Subtopologies() {

@@ -46,8 +46,8 @@ func merged(t *testing.T) *topology.Topology {
 	return top
 }
 
-// TestInputsThatHaveGrown: changelogs and repartition topics keep the number of partitions that they have when inputs gain some, and the
-// layout says which partitions no task reads (rule 11.2).
+// TestInputsThatHaveGrown: changelogs and repartition topics keep the number of partitions that
+// they have when inputs gain some, and the layout says which partitions no task reads (rule 11.2).
 func TestInputsThatHaveGrown(t *testing.T) {
 	for _, test := range []struct {
 		name       string
@@ -106,8 +106,8 @@ func TestInputsThatHaveGrown(t *testing.T) {
 	}
 }
 
-// TestRepartitionTopicBesideItsState: a repartition topic that has more partitions than the state of its reader is refused, whatever the
-// inputs have: nothing would read the further ones.
+// TestRepartitionTopicBesideItsState: a repartition topic that has more partitions than the state
+// of its reader is refused, whatever the inputs have: nothing would read the further ones.
 func TestRepartitionTopicBesideItsState(t *testing.T) {
 	c := newCluster(t)
 	if _, _, err := c.open(topics.Options{}); err != nil {

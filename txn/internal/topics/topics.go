@@ -22,7 +22,8 @@ type Topic struct {
 	Partitions int32
 	// Replicas is the least number of replicas of a partition.
 	Replicas int
-	// MaxMessageBytes is the largest record batch that the topic takes, 0 when the cluster did not say.
+	// MaxMessageBytes is the largest record batch that the topic takes, 0 when the cluster did not
+	// say.
 	MaxMessageBytes int32
 	// Compacted says that the topic refuses records without a key.
 	Compacted bool
@@ -32,28 +33,34 @@ type Topic struct {
 	DeleteRetention time.Duration
 	// CompactionLag is how old records of a compacted topic are at least before they are compacted.
 	CompactionLag time.Duration
-	// Retention is how long a topic that deletes keeps records, by their timestamps; 0 is for ever, or not known.
+	// Retention is how long a topic that deletes keeps records, by their timestamps; 0 is for ever,
+	// or not known.
 	Retention time.Duration
 }
 
 // Layout holds every topic of a topology by name.
 type Layout map[string]Topic
 
-// RoundsTopic is the name of the application's topic for filler records, commit metadata that are too large, and positions at shutdown.
+// RoundsTopic is the name of the application's topic for filler records, commit metadata that are
+// too large, and positions at shutdown.
 func RoundsTopic(application string) string { return application + "-rounds" }
 
 // Options are about the internal topics.
 type Options struct {
-	// Replicas is how many replicas they are created with and have at least; 0 leaves it to the cluster.
+	// Replicas is how many replicas they are created with and have at least; 0 leaves it to the
+	// cluster.
 	Replicas int16
-	// InSyncMin is the min.insync.replicas that they are created with and have at least; 0 leaves it to the cluster.
+	// InSyncMin is the min.insync.replicas that they are created with and have at least; 0 leaves
+	// it to the cluster.
 	InSyncMin int
-	// AsRounds creates them with what the rounds topic has of both, and compares what is there with neither. It is for tools, which do not know how
-	// the application is configured: its starts have made the rounds topic, or have found it to be good enough.
+	// AsRounds creates them with what the rounds topic has of both, and compares what is there with
+	// neither. It is for tools, which do not know how the application is configured: its starts
+	// have made the rounds topic, or have found it to be good enough.
 	AsRounds bool
 }
 
-// create are the options that internal topics are created with, where these are given and the rounds topic is what was found of it.
+// create are the options that internal topics are created with, where these are given and the
+// rounds topic is what was found of it.
 func (o Options) create(rounds broker.TopicInfo) Options {
 	if !o.AsRounds {
 		return o
@@ -71,15 +78,16 @@ type Plan struct {
 	opts     Options
 	external []string
 	internal map[string]internalTopic
-	// missing are the internal topics that Ensure has to create, and create what it creates them with.
+	// missing are the internal topics that Ensure has to create, and create what it creates them
+	// with.
 	missing []string
 	create  Options
 	// tolerated is what the last look has found and a horizon tolerates.
 	tolerated []*Mismatch
 }
 
-// Check verifies the user's topics, and the internal ones that are there. It changes nothing. That no user topic has the name of an
-// internal one is the topology's own check.
+// Check verifies the user's topics, and the internal ones that are there. It changes nothing. That
+// no user topic has the name of an internal one is the topology's own check.
 func Check(ctx context.Context, c *broker.Cluster, t *topology.Topology, opts Options) (*Plan, error) {
 	p := &Plan{topology: t, opts: opts, external: t.Topics()}
 	found, err := p.look(ctx, c)
@@ -116,7 +124,8 @@ func (p *Plan) Ensure(ctx context.Context, c *broker.Cluster) (Layout, error) {
 	return layoutOf(found), nil
 }
 
-// Missing are the internal topics that Check has missed, as Ensure would create them. They have no id yet.
+// Missing are the internal topics that Check has missed, as Ensure would create them. They have no
+// id yet.
 func (p *Plan) Missing() Layout {
 	layout := Layout{}
 	for _, name := range p.missing {
@@ -125,8 +134,10 @@ func (p *Plan) Missing() Layout {
 	return layout
 }
 
-// Verify does again what Check and Ensure have done, and creates nothing: a topic that was there in before and is gone, or is another
-// one of that name, is an error. A topic that is only written may be another one: neither state nor offsets depend on it. The answer is that of one broker, see ErrAbsent.
+// Verify does again what Check and Ensure have done, and creates nothing: a topic that was there in
+// before and is gone, or is another one of that name, is an error. A topic that is only written may
+// be another one: neither state nor offsets depend on it. The answer is that of one broker, see
+// ErrAbsent.
 func (p *Plan) Verify(ctx context.Context, c *broker.Cluster, before Layout) (Layout, error) {
 	found, err := p.look(ctx, c)
 	if err != nil {
@@ -155,8 +166,8 @@ func (p *Plan) Verify(ctx context.Context, c *broker.Cluster, before Layout) (La
 	return layoutOf(found), nil
 }
 
-// written reports whether neither state nor offsets of a task depend on a topic: an output, that of dead letters, or that of a global
-// table, which is rebuilt.
+// written reports whether neither state nor offsets of a task depend on a topic: an output, that of
+// dead letters, or that of a global table, which is rebuilt.
 func (p *Plan) written(name string) bool {
 	if _, internal := p.internal[name]; internal || !slices.Contains(p.external, name) {
 		return false
@@ -169,7 +180,8 @@ func (p *Plan) written(name string) bool {
 	return true
 }
 
-// look describes every topic, checks permissions and the user's topics, and works out what the internal ones have to be.
+// look describes every topic, checks permissions and the user's topics, and works out what the
+// internal ones have to be.
 func (p *Plan) look(ctx context.Context, c *broker.Cluster) (map[string]broker.TopicInfo, error) {
 	found, hidden, err := c.Topics(ctx, p.names())
 	if err != nil {
@@ -199,7 +211,8 @@ func (p *Plan) look(ctx context.Context, c *broker.Cluster) (map[string]broker.T
 	return found, nil
 }
 
-// suggested says how many partitions missing topics could have, where other topics of the user are there.
+// suggested says how many partitions missing topics could have, where other topics of the user are
+// there.
 func suggested(counts map[string]int32) string {
 	if len(counts) == 0 {
 		return ""
@@ -213,8 +226,8 @@ func (p *Plan) names() []string {
 	return append(names, RoundsTopic(p.topology.Application()))
 }
 
-// permissions returns an error that names every permission on a topic that is missing. Of a topic that is not there nobody can tell
-// more than that it is not hidden.
+// permissions returns an error that names every permission on a topic that is missing. Of a topic
+// that is not there nobody can tell more than that it is not hidden.
 func (p *Plan) permissions(c *broker.Cluster, found map[string]broker.TopicInfo, hidden []string) error {
 	missing := missingPermissions(p.topology, found, hidden)
 	if len(missing) == 0 {
@@ -223,7 +236,8 @@ func (p *Plan) permissions(c *broker.Cluster, found map[string]broker.TopicInfo,
 	return c.Denied(missing)
 }
 
-// missingPermissions lists the permissions that a topology needs on topics and that are known to be missing.
+// missingPermissions lists the permissions that a topology needs on topics and that are known to be
+// missing.
 func missingPermissions(t *topology.Topology, found map[string]broker.TopicInfo, hidden []string) (missing []broker.Permission) {
 	for _, need := range Needs(t) {
 		info, ok := found[need.Name]
@@ -236,8 +250,8 @@ func missingPermissions(t *topology.Topology, found map[string]broker.TopicInfo,
 	return missing
 }
 
-// waitForLeaders returns once every topic is known with a leader for each partition and its configuration: a produce before that would
-// wait for the client's next refresh of its metadata.
+// waitForLeaders returns once every topic is known with a leader for each partition and its
+// configuration: a produce before that would wait for the client's next refresh of its metadata.
 func (p *Plan) waitForLeaders(ctx context.Context, c *broker.Cluster) (map[string]broker.TopicInfo, error) {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -269,7 +283,8 @@ func (p *Plan) waitForLeaders(ctx context.Context, c *broker.Cluster) (map[strin
 // replicatedBrokers is how many brokers a cluster has whose topics are expected to have replicas.
 const replicatedBrokers = 3
 
-// Unreplicated returns the internal topics that have one replica on a cluster of that many brokers, sorted; none where it is too small for more.
+// Unreplicated returns the internal topics that have one replica on a cluster of that many brokers,
+// sorted; none where it is too small for more.
 func (l Layout) Unreplicated(t *topology.Topology, brokers int) []string {
 	if brokers < replicatedBrokers {
 		return nil
@@ -282,8 +297,9 @@ func (l Layout) Unreplicated(t *topology.Topology, brokers int) []string {
 // KeepChangelog is the remedy for a changelog of DeletedByClock.
 const KeepChangelog = "set retention.ms of the topic to -1 (kafka-configs.sh --alter): the application deletes what has expired"
 
-// DeletedByClock returns the changelogs whose records the brokers delete by their clock, with the time that they keep them. A store
-// forgets by its stream time: what the clock deletes, it can still need. The runtime creates no such changelog.
+// DeletedByClock returns the changelogs whose records the brokers delete by their clock, with the
+// time that they keep them. A store forgets by its stream time: what the clock deletes, it can
+// still need. The runtime creates no such changelog.
 func (l Layout) DeletedByClock(t *topology.Topology) map[string]time.Duration {
 	out := map[string]time.Duration{}
 	for _, sub := range t.Subtopologies() {

@@ -126,7 +126,8 @@ func (c *cluster) open(opts topics.Options) (*topics.Plan, topics.Layout, error)
 	return plan, layout, err
 }
 
-// TestCreate compares what is created with what is needed, value by value, and finds it right the next time.
+// TestCreate compares what is created with what is needed, value by value, and finds it right the
+// next time.
 func TestCreate(t *testing.T) {
 	c := newCluster(t)
 	c.set("in", "max.message.bytes", "5000000")
@@ -161,8 +162,9 @@ func TestCreate(t *testing.T) {
 	}
 }
 
-// TestCreateAsRounds: a tool creates what is missing with the replicas of the rounds topic, and what that sets, so that a start takes it. With what
-// is there it compares nothing of it: of that, the application alone knows how much is enough.
+// TestCreateAsRounds: a tool creates what is missing with the replicas of the rounds topic, and
+// what that sets, so that a start takes it. With what is there it compares nothing of it: of that,
+// the application alone knows how much is enough.
 func TestCreateAsRounds(t *testing.T) {
 	for set, inSync := range map[string]int{"2": 2, "": 0} {
 		c := newCluster(t, kfake.NumBrokers(5))
@@ -189,7 +191,8 @@ func TestCreateAsRounds(t *testing.T) {
 	}
 }
 
-// TestMismatch changes one thing at a time: each is refused with name, found and needed, and nothing is created.
+// TestMismatch changes one thing at a time: each is refused with name, found and needed, and
+// nothing is created.
 func TestMismatch(t *testing.T) {
 	compact := map[string]string{"cleanup.policy": "compact"}
 	keep := map[string]string{"cleanup.policy": "delete", "retention.ms": "-1"}

@@ -14,7 +14,8 @@ import (
 	"github.com/onceward/onceward/txn/internal/broker"
 )
 
-// Mismatch is a topic that is not what the topology needs. The cluster was not changed because of it.
+// Mismatch is a topic that is not what the topology needs. The cluster was not changed because of
+// it.
 type Mismatch struct {
 	// Topic is its name and Use what it is for.
 	Topic, Use string
@@ -27,8 +28,9 @@ type Mismatch struct {
 	err              error // of the topology, about the partitions of inputs
 }
 
-// ErrAbsent is wrapped by a Mismatch because of which a topic was not in the cluster's answer. A broker can leave one out for a moment,
-// while it catches up with the cluster's metadata: who knows that the topic was there asks again before it believes that.
+// ErrAbsent is wrapped by a Mismatch because of which a topic was not in the cluster's answer. A
+// broker can leave one out for a moment, while it catches up with the cluster's metadata: who knows
+// that the topic was there asks again before it believes that.
 var ErrAbsent = errors.New("a topic is not there")
 
 // Is makes absence be found by ErrAbsent, also among other mismatches.
@@ -51,14 +53,15 @@ func (e *Mismatch) Unwrap() error { return e.err }
 type internalTopic struct {
 	use        string
 	partitions int32
-	// partitionsMax is the largest number that a changelog may have: that of the inputs, read or not.
+	// partitionsMax is the largest number that a changelog may have: that of the inputs, read or
+	// not.
 	partitionsMax int32
 	// configs are what it is created with.
 	configs map[string]*string
 	// policy is the only cleanup.policy that does no harm; the order of its parts does not matter.
 	policy string
-	// retentionMin is the least retention.ms of a changelog that deletes, where it is not -1, compactionLagMin the least
-	// min.compaction.lag.ms of one that has a history; 0 for the others.
+	// retentionMin is the least retention.ms of a changelog that deletes, where it is not -1,
+	// compactionLagMin the least min.compaction.lag.ms of one that has a history; 0 for the others.
 	retentionMin, compactionLagMin time.Duration
 	// bytesMin is the least max.message.bytes.
 	bytesMin int64
@@ -70,16 +73,16 @@ const (
 	useRounds      = "rounds topic"
 )
 
-// deleteRetention is how long the changelogs that we create keep tombstones. The default of a day would make every instance that was
-// away for longer restore in full.
+// deleteRetention is how long the changelogs that we create keep tombstones. The default of a day
+// would make every instance that was away for longer restore in full.
 const deleteRetention = 7 * 24 * time.Hour
 
-// kafkaMessageBytes is Kafka's own default of max.message.bytes. Only a larger one is set on the topics that we create, so that
-// others follow the cluster's default.
+// kafkaMessageBytes is Kafka's own default of max.message.bytes. Only a larger one is set on the
+// topics that we create, so that others follow the cluster's default.
 const kafkaMessageBytes = 1_048_588
 
-// internalTopics returns the internal topics by name. external are the partitions of the other source topics, resolved those of all source
-// topics as far as tasks read them.
+// internalTopics returns the internal topics by name. external are the partitions of the other
+// source topics, resolved those of all source topics as far as tasks read them.
 func internalTopics(
 	t *topology.Topology, external, resolved map[string]int32, found map[string]broker.TopicInfo, opts Options,
 ) map[string]internalTopic {
@@ -127,8 +130,8 @@ func internalTopics(
 			w, settings := changelogOf(store.Layout), compact()
 			w.partitions, w.partitionsMax, w.bytesMin = tasks, tasksMax, largest
 			if w.retentionMin > 0 {
-				// The brokers delete nothing by their clock, which can be ahead of the stream time by any amount: the owner does, by the
-				// stream time.
+				// The brokers delete nothing by their clock, which can be ahead of the stream time
+				// by any amount: the owner does, by the stream time.
 				settings["retention.ms"], settings["retention.bytes"] = "-1", "-1"
 			}
 			if w.compactionLagMin > 0 {
@@ -140,12 +143,14 @@ func internalTopics(
 	return topics
 }
 
-// changelogSlack is how much longer than its store a changelog has to keep records where the brokers delete or compact by the clock: the
-// store goes by stream time, and the clock is ahead of it. Kafka Streams allows a day as well.
+// changelogSlack is how much longer than its store a changelog has to keep records where the
+// brokers delete or compact by the clock: the store goes by stream time, and the clock is ahead of
+// it. Kafka Streams allows a day as well.
 const changelogSlack = 24 * time.Hour
 
-// changelogOf returns how the changelog of a store is kept. The policy of stores that forget by time includes delete, without which a broker
-// refuses to delete records for the owner; a history needs every version of a key for as long as it can be read, not only the last record.
+// changelogOf returns how the changelog of a store is kept. The policy of stores that forget by
+// time includes delete, without which a broker refuses to delete records for the owner; a history
+// needs every version of a key for as long as it can be read, not only the last record.
 func changelogOf(l state.Layout) internalTopic {
 	w := internalTopic{use: useChangelog, policy: "compact"}
 	retention := time.Duration(l.Retention)*time.Millisecond + changelogSlack
@@ -211,9 +216,11 @@ func verifyWritable(info broker.TopicInfo, wrong found) {
 	}
 }
 
-// CompactionLagMin is the least min.compaction.lag.ms of a compacted topic that tables are restored from. An application that is behind by
-// more cannot be restored on an empty disk, so it is longer than a restart takes; what is right is the longest outage to survive. It is the
-// least delete.retention.ms too: a restore has to be through before the topic forgets the deletions that it has begun to read.
+// CompactionLagMin is the least min.compaction.lag.ms of a compacted topic that tables are restored
+// from. An application that is behind by more cannot be restored on an empty disk, so it is longer
+// than a restart takes; what is right is the longest outage to survive. It is the least
+// delete.retention.ms too: a restore has to be through before the topic forgets the deletions that
+// it has begun to read.
 const CompactionLagMin = time.Hour
 
 // verifyRestorable looks at a topic that tables are restored from.

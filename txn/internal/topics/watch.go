@@ -34,13 +34,14 @@ type Problem struct {
 	Unread int32
 	// Err says what is wrong and what to do.
 	Err error
-	// Stops says which tasks cannot go on: those of a subtopology that reads the topic or keeps its state in it. Tasks that write to a topic
-	// stop when they do.
+	// Stops says which tasks cannot go on: those of a subtopology that reads the topic or keeps its
+	// state in it. Tasks that write to a topic stop when they do.
 	Stops []string
 }
 
-// Watch compares what one broker says of the topics now with the layout that the application runs on. The
-// answer can be old, apart from added partitions: who believes the absence of a topic asks again before.
+// Watch compares what one broker says of the topics now with the layout that the application runs
+// on. The answer can be old, apart from added partitions: who believes the absence of a topic asks
+// again before.
 func Watch(ctx context.Context, c *broker.Cluster, t *topology.Topology, known Layout) ([]Problem, error) {
 	names := slices.Sorted(maps.Keys(known))
 	found, hidden, err := c.TopicMetadata(ctx, names)

@@ -1,20 +1,24 @@
-// Package waits reports for which open transactions a process waits: those that make committed offsets unstable, and those that block readers
-// of a changelog or an input.
+// Package waits reports for which open transactions a process waits: those that make committed
+// offsets unstable, and those that block readers of a changelog or an input.
 //
 // # Contract
 //
-// A [Wait] belongs to one goroutine, which calls Still whenever it has looked and has to go on waiting, and Over when it has not. Once a wait
-// has lasted for the bound of its [Waits], Still asks the leader of the partition what it holds open and the coordinators whose that is, and
-// logs the answer. It asks again after each further bound. The pause between log lines doubles, except when a transaction turns out to hang.
-// Waits for one partition share the question and the line. [Waits.All] has what is waited for now, for status and metrics.
+// A [Wait] belongs to one goroutine, which calls Still whenever it has looked and has to go on
+// waiting, and Over when it has not. Once a wait has lasted for the bound of its [Waits], Still
+// asks the leader of the partition what it holds open and the coordinators whose that is, and logs
+// the answer. It asks again after each further bound. The pause between log lines doubles, except
+// when a transaction turns out to hang. Waits for one partition share the question and the line.
+// [Waits.All] has what is waited for now, for status and metrics.
 //
-// A wait never gives up. An ongoing transaction ends with its producer or by its timeout. One that hangs is ended by an operator, or by an
-// instance that repairs what hangs (package hanging); the line names the command. A transaction that no coordinator names is neither: it
-// can be an ongoing one whose transactional id this process may not describe.
+// A wait never gives up. An ongoing transaction ends with its producer or by its timeout. One that
+// hangs is ended by an operator, or by an instance that repairs what hangs (package hanging); the
+// line names the command. A transaction that no coordinator names is neither: it can be an ongoing
+// one whose transactional id this process may not describe.
 //
 // # Concurrency and failure
 //
-// Waits is safe for concurrent use and has no goroutines. A question that fails is part of the line, and ends no wait.
+// Waits is safe for concurrent use and has no goroutines. A question that fails is part of the
+// line, and ends no wait.
 //
 // # What it is not
 //
@@ -68,9 +72,11 @@ type Holder struct {
 	ProducerID  int64
 	Epoch       int16
 	FirstOffset int64
-	// TransactionalID and State are what a coordinator says of the producer id now, empty if none knows it.
+	// TransactionalID and State are what a coordinator says of the producer id now, empty if none
+	// knows it.
 	TransactionalID, State string
-	// Known says that the coordinators tell whether the transaction is ongoing. Hanging says that it is not: nothing ends it by itself.
+	// Known says that the coordinators tell whether the transaction is ongoing. Hanging says that
+	// it is not: nothing ends it by itself.
 	Known, Hanging bool
 }
 
@@ -100,7 +106,9 @@ type Held struct {
 	Tasks []string
 	// Looked is when the partition was last asked, zero before the first time.
 	Looked time.Time
-	// Holders are what holds it: first those that hang, then those that are not known to be ongoing. Others is how many more there are. Unknown is why they are not known, empty if they are.
+	// Holders are what holds it: first those that hang, then those that are not known to be
+	// ongoing. Others is how many more there are. Unknown is why they are not known, empty if they
+	// are.
 	Holders []Holder
 	Others  int
 	Unknown string
@@ -140,7 +148,8 @@ const holdersMax = 5
 const (
 	// lookMax is how long a look may take.
 	lookMax = 10 * time.Second
-	// tellMax bounds the pause between two lines about a partition, which is twice as long each time.
+	// tellMax bounds the pause between two lines about a partition, which is twice as long each
+	// time.
 	tellMax = 10 * time.Minute
 )
 
@@ -174,8 +183,9 @@ type held struct {
 	pause time.Duration
 }
 
-// New returns waits that are reported when they have lasted for after. The group whose offsets are waited for is that of c. hangs says which
-// transactions are known to hang, although coordinators do not name their producers; nil knows none.
+// New returns waits that are reported when they have lasted for after. The group whose offsets are
+// waited for is that of c. hangs says which transactions are known to hang, although coordinators
+// do not name their producers; nil knows none.
 func New(c *broker.Cluster, after time.Duration, log *slog.Logger, hangs func(producerID int64, epoch int16) bool) *Waits {
 	return &Waits{cluster: c, after: after, log: log, hangs: hangs, held: map[partition]*held{}}
 }
@@ -303,7 +313,8 @@ func (w *Waits) All() []Held {
 	return out
 }
 
-// Look asks what a partition holds open. A negative number is the partition of the offsets of the group of c.
+// Look asks what a partition holds open. A negative number is the partition of the offsets of the
+// group of c.
 func Look(ctx context.Context, c *broker.Cluster, topic string, number int32) Held {
 	return look(ctx, c, nil, topic, number)
 }

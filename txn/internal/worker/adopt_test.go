@@ -7,7 +7,8 @@ import (
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
-// An adoption under a context that has ended must be refused or succeed, never both: the task would have two owners.
+// An adoption under a context that has ended must be refused or succeed, never both: the task would
+// have two owners.
 func TestAdoptUnderEndedContext(t *testing.T) {
 	w := &Worker{requests: make(chan request), done: make(chan struct{})}
 	took := 0

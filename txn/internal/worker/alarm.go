@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// alarm tells that a time has passed without a look at the clock, which is more than a twentieth of what a record takes where little is
-// done for it. While all processors are busy it may be late by what the scheduler lets a goroutine run, which is 10 ms.
+// alarm tells that a time has passed without a look at the clock, which is more than a twentieth of
+// what a record takes where little is done for it. While all processors are busy it may be late by
+// what the scheduler lets a goroutine run, which is 10 ms.
 type alarm struct {
 	timer *time.Timer
 	rings atomic.Bool

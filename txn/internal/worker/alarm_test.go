@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// TestAlarm: it rings when the time is over and not before, and no more once it was stopped or set anew.
+// TestAlarm: it rings when the time is over and not before, and no more once it was stopped or set
+// anew.
 func TestAlarm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var a alarm
@@ -30,8 +31,8 @@ func TestAlarm(t *testing.T) {
 	})
 }
 
-// TestSliceEndsWithTheInterval: a slice takes no longer than the open round has left, and a round whose interval is over does not cut
-// slices to nothing.
+// TestSliceEndsWithTheInterval: a slice takes no longer than the open round has left, and a round
+// whose interval is over does not cut slices to nothing.
 func TestSliceEndsWithTheInterval(t *testing.T) {
 	began := time.Now()
 	for _, c := range []struct {

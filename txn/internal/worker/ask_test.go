@@ -15,7 +15,8 @@ import (
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
-// doubtful returns a worker whose round 0, of two tasks, is in doubt, settled and asked about. Before it both tasks were at previous.
+// doubtful returns a worker whose round 0, of two tasks, is in doubt, settled and asked about.
+// Before it both tasks were at previous.
 func doubtful(t *testing.T, cluster *broker.Cluster, previous string) (*Worker, *round) {
 	t.Helper()
 	w := New(Config{Cluster: cluster, Logger: slog.New(slog.DiscardHandler), Budget: NewBudget(0, nil)}, [2]*broker.Producer{
@@ -43,8 +44,9 @@ func doubtful(t *testing.T, cluster *broker.Cluster, previous string) (*Worker, 
 	return w, r
 }
 
-// TestAsk: rule 5.3. What the stable offsets of the round's tasks say decides for the whole round, and what contradicts itself ends in an
-// integrity error, what is somebody else's in opening the tasks again. Nothing of that is applied.
+// TestAsk: rule 5.3. What the stable offsets of the round's tasks say decides for the whole round,
+// and what contradicts itself ends in an integrity error, what is somebody else's in opening the
+// tasks again. Nothing of that is applied.
 func TestAsk(t *testing.T) {
 	const ours, previous, none, other = "ours", "previous", "none", "other"
 	for _, tc := range []struct {

@@ -11,7 +11,8 @@ import (
 // brokenPause keeps transactions open for so long that a kill meets them.
 const brokenPause = 200 * time.Millisecond
 
-// brokenBeforeEnd applies the round before it is known to be committed if that mechanism is broken. If any is, it waits.
+// brokenBeforeEnd applies the round before it is known to be committed if that mechanism is broken.
+// If any is, it waits.
 func brokenBeforeEnd(s failpoint.Set, r *round) error {
 	if s.Broken(failpoint.Apply) {
 		if err := applyUncommitted(r); err != nil {
@@ -24,7 +25,8 @@ func brokenBeforeEnd(s failpoint.Set, r *round) error {
 	return nil
 }
 
-// applyUncommitted brings the round into the databases and writes them to the disk, or a kill would take it back.
+// applyUncommitted brings the round into the databases and writes them to the disk, or a kill would
+// take it back.
 func applyUncommitted(r *round) error {
 	for _, c := range r.contributions {
 		if err := c.Apply(); err != nil {

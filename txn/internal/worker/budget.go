@@ -5,12 +5,14 @@ import (
 	"time"
 )
 
-// Budget bounds the transaction markers that the workers of a process cause per second (protocol rule 10.2). Every transaction leaves one
-// marker in each partition that it touches, and a compacted topic keeps it for delete.retention.ms: committing whenever there is
-// nothing to do is what makes latency low, and a great many small transactions what makes the cluster suffer.
+// Budget bounds the transaction markers that the workers of a process cause per second (protocol
+// rule 10.2). Every transaction leaves one marker in each partition that it touches, and a
+// compacted topic keeps it for delete.retention.ms: committing whenever there is nothing to do is
+// what makes latency low, and a great many small transactions what makes the cluster suffer.
 //
-// It stretches the interval of idle commits up to the maximum and never beyond: past it latency would suffer instead, so there is only
-// the count of what was overspent. It is safe for concurrent use.
+// It stretches the interval of idle commits up to the maximum and never beyond: past it latency
+// would suffer instead, so there is only the count of what was overspent. It is safe for concurrent
+// use.
 type Budget struct {
 	perSecond float64
 	// Overspent is told once, when the maximum interval is not long enough to keep the budget.
@@ -23,7 +25,8 @@ type Budget struct {
 	spent  int64
 }
 
-// NewBudget returns a budget of markers per second, or none if it is 0 or less. overspent is called at most once.
+// NewBudget returns a budget of markers per second, or none if it is 0 or less. overspent is called
+// at most once.
 func NewBudget(perSecond int, overspent func()) *Budget {
 	return &Budget{perSecond: float64(perSecond), tokens: float64(perSecond), overspent: overspent}
 }

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// drive lets a worker that always has something commit whenever it may, and returns how many transactions of so many markers it had.
+// drive lets a worker that always has something commit whenever it may, and returns how many
+// transactions of so many markers it had.
 func drive(b *Budget, seconds, markers int, interval time.Duration) (commits int) {
 	now := time.Unix(0, 0)
 	end := now.Add(time.Duration(seconds) * time.Second)

@@ -5,9 +5,10 @@ import (
 	"time"
 )
 
-// TestDueIn: a round that sends something commits as soon as its worker is idle, but not sooner after the last commit than the least
-// interval, the smoothed commit time and the budget of markers demand, and never later than the longest interval; one that sends
-// nothing waits for 10 s, unless its journal takes the room of new input (rules 2.5 and 10.2).
+// TestDueIn: a round that sends something commits as soon as its worker is idle, but not sooner
+// after the last commit than the least interval, the smoothed commit time and the budget of markers
+// demand, and never later than the longest interval; one that sends nothing waits for 10 s, unless
+// its journal takes the room of new input (rules 2.5 and 10.2).
 func TestDueIn(t *testing.T) {
 	const ms = time.Millisecond
 	now := time.Unix(1_000_000, 0)
@@ -66,8 +67,9 @@ func TestDueIn(t *testing.T) {
 	}
 }
 
-// TestSmoothedCommitTime: one commit moves the smoothed time by an eighth, and a slow one counts as no more than twice what was expected:
-// the first commit of a producer, which has to find its brokers, must not make the first second of an application slow (rule 10.2).
+// TestSmoothedCommitTime: one commit moves the smoothed time by an eighth, and a slow one counts as
+// no more than twice what was expected: the first commit of a producer, which has to find its
+// brokers, must not make the first second of an application slow (rule 10.2).
 func TestSmoothedCommitTime(t *testing.T) {
 	const ms = time.Millisecond
 	c := cadence{Cadence: Cadence{IntervalMin: 5 * ms}}
@@ -93,7 +95,8 @@ func TestSmoothedCommitTime(t *testing.T) {
 	}
 }
 
-// TestStreamsEarlyAfterLargeRound: output of the round after one that the byte bound has ended is sent ahead sooner (rule 2.1).
+// TestStreamsEarlyAfterLargeRound: output of the round after one that the byte bound has ended is
+// sent ahead sooner (rule 2.1).
 func TestStreamsEarlyAfterLargeRound(t *testing.T) {
 	var c cadence
 	large, small := newRound(0, outputs{}), newRound(1, outputs{})

@@ -10,9 +10,10 @@ import (
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
-// TestGivenUpAndAssignedBack: a task that was given up and assigned back to the same member has another epoch. A round that holds it as it
-// was can only abort, although member, task and partition are the same and the membership is whole (rule 6.1). Nothing is sent: the
-// turn here has no producer that could.
+// TestGivenUpAndAssignedBack: a task that was given up and assigned back to the same member has
+// another epoch. A round that holds it as it was can only abort, although member, task and
+// partition are the same and the membership is whole (rule 6.1). Nothing is sent: the turn here has
+// no producer that could.
 func TestGivenUpAndAssignedBack(t *testing.T) {
 	partitions := map[string][]int32{"in": {0}}
 	ownership := assign.New([]assign.Subtopology{{Name: "in", Sources: []string{"in"}}})
@@ -49,7 +50,8 @@ func TestGivenUpAndAssignedBack(t *testing.T) {
 	if err := send(before); !errors.Is(err, assign.ErrGivenUp) {
 		t.Errorf("a task that came back, as it was before: %v, want %v", err, assign.ErrGivenUp)
 	}
-	// The task as it is now passes, and what stops it is only that there is no membership to commit under.
+	// The task as it is now passes, and what stops it is only that there is no membership to commit
+	// under.
 	generation = -1
 	if err := send(open()); err == nil || errors.Is(err, assign.ErrGivenUp) {
 		t.Errorf("the task as it is now, without a generation: %v", err)

@@ -12,8 +12,8 @@ import (
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
-// sliceRecords and sliceTime bound how long the worker computes before it looks at requests again; it looks at answers after every
-// record, because a transaction is open while they wait.
+// sliceRecords and sliceTime bound how long the worker computes before it looks at requests again;
+// it looks at answers after every record, because a transaction is open while they wait.
 const (
 	sliceRecords = 256
 	sliceTime    = 5 * time.Millisecond
@@ -26,8 +26,9 @@ type slice struct {
 	left  int
 }
 
-// most is how long the slice may take: not beyond the end of the open round's interval, or of that of a round that begins with it. A round
-// whose interval is over is due already, or has nothing to send.
+// most is how long the slice may take: not beyond the end of the open round's interval, or of that
+// of a round that begins with it. A round whose interval is over is due already, or has nothing to
+// send.
 func (s *slice) most() time.Duration {
 	left := s.w.cfg.Cadence.IntervalMax
 	if s.w.open != nil {
@@ -39,7 +40,8 @@ func (s *slice) most() time.Duration {
 	return min(left, sliceTime)
 }
 
-// over reports whether something else is due. It is asked after every entry: user code may take any time.
+// over reports whether something else is due. It is asked after every entry: user code may take any
+// time.
 func (s *slice) over() bool {
 	s.left--
 	return s.left == 0 || len(s.w.answers) > 0 || s.w.alarm.rang()
@@ -85,7 +87,8 @@ func (w *Worker) compute(now time.Time) bool {
 	return s.left < sliceRecords
 }
 
-// computeTask processes what one task has, and reports whether the next task may follow in this slice.
+// computeTask processes what one task has, and reports whether the next task may follow in this
+// slice.
 func (w *Worker) computeTask(t *task.Task, s *slice) bool {
 	t.Punctuate(s.began)
 	for !w.isolation.full(t, w.open) {
@@ -174,8 +177,8 @@ func (w *Worker) tellFailure(now time.Time, what string, t *task.Task, e task.En
 		append([]any{"task", t.ID.String(), "record", e.String(), "failure", f}, attrs...)...)
 }
 
-// keepAttempts makes the task part of the round, which is due, although the record is not: the commit says how often it
-// was tried.
+// keepAttempts makes the task part of the round, which is due, although the record is not: the
+// commit says how often it was tried.
 func (w *Worker) keepAttempts(t *task.Task, e task.Entry, now time.Time) {
 	if e.Record == nil {
 		return // a punctuation is not played again after a restart
@@ -215,9 +218,10 @@ func (w *Worker) afterEntry(r *round) bool {
 	return true
 }
 
-// takes reports whether the round's turn can be handed more without waiting for it: it may be held up by the cluster, while the round in
-// flight needs this goroutine for its next step. While the producer has enough to send, batches grow instead. What is not handed over now goes
-// with the next chunk, or with the flush.
+// takes reports whether the round's turn can be handed more without waiting for it: it may be held
+// up by the cluster, while the round in flight needs this goroutine for its next step. While the
+// producer has enough to send, batches grow instead. What is not handed over now goes with the next
+// chunk, or with the flush.
 func (w *Worker) takes(r *round) bool {
 	t := w.turns[r.n%2]
 	return len(t.commands) < cap(t.commands)/2 && t.producer.Unsent() < streamBytes
@@ -240,7 +244,8 @@ func (w *Worker) due() {
 func (w *Worker) maybeDue(now time.Time) time.Duration {
 	wait := time.Second
 	if !w.mayCompute(now) && !now.Before(w.holdUntil) {
-		// An answer or a request changes that, and wakes the loop; what is due meanwhile has to wait.
+		// An answer or a request changes that, and wakes the loop; what is due meanwhile has to
+		// wait.
 		return w.untilDue(now, wait)
 	}
 	for _, t := range w.tasks {
@@ -267,7 +272,8 @@ func (w *Worker) maybeDue(now time.Time) time.Duration {
 	return w.untilDue(now, wait)
 }
 
-// untilDue commits the open round if it is time to, and returns how long the loop may sleep, at most wait.
+// untilDue commits the open round if it is time to, and returns how long the loop may sleep, at
+// most wait.
 func (w *Worker) untilDue(now time.Time, wait time.Duration) time.Duration {
 	if w.open == nil || w.state.CommitDue || w.state.Back == protocol.Idle {
 		return wait

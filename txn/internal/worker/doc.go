@@ -1,22 +1,27 @@
-// Package worker runs the tasks that a worker owns: it computes rounds and carries them through the commit protocol.
+// Package worker runs the tasks that a worker owns: it computes rounds and carries them through the
+// commit protocol.
 //
 // # Goroutines
 //
-// A [Worker] has three. The compute goroutine ([Worker.Run]) owns the tasks, the open round and the protocol state; it is the only one
-// that calls protocol.Step. Each of the two turns owns one transactional producer and carries out, one after the other, the effects
-// that concern its rounds; it answers by events. So while the front round flushes, commits and is applied by its turn's goroutine, the
-// compute goroutine works on the back round.
+// A [Worker] has three. The compute goroutine ([Worker.Run]) owns the tasks, the open round and the
+// protocol state; it is the only one that calls protocol.Step. Each of the two turns owns one
+// transactional producer and carries out, one after the other, the effects that concern its rounds;
+// it answers by events. So while the front round flushes, commits and is applied by its turn's
+// goroutine, the compute goroutine works on the back round.
 //
 // # What crosses over
 //
-// A sealed round belongs to its turn from the Flush effect until the answer to its last effect: the compute goroutine reads the
-// frozen layers and nothing else of it. Outputs are encoded by the compute goroutine when their record joins the round, and handed over in batches,
-// which are never shared. Their memory is used again once the round is committed.
+// A sealed round belongs to its turn from the Flush effect until the answer to its last effect: the
+// compute goroutine reads the frozen layers and nothing else of it. Outputs are encoded by the
+// compute goroutine when their record joins the round, and handed over in batches, which are never
+// shared. Their memory is used again once the round is committed.
 //
 // # Cadence
 //
-// A round is due when there is nothing more to process and the last seal is at least the minimum interval ago (the smoothed
-// commit time, at least 5 ms); at the latest after the maximum interval, or when its output and writes reach the byte bound. A round
-// that would send no record is held back, at most 10 s, and then carries one filler record, because a transaction without a record
-// never ends at the broker. A task that waits for a retry never waits inside an open transaction: the round so far is committed first.
+// A round is due when there is nothing more to process and the last seal is at least the minimum
+// interval ago (the smoothed commit time, at least 5 ms); at the latest after the maximum interval,
+// or when its output and writes reach the byte bound. A round that would send no record is held
+// back, at most 10 s, and then carries one filler record, because a transaction without a record
+// never ends at the broker. A task that waits for a retry never waits inside an open transaction:
+// the round so far is committed first.
 package worker

@@ -9,8 +9,9 @@ import (
 	"github.com/onceward/onceward/txn/internal/protocol"
 )
 
-// TestDoubtIsTold: from the moment in which a round's commit is sent until it is answered or resolved, readers of its tasks can see that it
-// is in doubt, and since when (rule 8.3). The round on top, which holds the same task and is dropped meanwhile, does not hide it.
+// TestDoubtIsTold: from the moment in which a round's commit is sent until it is answered or
+// resolved, readers of its tasks can see that it is in doubt, and since when (rule 8.3). The round
+// on top, which holds the same task and is dropped meanwhile, does not hide it.
 func TestDoubtIsTold(t *testing.T) {
 	for _, tc := range []struct {
 		name  string

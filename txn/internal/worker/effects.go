@@ -53,7 +53,8 @@ func (w *Worker) answered(a answer) {
 	}
 }
 
-// reaches notes how far a failure reaches, which decides how its round runs again, or that it does not.
+// reaches notes how far a failure reaches, which decides how its round runs again, or that it does
+// not.
 func (w *Worker) reaches(a answer) {
 	r := w.rounds[a.Round]
 	refused, fromRecord := errors.AsType[*broker.ProduceError](a.err)
@@ -122,7 +123,8 @@ func (w *Worker) fail(err error) {
 	}
 }
 
-// hand gives a command to the turn of its round. Turns never wait for the compute goroutine while their queue is full, so this ends.
+// hand gives a command to the turn of its round. Turns never wait for the compute goroutine while
+// their queue is full, so this ends.
 func (w *Worker) hand(c command) { w.turns[c.round.n%2].commands <- c }
 
 // seal freezes the open round and hands it over.
@@ -165,7 +167,8 @@ func (w *Worker) retire(r *round) {
 	w.reuse(r)
 }
 
-// outcomeLate is what windowed aggregations and inboxes count a record as that comes when its window or id is forgotten.
+// outcomeLate is what windowed aggregations and inboxes count a record as that comes when its
+// window or id is forgotten.
 const outcomeLate = "late"
 
 // tellLate logs how many records came too late for a node.
@@ -178,7 +181,8 @@ func (w *Worker) tellLate(c *task.Contribution) {
 	}
 }
 
-// reuse keeps the memory of a committed round for those that come. Nothing of it is read from here on.
+// reuse keeps the memory of a committed round for those that come. Nothing of it is read from here
+// on.
 func (w *Worker) reuse(r *round) {
 	w.spare.put(r.outputs)
 	r.outputs = outputs{}
@@ -187,7 +191,8 @@ func (w *Worker) reuse(r *round) {
 	}
 }
 
-// giveBack gives the journal's memory back, asks for more where a queue has drained, and returns what the journal held.
+// giveBack gives the journal's memory back, asks for more where a queue has drained, and returns
+// what the journal held.
 func (w *Worker) giveBack(c *task.Contribution) tally {
 	bytes := make([]int64, len(c.Next.Inputs))
 	held := newTally(len(bytes))
@@ -221,8 +226,8 @@ const (
 	holdMax = 5 * time.Second
 )
 
-// rerun drops an aborted round and puts its journal back. The protocol asks for it for the back round first, so that journals end
-// up in the order front, back, queue.
+// rerun drops an aborted round and puts its journal back. The protocol asks for it for the back
+// round first, so that journals end up in the order front, back, queue.
 func (w *Worker) rerun(r *round) {
 	_ = w.cfg.Failpoints.Hit(context.Background(), failpoint.RerunBefore) // there is nothing that could fail
 	w.countAborted(r)
@@ -255,7 +260,8 @@ func (w *Worker) rerun(r *round) {
 		}
 		w.permanent = r.refused
 	}
-	// The reason is told when nothing is left in flight: the transaction of the round that failed is aborted first.
+	// The reason is told when nothing is left in flight: the transaction of the round that failed
+	// is aborted first.
 	if w.permanent != nil && w.state.Quiet() {
 		w.fail(fmt.Errorf("a round cannot be committed: %w", w.permanent))
 		return

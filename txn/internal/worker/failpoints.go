@@ -11,7 +11,8 @@ import (
 // failure is what an effect answers that is made to fail at a point before or after it.
 type failure struct {
 	before, after failpoint.Point
-	// unknown is the answer of an effect whose outcome is not known, refused that of one that the broker refused.
+	// unknown is the answer of an effect whose outcome is not known, refused that of one that the
+	// broker refused.
 	unknown, refused protocol.EventKind
 }
 

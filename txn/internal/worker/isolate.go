@@ -9,21 +9,25 @@ import (
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
-// isolation is how the worker finds the one record whose output the cluster will never take. A refusal names a partition and not a
-// record, because the client fails everything that it holds for that partition together. So the round runs again with less: only one
-// of the tasks that wrote to the partition, and of its journal only a prefix with half of the suspects in it. If that commits, the
-// others are free again; if it is refused, the suspects have become fewer. In the end a single entry is left, which goes to its error
-// policy. The order of a task never changes, and no round commits past a record that was not processed.
+// isolation is how the worker finds the one record whose output the cluster will never take. A
+// refusal names a partition and not a record, because the client fails everything that it holds for
+// that partition together. So the round runs again with less: only one of the tasks that wrote to
+// the partition, and of its journal only a prefix with half of the suspects in it. If that commits,
+// the others are free again; if it is refused, the suspects have become fewer. In the end a single
+// entry is left, which goes to its error policy. The order of a task never changes, and no round
+// commits past a record that was not processed.
 //
-// Tasks that did not write to the partition run in full all the time. A suspect whose prefix was committed is the last to be suspected
-// again: it has new input, and would else keep the others waiting.
+// Tasks that did not write to the partition run in full all the time. A suspect whose prefix was
+// committed is the last to be suspected again: it has new input, and would else keep the others
+// waiting.
 type isolation struct {
 	// suspect may add limit entries to a round; nil while nothing is isolated.
 	suspect *task.Task
 	limit   int
 	// held are the other suspects: they join no round.
 	held map[*task.Task]bool
-	// cleared says when a suspect's prefix was last committed, by a count of such commits. It outlives the search.
+	// cleared says when a suspect's prefix was last committed, by a count of such commits. It
+	// outlives the search.
 	cleared map[*task.Task]int
 	clears  int
 }
@@ -42,7 +46,8 @@ func (i *isolation) full(t *task.Task, r *round) bool {
 	return c != nil && len(c.Journal) >= i.limit
 }
 
-// reached reports whether the round has everything that it waits for: to go on would only delay the answer.
+// reached reports whether the round has everything that it waits for: to go on would only delay the
+// answer.
 func (i *isolation) reached(r *round) bool { return i.suspect != nil && i.full(i.suspect, r) }
 
 // leave ends the search when the suspect cannot go on: those that are held must not wait for it.
@@ -54,9 +59,10 @@ func (i *isolation) leave(t *task.Task) {
 
 func (i *isolation) end() { i.suspect, i.limit, i.held = nil, 0, nil }
 
-// committed ends the search for this time: what has been committed was innocent, and the rest shows when it is refused again. A round
-// without the suspect has shown nothing. Where the tasks need several rounds for one turn of all of them, such rounds come first, and a
-// search that ends with them would begin anew for ever.
+// committed ends the search for this time: what has been committed was innocent, and the rest shows
+// when it is refused again. A round without the suspect has shown nothing. Where the tasks need
+// several rounds for one turn of all of them, such rounds come first, and a search that ends with
+// them would begin anew for ever.
 func (i *isolation) committed(r *round) {
 	if i.suspect == nil || r.byTask[i.suspect] == nil {
 		return
@@ -75,8 +81,8 @@ type suspects struct {
 	entries []int
 }
 
-// suspectsOf returns who wrote to the partition. A changelog partition belongs to one task, and its writes are coalesced: every entry of
-// that task's journal may be the one.
+// suspectsOf returns who wrote to the partition. A changelog partition belongs to one task, and its
+// writes are coalesced: every entry of that task's journal may be the one.
 func (r *round) suspectsOf(topic string, partition int32) (out []suspects) {
 	for _, c := range r.contributions {
 		for _, cl := range c.Task.Changelogs {
@@ -106,8 +112,9 @@ func (r *round) suspectsOf(topic string, partition int32) (out []suspects) {
 	return out
 }
 
-// isolate decides how a round whose output was refused for good runs again; its journal has been put back. It reports whether the
-// refusal can be dealt with: what the runtime itself wrote is nobody's record.
+// isolate decides how a round whose output was refused for good runs again; its journal has been
+// put back. It reports whether the refusal can be dealt with: what the runtime itself wrote is
+// nobody's record.
 func (w *Worker) isolate(r *round) bool {
 	refused := r.refused
 	if broker.ScopeOf(refused) == broker.ScopeTopic {
@@ -139,7 +146,8 @@ func (w *Worker) isolate(r *round) bool {
 	return true
 }
 
-// condemn sends the guilty record to its error policy. If what the policy made of it was refused as well, the task stops.
+// condemn sends the guilty record to its error policy. If what the policy made of it was refused as
+// well, the task stops.
 func (w *Worker) condemn(t *task.Task, e task.Entry, refused *broker.ProduceError) {
 	if !e.IsRecord() {
 		w.halt(t, fmt.Errorf("stopped at a %s: its output was refused: %w", e, refused))
@@ -152,7 +160,8 @@ func (w *Worker) condemn(t *task.Task, e task.Entry, refused *broker.ProduceErro
 	t.Refuse(e, fmt.Sprintf("its output to %s[%d] was refused: %v", refused.Topic, refused.Partition, refused.Err))
 }
 
-// haltWriters stops the tasks that wrote to a topic which takes nothing. The others run again without them.
+// haltWriters stops the tasks that wrote to a topic which takes nothing. The others run again
+// without them.
 func (w *Worker) haltWriters(r *round, refused *broker.ProduceError) bool {
 	writers := map[*task.Task]bool{}
 	for _, c := range r.contributions {
@@ -173,8 +182,9 @@ func (w *Worker) haltWriters(r *round, refused *broker.ProduceError) bool {
 	return len(writers) > 0
 }
 
-// haltReaders stops the tasks that read a topic of which no offset can be committed, as when the permission to read it was taken away. The
-// others run again without them. It reports whether there is one.
+// haltReaders stops the tasks that read a topic of which no offset can be committed, as when the
+// permission to read it was taken away. The others run again without them. It reports whether there
+// is one.
 func (w *Worker) haltReaders(r *round, refused *broker.OffsetError) (halted bool) {
 	for _, c := range r.contributions {
 		if slices.ContainsFunc(c.Task.Spec.Inputs, func(in state.Input) bool { return in.Topic == refused.Topic }) {

@@ -6,8 +6,9 @@ import (
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
-// A round that is committed without the suspect clears nobody: with more tasks than one round can hold, such rounds come between the
-// refusal and the suspect's turn, and would free the others each time before anything was found.
+// A round that is committed without the suspect clears nobody: with more tasks than one round can
+// hold, such rounds come between the refusal and the suspect's turn, and would free the others each
+// time before anything was found.
 func TestSearchOutlivesRoundsWithoutSuspect(t *testing.T) {
 	suspect, held, other := &task.Task{}, &task.Task{}, &task.Task{}
 	i := isolation{suspect: suspect, limit: 1, held: map[*task.Task]bool{held: true}}

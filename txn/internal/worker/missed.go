@@ -9,9 +9,10 @@ import (
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
-// apply writes a committed round to the stores. A task whose database has stopped misses it, which stops that task and is no failure of
-// the round: its database is at an earlier round, and the changelogs have the rest. A database that works and refuses the round is not
-// where the log says that it is.
+// apply writes a committed round to the stores. A task whose database has stopped misses it, which
+// stops that task and is no failure of the round: its database is at an earlier round, and the
+// changelogs have the rest. A database that works and refuses the round is not where the log says
+// that it is.
 func (t *turn) apply(r *round) (protocol.EventKind, error) {
 	for _, c := range r.contributions {
 		switch err := c.Apply(); {
@@ -31,14 +32,16 @@ func (t *turn) apply(r *round) (protocol.EventKind, error) {
 	return protocol.Applied, nil
 }
 
-// databaseStopped reports whether an error is one of a database that has stopped: an I/O error, a full disk among them, or damage. Nothing
-// that was committed is lost by it, and it is the matter of one task.
+// databaseStopped reports whether an error is one of a database that has stopped: an I/O error, a
+// full disk among them, or damage. Nothing that was committed is lost by it, and it is the matter
+// of one task.
 func databaseStopped(err error) bool {
 	return errors.Is(err, state.ErrFailed) || errors.Is(err, state.ErrCorrupt)
 }
 
-// haltMissed stops the tasks that apply could not bring to the end of a committed round. What they have in the round on top was computed
-// upon a layer that is dropped, so that round runs again without them.
+// haltMissed stops the tasks that apply could not bring to the end of a committed round. What they
+// have in the round on top was computed upon a layer that is dropped, so that round runs again
+// without them.
 func (w *Worker) haltMissed(r *round) {
 	drop := false
 	for _, c := range r.contributions {
@@ -55,8 +58,9 @@ func (w *Worker) haltMissed(r *round) {
 	}
 }
 
-// closeTask closes a task. That the database of a task which is stopped has stopped, or met a full disk, is no failure: the reason is told
-// already, what it did not take is in the changelogs, and whoever opens the task next replays it.
+// closeTask closes a task. That the database of a task which is stopped has stopped, or met a full
+// disk, is no failure: the reason is told already, what it did not take is in the changelogs, and
+// whoever opens the task next replays it.
 func (w *Worker) closeTask(t *task.Task) error {
 	err := t.Close()
 	if errors.Is(err, state.ErrFull) || t.Stopped() != nil && databaseStopped(err) {

@@ -36,7 +36,8 @@ func (d *refusing) Remove(base, next state.Positions, store state.StoreID, r sta
 
 func (d *refusing) Close() error { return errors.Join(d.closing, d.Database.Close()) }
 
-// refusingTask is a task with a window store that forgets with its first write, and one contribution of it that is ready to be applied.
+// refusingTask is a task with a window store that forgets with its first write, and one
+// contribution of it that is ready to be applied.
 func refusingTask(t *testing.T, d *refusing) (*task.Task, *task.Contribution) {
 	t.Helper()
 	d.Database = memstore.New()
@@ -56,8 +57,9 @@ func refusingTask(t *testing.T, d *refusing) (*task.Task, *task.Contribution) {
 	return tk, &task.Contribution{Task: tk, Layer: st.Freeze(), Next: state.Positions{Round: state.RoundID{ProducerID: 1}}}
 }
 
-// TestApplyStopsOneTask: what a disk does to a committed round is the matter of its task; what contradicts the log is the end of the
-// process. The neighbour, whose store takes the round, has it either way when it comes first.
+// TestApplyStopsOneTask: what a disk does to a committed round is the matter of its task; what
+// contradicts the log is the end of the process. The neighbour, whose store takes the round, has it
+// either way when it comes first.
 func TestApplyStopsOneTask(t *testing.T) {
 	disk := &fs.PathError{Op: "write", Path: "p", Err: errors.New("input/output error")}
 	for _, tc := range []struct {
@@ -99,7 +101,8 @@ func TestApplyStopsOneTask(t *testing.T) {
 	}
 }
 
-// TestCloseOfStoppedDatabase: what a task that is stopped has told already is not told again as a failure of the worker.
+// TestCloseOfStoppedDatabase: what a task that is stopped has told already is not told again as a
+// failure of the worker.
 func TestCloseOfStoppedDatabase(t *testing.T) {
 	w := &Worker{log: slog.New(slog.DiscardHandler)}
 	for _, tc := range []struct {

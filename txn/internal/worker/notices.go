@@ -11,9 +11,10 @@ import (
 // noticeEvery is how often one reason is logged, at most.
 const noticeEvery = time.Minute
 
-// notices are the log lines about single records. A reason (what happened, at which node, for which class of failure) is logged when it
-// first happens, with the record. Within noticeEvery further ones are counted only; then one line has their number. A record that is run
-// again is counted again. It belongs to the compute goroutine.
+// notices are the log lines about single records. A reason (what happened, at which node, for which
+// class of failure) is logged when it first happens, with the record. Within noticeEvery further
+// ones are counted only; then one line has their number. A record that is run again is counted
+// again. It belongs to the compute goroutine.
 type notices struct {
 	log  *slog.Logger
 	open map[reason]*counted

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// TestNoticesAreCounted: a reason is logged once with its first record, and then once a minute with the number of further ones, to the end.
+// TestNoticesAreCounted: a reason is logged once with its first record, and then once a minute with
+// the number of further ones, to the end.
 func TestNoticesAreCounted(t *testing.T) {
 	var out bytes.Buffer
 	n := newNotices(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{

@@ -13,9 +13,11 @@ import (
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
-// Gauges are what a worker holds now, as the compute goroutine last noted it (at most a second ago while it is not stuck).
+// Gauges are what a worker holds now, as the compute goroutine last noted it (at most a second ago
+// while it is not stuck).
 type Gauges struct {
-	// OverlayBytes is the memory of the open round's state writes, RoundBytes that of its input and output.
+	// OverlayBytes is the memory of the open round's state writes, RoundBytes that of its input and
+	// output.
 	OverlayBytes, RoundBytes int64
 	// CommitTime is the smoothed time from seal to applied, 0 before the first commit.
 	CommitTime time.Duration
@@ -52,8 +54,9 @@ func (w *Worker) Gauges() Gauges {
 	return g
 }
 
-// Loops returns the goroutines whose progress tells whether the worker is alive: the compute goroutine, and the applies of its turns.
-// What else the turns do waits for brokers, and is no sign of anything in here.
+// Loops returns the goroutines whose progress tells whether the worker is alive: the compute
+// goroutine, and the applies of its turns. What else the turns do waits for brokers, and is no sign
+// of anything in here.
 func (w *Worker) Loops() []*health.Loop {
 	return []*health.Loop{&w.observed.loop, &w.turns[0].observed.apply, &w.turns[1].observed.apply}
 }
@@ -135,7 +138,8 @@ func (w *Worker) oldest(t *task.Task) []int64 {
 	return out
 }
 
-// countAnswer counts what a turn reports, and remembers the first failure of a round as the cause of its abort.
+// countAnswer counts what a turn reports, and remembers the first failure of a round as the cause
+// of its abort.
 func (w *Worker) countAnswer(a answer) {
 	if a.unanswered {
 		return
@@ -150,8 +154,8 @@ func (w *Worker) countAnswer(a answer) {
 	}
 }
 
-// countAborted counts a round whose records are put back. A round without a failure of its own goes because of the one below it, or
-// because a task is given up.
+// countAborted counts a round whose records are put back. A round without a failure of its own goes
+// because of the one below it, or because a task is given up.
 func (w *Worker) countAborted(r *round) {
 	cause := metrics.CauseGivenUp
 	switch {
@@ -227,7 +231,8 @@ func (t *turn) transactionBegan(s *turnState) {
 	t.observed.openSince.Store(s.beganAt.UnixNano())
 }
 
-// observe times a command that was carried out, and ends the transaction's time with the answer that ends it.
+// observe times a command that was carried out, and ends the transaction's time with the answer
+// that ends it.
 func (t *turn) observe(c command, kind protocol.EventKind, err error, began time.Time) {
 	now := time.Now()
 	if c.kind == protocol.Apply {

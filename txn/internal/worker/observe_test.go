@@ -8,7 +8,8 @@ import (
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
-// BenchmarkObserve measures what a record costs beyond its processing: the count in the slice, and the tally when its round is applied.
+// BenchmarkObserve measures what a record costs beyond its processing: the count in the slice, and
+// the tally when its round is applied.
 func BenchmarkObserve(b *testing.B) {
 	w := &Worker{}
 	e := task.Entry{Record: &broker.Record{Timestamp: time.Now()}}

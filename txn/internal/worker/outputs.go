@@ -6,17 +6,19 @@ import (
 	"github.com/onceward/onceward/txn/internal/broker/batch"
 )
 
-// outputs are what a round writes for its journal: records, which are encoded at once, and where each of them comes from.
+// outputs are what a round writes for its journal: records, which are encoded at once, and where
+// each of them comes from.
 type outputs struct {
 	set *batch.Set
 	// origins say for each record, in order, where it goes and which journal entry it comes from.
 	origins []origin
-	// unfit is the first record that no batch can hold. The cluster would refuse it, and the round is treated as if it had.
+	// unfit is the first record that no batch can hold. The cluster would refuse it, and the round
+	// is treated as if it had.
 	unfit *broker.ProduceError
 }
 
-// origin is where an output comes from and where it goes, by the indexes of its contribution in the round, of its entry in the journal, and
-// of its destination in the set.
+// origin is where an output comes from and where it goes, by the indexes of its contribution in the
+// round, of its entry in the journal, and of its destination in the set.
 type origin struct{ contribution, entry, destination int32 }
 
 // originSize is the memory of an origin.
@@ -45,8 +47,9 @@ func (o *outputs) bytes() int64 {
 	return o.set.Bytes() + originSize*int64(len(o.origins))
 }
 
-// manyTimes is how much more than what is sent ahead as whole batches has to wait before batches are sent ahead that are small. Where outputs
-// go to many partitions, no batch may grow large within a round.
+// manyTimes is how much more than what is sent ahead as whole batches has to wait before batches
+// are sent ahead that are small. Where outputs go to many partitions, no batch may grow large
+// within a round.
 const manyTimes = 8
 
 // ahead reports whether there is enough to be sent before the round is sealed.
@@ -77,7 +80,8 @@ func (o *outputs) destination(i int) (batch.Destination, bool) {
 	return o.set.Destination(at), true
 }
 
-// spare are the outputs of rounds that are over, for those that come. Two rounds are in flight, so more are never needed.
+// spare are the outputs of rounds that are over, for those that come. Two rounds are in flight, so
+// more are never needed.
 type spare struct{ outputs []outputs }
 
 // originsMin is how long a list may be that is kept whatever the round was like.
@@ -93,7 +97,8 @@ func (s *spare) take(newSet func() *batch.Set) outputs {
 	return outputs{set: newSet()}
 }
 
-// put keeps the memory of the outputs of a committed round, of which every record is acknowledged. They may not be read any more.
+// put keeps the memory of the outputs of a committed round, of which every record is acknowledged.
+// They may not be read any more.
 func (s *spare) put(o outputs) {
 	if len(s.outputs) == 2 || o.set == nil {
 		return

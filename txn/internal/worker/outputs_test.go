@@ -18,8 +18,8 @@ func smallSet() *batch.Set { return batch.NewSet(func(string) int { return 1000 
 // largeSet is an empty set with the default limit of batches.
 func largeSet() *batch.Set { return batch.NewSet(func(string) int { return 1_000_012 }) }
 
-// TestOriginsOfOutputs: the search for a refused record finds the entries that wrote to a partition, in their order and each once. A record
-// that no batch can hold is among them.
+// TestOriginsOfOutputs: the search for a refused record finds the entries that wrote to a
+// partition, in their order and each once. A record that no batch can hold is among them.
 func TestOriginsOfOutputs(t *testing.T) {
 	r := newRound(0, outputs{set: smallSet()})
 	one, other := &task.Contribution{Task: &task.Task{}}, &task.Contribution{Task: &task.Task{}}
@@ -60,7 +60,8 @@ func TestOriginsOfOutputs(t *testing.T) {
 	}
 }
 
-// TestSpareOutputs: the memory of a round is used again, empty, unless the round was far smaller than the list that it used.
+// TestSpareOutputs: the memory of a round is used again, empty, unless the round was far smaller
+// than the list that it used.
 func TestSpareOutputs(t *testing.T) {
 	var s spare
 	c := &task.Contribution{Journal: make([]task.Entry, 1)}
@@ -92,7 +93,8 @@ func TestSpareOutputs(t *testing.T) {
 	}
 }
 
-// TestAheadOfTheSeal: whole batches are sent ahead, and small ones only where much waits in many partitions.
+// TestAheadOfTheSeal: whole batches are sent ahead, and small ones only where much waits in many
+// partitions.
 func TestAheadOfTheSeal(t *testing.T) {
 	c := &task.Contribution{Journal: make([]task.Entry, 1)}
 	fill := func(partitions, bytes int) *round {
@@ -132,7 +134,8 @@ func addMany(s *spare, c *task.Contribution, out []graph.Output, taken []*batch.
 	s.put(r.outputs)
 }
 
-// TestOutputsAllocateNothing: for a record that user code has returned, nothing is allocated until it is in a batch.
+// TestOutputsAllocateNothing: for a record that user code has returned, nothing is allocated until
+// it is in a batch.
 func TestOutputsAllocateNothing(t *testing.T) {
 	if virtual.RaceDetector {
 		t.Skip("pools drop at random under the race detector")

@@ -1,7 +1,8 @@
 package worker
 
-// pace makes rounds smaller after one that was too slow for its transaction: run again as it was, it would be too slow for ever. A
-// limited round sends nothing before its last entry was processed, and nothing is computed beside it.
+// pace makes rounds smaller after one that was too slow for its transaction: run again as it was,
+// it would be too slow for ever. A limited round sends nothing before its last entry was processed,
+// and nothing is computed beside it.
 type pace struct {
 	// entries is the most that a round may take; 0 is no limit.
 	entries int
@@ -24,7 +25,8 @@ func (p *pace) tooSlow(entries int) {
 	p.entries, p.successes = max(1, entries/2), 0
 }
 
-// committed doubles the limit after paceSuccesses rounds, and lifts it once the size that was too slow is reached again.
+// committed doubles the limit after paceSuccesses rounds, and lifts it once the size that was too
+// slow is reached again.
 func (p *pace) committed() {
 	if p.entries == 0 {
 		return

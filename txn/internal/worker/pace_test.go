@@ -9,8 +9,9 @@ func (p *pace) succeed(n int) {
 	}
 }
 
-// TestPace: a round that was too slow is halved, down to one entry; after ten rounds that were committed the size doubles, and nothing is
-// limited any more once the size that was too slow has been committed again (rule 9.5).
+// TestPace: a round that was too slow is halved, down to one entry; after ten rounds that were
+// committed the size doubles, and nothing is limited any more once the size that was too slow has
+// been committed again (rule 9.5).
 func TestPace(t *testing.T) {
 	var p pace
 	p.succeed(100)
@@ -44,8 +45,8 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// A slow round between successes starts their count anew, and one that is smaller than the first slow one does not make the limit go
-// earlier (rule 9.5).
+// A slow round between successes starts their count anew, and one that is smaller than the first
+// slow one does not make the limit go earlier (rule 9.5).
 func TestPaceAfterSecondSlowRound(t *testing.T) {
 	var p pace
 	p.tooSlow(64)

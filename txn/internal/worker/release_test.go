@@ -16,7 +16,8 @@ import (
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
-// quietTask is a task that hands every record to f and writes nothing, so that its worker needs no broker.
+// quietTask is a task that hands every record to f and writes nothing, so that its worker needs no
+// broker.
 func quietTask(t *testing.T, f func()) *task.Task {
 	t.Helper()
 	b := topology.NewBuilder("quiet")
@@ -55,8 +56,9 @@ func quietWorker(t *testing.T) *Worker {
 	return w
 }
 
-// TestReleaseReachesBusyWorker: a worker that is inside user code for longer than a revoke may wait lets the task go as soon as it can.
-// Otherwise it would keep a task that it must not commit, and every round with it would be refused for ever.
+// TestReleaseReachesBusyWorker: a worker that is inside user code for longer than a revoke may wait
+// lets the task go as soon as it can. Otherwise it would keep a task that it must not commit, and
+// every round with it would be refused for ever.
 func TestReleaseReachesBusyWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := quietWorker(t)

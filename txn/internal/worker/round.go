@@ -10,7 +10,8 @@ import (
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
-// round is one commit round of a worker. The compute goroutine fills it; from Flush on it belongs to its turn.
+// round is one commit round of a worker. The compute goroutine fills it; from Flush on it belongs
+// to its turn.
 type round struct {
 	n             uint64
 	contributions []*task.Contribution
@@ -30,7 +31,8 @@ type round struct {
 	dropped bool
 	// refused is the record that the cluster will never take; it decides how the round runs again.
 	refused *broker.ProduceError
-	// unread is the input topic of which no offset can be committed, if that is what ended the round.
+	// unread is the input topic of which no offset can be committed, if that is what ended the
+	// round.
 	unread *broker.OffsetError
 	// failure is the answer that ended the round, if it had one of its own; for the metrics.
 	failure protocol.EventKind
@@ -45,12 +47,14 @@ type turnState struct {
 	identity broker.Identity
 	// offsetsSent says that the transaction may have touched the group's offsets.
 	offsetsSent bool
-	// ended says that the transaction is over, and markers in how many partitions it has then left one.
+	// ended says that the transaction is over, and markers in how many partitions it has then left
+	// one.
 	ended   bool
 	markers int
 	id      state.RoundID
 	records int
-	// err is the first failure before the flush, and answered by it; unusable says that the producer has to be settled.
+	// err is the first failure before the flush, and answered by it; unusable says that the
+	// producer has to be settled.
 	err      error
 	unusable bool
 }
@@ -69,8 +73,9 @@ func (r *round) contribution(t *task.Task) *task.Contribution {
 	return c
 }
 
-// setDoubt tells the tasks of the round since when its commit is in doubt, nil when it no longer is. It is called for rounds whose commit
-// was sent, and for no other: the round on top, which is dropped while the one below is in doubt, holds the same tasks.
+// setDoubt tells the tasks of the round since when its commit is in doubt, nil when it no longer
+// is. It is called for rounds whose commit was sent, and for no other: the round on top, which is
+// dropped while the one below is in doubt, holds the same tasks.
 func (r *round) setDoubt(since *time.Time) {
 	for _, c := range r.contributions {
 		c.Task.SetDoubt(since)
@@ -89,8 +94,8 @@ func (r *round) add(c *task.Contribution, outputs []graph.Output) {
 	r.outputs.add(at, len(c.Journal)-1, outputs)
 }
 
-// countState brings the sum of the overlays up to date after one task has written. Asking all of them for every record would cost more
-// with every task.
+// countState brings the sum of the overlays up to date after one task has written. Asking all of
+// them for every record would cost more with every task.
 func (r *round) countState(c *task.Contribution) {
 	if c.Task.State == nil {
 		return

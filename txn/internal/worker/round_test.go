@@ -8,7 +8,8 @@ import (
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
-// The byte bound of a round covers everything that its outputs hold: a header may be larger than the value (rule 9.6).
+// The byte bound of a round covers everything that its outputs hold: a header may be larger than
+// the value (rule 9.6).
 func TestRoundCountsHeaders(t *testing.T) {
 	r, c := newRound(0, outputs{set: largeSet()}), &task.Contribution{Journal: make([]task.Entry, 1)}
 	r.contributions = append(r.contributions, c)

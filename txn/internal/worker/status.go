@@ -9,8 +9,8 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// Stats counts what a worker has done since it was made. Records, Punctuations, Outputs and DeadLetters count committed
-// rounds only.
+// Stats counts what a worker has done since it was made. Records, Punctuations, Outputs and
+// DeadLetters count committed rounds only.
 type Stats struct {
 	Records, Punctuations, Outputs, DeadLetters, Commits, Aborts, Retries atomic.Int64
 }
@@ -26,8 +26,9 @@ type TaskStatus struct {
 	Parked []graph.Parked
 	// Outcomes are the nodes' counts since the task was opened.
 	Outcomes map[graph.Tally]int64
-	// Oldest has for every input the timestamp of the oldest record that is fetched and not committed, state.NoTime for none. It is
-	// nil until it was first noted, and never changed in place.
+	// Oldest has for every input the timestamp of the oldest record that is fetched and not
+	// committed, state.NoTime for none. It is nil until it was first noted, and never changed in
+	// place.
 	Oldest []int64
 	// Retry is the record that the task tries again, nil if there is none.
 	Retry *Retry

@@ -17,10 +17,11 @@ import (
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
-// Deadlines bound every request of a round; past one the producer is settled. Flush, Offsets and End count from the seal, and End is
-// below the transaction timeout: a step may use what those before it have left, which is what a slow coordinator needs. A round that has
-// sent records before it was sealed can still be aborted by the broker, which is answered as any other lost producer. Abort counts from
-// its own request.
+// Deadlines bound every request of a round; past one the producer is settled. Flush, Offsets and
+// End count from the seal, and End is below the transaction timeout: a step may use what those
+// before it have left, which is what a slow coordinator needs. A round that has sent records before
+// it was sealed can still be aborted by the broker, which is answered as any other lost producer.
+// Abort counts from its own request.
 type Deadlines struct {
 	Flush, Offsets, End, Abort time.Duration
 }
@@ -31,8 +32,9 @@ func DeadlinesFor(transactionTimeout time.Duration) Deadlines {
 	return Deadlines{Flush: t * 60 / 100, Offsets: t * 75 / 100, End: t * 95 / 100, Abort: t * 60 / 100}
 }
 
-// membershipWait is how long a refusal by the group is waited out: in a cooperative rebalance, and when it has joined again, the
-// member learns of its newer generation or its new id within a moment.
+// membershipWait is how long a refusal by the group is waited out: in a cooperative rebalance, and
+// when it has joined again, the member learns of its newer generation or its new id within a
+// moment.
 const membershipWait = time.Second
 
 // command is one effect for a turn.
@@ -47,7 +49,8 @@ type command struct {
 type answer struct {
 	protocol.Event
 	err error
-	// unanswered says that there is no event: the effect could not be carried out, and the worker has to give up.
+	// unanswered says that there is no event: the effect could not be carried out, and the worker
+	// has to give up.
 	unanswered bool
 }
 
@@ -60,7 +63,8 @@ type turn struct {
 	observed turnObserved
 }
 
-// run carries out commands until the channel is closed. ctx ends the waits of a worker that gives up.
+// run carries out commands until the channel is closed. ctx ends the waits of a worker that gives
+// up.
 func (t *turn) run(ctx context.Context) {
 	defer t.producer.Close()
 	for c := range t.commands {
@@ -159,7 +163,8 @@ func (t *turn) send(ctx context.Context, r *round, batches []*batch.Batch) {
 	t.producer.Send(batches)
 }
 
-// flush sends what is left, the changelog records, and if there was nothing at all one filler; then it waits for all of them.
+// flush sends what is left, the changelog records, and if there was nothing at all one filler; then
+// it waits for all of them.
 func (t *turn) flush(ctx context.Context, c command) (protocol.EventKind, error) {
 	ctx, cancel := context.WithDeadline(ctx, c.round.sealed.Add(t.w.cfg.Deadlines.Flush))
 	defer cancel()
@@ -184,7 +189,8 @@ func (t *turn) flush(ctx context.Context, c command) (protocol.EventKind, error)
 	}
 	for _, contribution := range r.contributions {
 		if contribution.First() {
-			// In the transaction itself: what the last clean stop has kept is the last word exactly until this commit.
+			// In the transaction itself: what the last clean stop has kept is the last word exactly
+			// until this commit.
 			t.note(task.PositionsKey(contribution.Task.ID.String()), nil)
 		}
 	}
@@ -250,7 +256,8 @@ type changelog struct {
 	written      bool
 }
 
-// sendChangelogs produces the layers' writes, one record per key, and returns the changelogs of the round.
+// sendChangelogs produces the layers' writes, one record per key, and returns the changelogs of the
+// round.
 func (t *turn) sendChangelogs(r *round) (logged []*changelog, err error) {
 	for i, contribution := range r.contributions {
 		if contribution.Layer == nil {
@@ -287,7 +294,8 @@ func (t *turn) sendChangelogs(r *round) (logged []*changelog, err error) {
 	return logged, nil
 }
 
-// applied returns per contribution and store the offset behind the last changelog record, once all are acknowledged.
+// applied returns per contribution and store the offset behind the last changelog record, once all
+// are acknowledged.
 func (t *turn) applied(r *round, logged []*changelog) ([]map[string]int64, error) {
 	applied := make([]map[string]int64, len(r.contributions))
 	for _, l := range logged {
@@ -307,8 +315,8 @@ func (t *turn) applied(r *round, logged []*changelog) ([]map[string]int64, error
 	return applied, nil
 }
 
-// sendOffsets compares ownership and sends the offset commit. A refused generation is waited out once: the same transaction may
-// still commit under the newer one if every task is still owned.
+// sendOffsets compares ownership and sends the offset commit. A refused generation is waited out
+// once: the same transaction may still commit under the newer one if every task is still owned.
 func (t *turn) sendOffsets(ctx context.Context, r *round) (protocol.EventKind, error) {
 	ctx, cancel := context.WithDeadline(ctx, r.sealed.Add(t.w.cfg.Deadlines.Offsets))
 	defer cancel()
@@ -338,7 +346,8 @@ func (t *turn) sendOffsets(ctx context.Context, r *round) (protocol.EventKind, e
 			return protocol.OffsetsAccepted, nil
 		case broker.Refused:
 			if broker.FencedInstance(err) && t.waitMember(ctx, func(id string, _ int32) bool { return id != "" && id != member }) {
-				// It was this process that took its own place in the group, joining again after its session had ended.
+				// It was this process that took its own place in the group, joining again after its
+				// session had ended.
 				return protocol.OffsetsRefused, fmt.Errorf("%w, while it was committing: %s", assign.ErrMemberChanged, err.Error())
 			}
 			if !broker.NewerGeneration(err) || refused >= 0 {
@@ -352,8 +361,8 @@ func (t *turn) sendOffsets(ctx context.Context, r *round) (protocol.EventKind, e
 	}
 }
 
-// waitMember waits until what the client knows of its membership is as it should be, at most for membershipWait, and reports
-// whether it is.
+// waitMember waits until what the client knows of its membership is as it should be, at most for
+// membershipWait, and reports whether it is.
 func (t *turn) waitMember(ctx context.Context, is func(id string, generation int32) bool) bool {
 	ctx, cancel := context.WithTimeout(ctx, membershipWait)
 	defer cancel()
@@ -377,7 +386,8 @@ func (t *turn) abort(ctx context.Context, r *round) (protocol.EventKind, error) 
 	return protocol.Aborted, nil
 }
 
-// settle repeats until the producer is initialised, or is refused for good: nothing else can be done before.
+// settle repeats until the producer is initialised, or is refused for good: nothing else can be
+// done before.
 func (t *turn) settle(ctx context.Context) error {
 	pause := backoff.Backoff{Next: 50 * time.Millisecond, Max: time.Second}
 	for {
@@ -404,8 +414,8 @@ func (t *turn) settle(ctx context.Context) error {
 	}
 }
 
-// ask reads the stable offsets of the round's tasks and says whose they are. The metadata text is compared as a whole: it holds the
-// round's id, and what was there before may be anything.
+// ask reads the stable offsets of the round's tasks and says whose they are. The metadata text is
+// compared as a whole: it holds the round's id, and what was there before may be anything.
 func (t *turn) ask(ctx context.Context, r *round) (protocol.EventKind, error) {
 	partitions := map[string][]int32{}
 	for _, c := range r.contributions {

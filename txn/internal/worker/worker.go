@@ -42,14 +42,17 @@ type Config struct {
 	Budget *Budget
 	// QueueBytesLow is where a paused input is resumed, now; it must not block.
 	QueueBytesLow func() int64
-	// Stopped is told of a task that stops by itself, which may have been given up meanwhile; it must not block.
+	// Stopped is told of a task that stops by itself, which may have been given up meanwhile; it
+	// must not block.
 	Stopped func(t *task.Task, why error)
-	// Retrying is told when a task begins to wait long for the next attempt of a record, and when it goes on; it must not block.
+	// Retrying is told when a task begins to wait long for the next attempt of a record, and when
+	// it goes on; it must not block.
 	Retrying func(t *task.Task, waits bool)
 	// Metrics counts what the worker does; nil counts nothing.
 	Metrics *metrics.Worker
 	Logger  *slog.Logger
-	// Settle settles a producer after a round has failed. ErrReopen in its error says that the worker must not go on with the producer.
+	// Settle settles a producer after a round has failed. ErrReopen in its error says that the
+	// worker must not go on with the producer.
 	Settle func(ctx context.Context, p *broker.Producer) error
 	// Waits reports for which open transactions the worker waits; nil reports nothing.
 	Waits *waits.Waits
@@ -182,9 +185,10 @@ func (w *Worker) Adopt(ctx context.Context, t *task.Task) error {
 	return w.ask(ctx, request{kind: adopt, task: t})
 }
 
-// Release takes a task away. It returns when no round in flight holds it any more and its state is closed; its uncommitted work is
-// dropped. Where ctx ends first the task is closed later, which is safe: nothing uncommitted is in its store. The worker learns of it in
-// any case, however long it is busy: a task that it kept would make each of its rounds be refused.
+// Release takes a task away. It returns when no round in flight holds it any more and its state is
+// closed; its uncommitted work is dropped. Where ctx ends first the task is closed later, which is
+// safe: nothing uncommitted is in its store. The worker learns of it in any case, however long it
+// is busy: a task that it kept would make each of its rounds be refused.
 func (w *Worker) Release(ctx context.Context, t *task.Task) error {
 	r := request{task: t, done: make(chan error, 1)}
 	w.mail.Lock()
@@ -194,8 +198,8 @@ func (w *Worker) Release(ctx context.Context, t *task.Task) error {
 	return w.answer(ctx, r)
 }
 
-// Halt makes a task do nothing more, as if it had stopped by itself, except that Stopped is not called. What it has in the open round
-// still commits. It does not wait for the worker.
+// Halt makes a task do nothing more, as if it had stopped by itself, except that Stopped is not
+// called. What it has in the open round still commits. It does not wait for the worker.
 func (w *Worker) Halt(t *task.Task, why error) {
 	w.mail.Lock()
 	w.mail.halts = append(w.mail.halts, halted{t, why})
@@ -232,8 +236,9 @@ func (w *Worker) Wake() {
 	}
 }
 
-// Run computes until Stop, until ctx ends (what is open is then abandoned, as by a crash, and that is no error) or until an error that
-// the worker cannot handle. When it returns, and when Stop does, every task is closed.
+// Run computes until Stop, until ctx ends (what is open is then abandoned, as by a crash, and that
+// is no error) or until an error that the worker cannot handle. When it returns, and when Stop
+// does, every task is closed.
 func (w *Worker) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var turns sync.WaitGroup
@@ -277,8 +282,8 @@ func (w *Worker) loop(ctx context.Context) (stopped chan error, err error) {
 		if worked {
 			wait = 0
 		}
-		// An answer goes before everything else that is ready: the next slice may be a record that takes as long as it likes, while the
-		// transaction that the answer belongs to is open.
+		// An answer goes before everything else that is ready: the next slice may be a record that
+		// takes as long as it likes, while the transaction that the answer belongs to is open.
 		select {
 		case a := <-w.answers:
 			w.answered(a)
@@ -316,8 +321,8 @@ func (w *Worker) adopt(r request) {
 	r.done <- nil
 }
 
-// release lets a task go. The task is not there if its adoption has failed, or is still to come: then whoever adopts it sees that it was
-// given up.
+// release lets a task go. The task is not there if its adoption has failed, or is still to come:
+// then whoever adopts it sees that it was given up.
 func (w *Worker) release(r request) {
 	if w.find(r.task.ID) != r.task {
 		r.done <- nil

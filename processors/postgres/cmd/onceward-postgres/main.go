@@ -1,6 +1,6 @@
-// Command onceward-postgres shows and repairs what the packages of processors/postgres keep in PostgreSQL:
-// entries of queues (pgqueue) and of outboxes (pgoutbox), and requests whose outcome is unknown (pgrequests). It
-// also creates the tables.
+// Command onceward-postgres shows and repairs what the packages of processors/postgres keep in
+// PostgreSQL: entries of queues (pgqueue) and of outboxes (pgoutbox), and requests whose outcome is
+// unknown (pgrequests). It also creates the tables.
 //
 //	onceward-postgres migrate
 //	onceward-postgres queue list billing --status QUARANTINED
@@ -9,8 +9,8 @@
 //	onceward-postgres outbox list payments --failing
 //	onceward-postgres requests list payments
 //
-// The database is that of --url, of DATABASE_URL, or of PGHOST and the other variables of libpq. A URL in the environment keeps its password out of the list
-// of processes.
+// The database is that of --url, of DATABASE_URL, or of PGHOST and the other variables of libpq. A
+// URL in the environment keeps its password out of the list of processes.
 //
 // Payloads and headers are shown where --payload asks for them, and nowhere else.
 //

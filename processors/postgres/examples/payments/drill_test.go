@@ -25,8 +25,8 @@ const perFault = 10
 const rolePostgres = "postgres"
 
 // TestDrill: clients retry and double their requests. Meanwhile processes of each role and the
-// database server are killed and started again. In the end each request has one effect in the ledger
-// and in the read model, and one answer. It is requirement M4.
+// database server are killed and started again. In the end each request has one effect in the
+// ledger and in the read model, and one answer. It is requirement M4.
 func TestDrill(t *testing.T) {
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
 		began := time.Now()

@@ -11,8 +11,8 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// seen is what is there at the end: answers, topics, tables, and what the service shows. Of topics it
-// has the committed records.
+// seen is what is there at the end: answers, topics, tables, and what the service shows. Of topics
+// it has the committed records.
 type seen struct {
 	answers, reused map[string][]response
 

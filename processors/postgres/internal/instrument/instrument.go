@@ -8,8 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Register registers a collector and returns it, or the one that is registered already under the same names. A nil registerer registers
-// nothing: the collector counts for nobody.
+// Register registers a collector and returns it, or the one that is registered already under the
+// same names. A nil registerer registers nothing: the collector counts for nobody.
 func Register[C prometheus.Collector](registerer prometheus.Registerer, c C) (C, error) {
 	if registerer == nil {
 		return c, nil

@@ -9,7 +9,8 @@ import (
 // awaitMax bounds a wait for what is bound to happen.
 const awaitMax = 3 * time.Minute
 
-// Await waits for a condition. what completes the message of the failure: "it does not happen that ...".
+// Await waits for a condition. what completes the message of the failure: "it does not happen that
+// ...".
 func Await(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	patience, cancel := context.WithTimeout(t.Context(), awaitMax)

@@ -10,8 +10,8 @@ import (
 	"github.com/onceward/onceward/e2e/cluster"
 )
 
-// Killed runs the test program as a child process, with more environment, until the child has killed itself ([KillSelf]). A child that ends in another
-// way fails the test.
+// Killed runs the test program as a child process, with more environment, until the child has
+// killed itself ([KillSelf]). A child that ends in another way fails the test.
 func Killed(t testing.TB, environment ...string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])

@@ -12,7 +12,8 @@ import (
 	"github.com/onceward/onceward/processors/postgres"
 )
 
-// skipExamples keeps examples from running where there is no server, because an example cannot skip itself.
+// skipExamples keeps examples from running where there is no server, because an example cannot skip
+// itself.
 func skipExamples() error {
 	_, err := findServer()
 	url := os.Getenv(envURL)
@@ -28,7 +29,8 @@ func skipExamples() error {
 	return skip.Value.Set(pattern)
 }
 
-// ExampleDatabase returns a pool on a database of its own with the tables of this build, and what ends both.
+// ExampleDatabase returns a pool on a database of its own with the tables of this build, and what
+// ends both.
 func ExampleDatabase() (pool *pgxpool.Pool, done func()) {
 	ctx := context.Background()
 	must := func(err error) {

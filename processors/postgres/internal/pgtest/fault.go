@@ -20,11 +20,13 @@ const (
 	CommitLost CommitFault = iota + 1
 	// CommitUnanswered: it reaches the server, and the connection is cut before the answer.
 	CommitUnanswered
-	// CommitLate: the client sees its connection cut, and what it has sent reaches the server when [Cutter.Deliver] says so.
+	// CommitLate: the client sees its connection cut, and what it has sent reaches the server when
+	// [Cutter.Deliver] says so.
 	CommitLate
 )
 
-// Full has the server say, of each write to the tables, that its disk is full, until heal is called.
+// Full has the server say, of each write to the tables, that its disk is full, until heal is
+// called.
 func (db *Database) Full(t testing.TB, tables ...string) (heal func()) {
 	t.Helper()
 	db.Exec(t, `CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -147,7 +149,8 @@ func (c *cutConn) Read(b []byte) (int, error) {
 	return c.Conn.Read(b)
 }
 
-// Close leaves the connection of a late commit open: the server must not see its end before the commit.
+// Close leaves the connection of a late commit open: the server must not see its end before the
+// commit.
 func (c *cutConn) Close() error {
 	if c.isCut() {
 		return nil

@@ -4,17 +4,21 @@
 //
 // Tests on PostgreSQL run wherever a server can be had:
 //
-//   - ONCEWARD_POSTGRES_URL names one, with a role that can create databases; none says that there is none;
-//   - otherwise an installed one is started (Debian package postgresql), once for the process. It has its data in a temporary directory,
-//     listens on a Unix socket there and nowhere else, and runs as the user postgres or nobody where the process is root's.
+//   - ONCEWARD_POSTGRES_URL names one, with a role that can create databases; none says that there
+//     is none;
+//   - otherwise an installed one is started (Debian package postgresql), once for the process. It
+//     has its data in a temporary directory, listens on a Unix socket there and nowhere else, and
+//     runs as the user postgres or nobody where the process is root's.
 //
-// Without either, the tests are skipped, and one line per package on standard error says so. ONCEWARD_REQUIRE_POSTGRES=1 makes that a
-// failure. A server that is there and does not start is always a failure.
+// Without either, the tests are skipped, and one line per package on standard error says so.
+// ONCEWARD_REQUIRE_POSTGRES=1 makes that a failure. A server that is there and does not start is
+// always a failure.
 //
 // # Lifetimes
 //
-// A package calls [Main] in TestMain, which stops the server after the last test. The kernel ends it with the process that has started it.
-// Each test has databases of its own ([New]), which are dropped at its end. A test that takes its server down starts one ([Own]).
+// A package calls [Main] in TestMain, which stops the server after the last test. The kernel ends
+// it with the process that has started it. Each test has databases of its own ([New]), which are
+// dropped at its end. A test that takes its server down starts one ([Own]).
 //
 // fsync is off unless ONCEWARD_POSTGRES_FSYNC=1 is set: tests end processes, never the machine.
 package pgtest
@@ -66,11 +70,12 @@ var shared struct {
 	notice sync.Once
 }
 
-// Main runs a package's tests, stops the server that they shared, looks for leaked goroutines and exits the process. Call it from TestMain,
-// which has nothing to do afterwards.
+// Main runs a package's tests, stops the server that they shared, looks for leaked goroutines and
+// exits the process. Call it from TestMain, which has nothing to do afterwards.
 func Main(m *testing.M, leaks ...goleak.Option) { os.Exit(Run(m, leaks...)) }
 
-// Run is [Main] for a TestMain that has more to do: it returns the code to exit with, and runs whatever runs tests.
+// Run is [Main] for a TestMain that has more to do: it returns the code to exit with, and runs
+// whatever runs tests.
 func Run(m interface{ Run() int }, leaks ...goleak.Option) int {
 	if err := skipExamples(); err != nil {
 		fmt.Fprintln(os.Stderr, "pgtest:", err)
@@ -104,8 +109,8 @@ type Database struct {
 	admin string // the connection string of the database that others are created from
 }
 
-// New returns a database with the tables of this build, for this test alone. Without a server the test is skipped, or fails where one is
-// required.
+// New returns a database with the tables of this build, for this test alone. Without a server the
+// test is skipped, or fails where one is required.
 func New(t testing.TB) *Database {
 	t.Helper()
 	db := Empty(t)
@@ -201,7 +206,8 @@ func (db *Database) asAdmin(t testing.TB, ctx context.Context, sql string, args 
 	}
 }
 
-// NewPool returns another pool on the database, closed at the end of the test. The function may change its configuration.
+// NewPool returns another pool on the database, closed at the end of the test. The function may
+// change its configuration.
 func (db *Database) NewPool(t testing.TB, change func(c *pgxpool.Config)) *pgxpool.Pool {
 	t.Helper()
 	c, err := pgxpool.ParseConfig(db.URL)
@@ -251,7 +257,8 @@ func (db *Database) Plan(t testing.TB, sql string, args ...any) string {
 	return strings.Join(lines, "\n")
 }
 
-// Terminate ends every session of the database that has the application name, as pg_terminate_backend does, and returns how many there were.
+// Terminate ends every session of the database that has the application name, as
+// pg_terminate_backend does, and returns how many there were.
 func (db *Database) Terminate(t testing.TB, application string) int64 {
 	t.Helper()
 	return db.Int(t, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = $1 AND application_name = $2`, db.name, application)
@@ -263,7 +270,8 @@ func (db *Database) Waiting(t testing.TB) int64 {
 	return db.Int(t, `SELECT count(*) FROM pg_stat_activity WHERE datname = $1 AND wait_event_type = 'Lock'`, db.name)
 }
 
-// Interrupted runs a statement in tx that sleeps, and ends its context when the database says that it does.
+// Interrupted runs a statement in tx that sleeps, and ends its context when the database says that
+// it does.
 func (db *Database) Interrupted(ctx context.Context, t testing.TB, tx pgx.Tx) error {
 	t.Helper()
 	ctx, cancel := context.WithCancel(ctx)

@@ -84,7 +84,8 @@ func start(ctx context.Context) (*Server, error) {
 	return s, nil
 }
 
-// findServer returns the directory of the newest server's programs. Debian has them outside of PATH.
+// findServer returns the directory of the newest server's programs. Debian has them outside of
+// PATH.
 func findServer() (string, error) {
 	if path, err := exec.LookPath("initdb"); err == nil {
 		return filepath.Dir(path), nil
@@ -170,7 +171,8 @@ func (s *Server) launch(ctx context.Context) error {
 
 func (s *Server) log() string { return s.dir.File("server.log") }
 
-// Kill ends the server at once, as immediate shutdown does: sessions are cut off, and the next [Server.Resume] recovers.
+// Kill ends the server at once, as immediate shutdown does: sessions are cut off, and the next
+// [Server.Resume] recovers.
 func (s *Server) Kill(t testing.TB) {
 	t.Helper()
 	if err := s.stop(syscall.SIGQUIT); err != nil {

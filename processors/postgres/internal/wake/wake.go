@@ -1,7 +1,8 @@
 // Package wake listens to notifications of PostgreSQL.
 //
-// A notification is a hint and never a fact: it can be lost with a connection, and comes for work that another process has already done. A
-// process that is woken looks at the tables. It also polls them.
+// A notification is a hint and never a fact: it can be lost with a connection, and comes for work
+// that another process has already done. A process that is woken looks at the tables. It also polls
+// them.
 package wake
 
 import (
@@ -21,11 +22,13 @@ const (
 	pauseMax = 30 * time.Second
 )
 
-// Notify is the statement that notifies listeners when its transaction commits: $1 is the channel, $2 the name.
+// Notify is the statement that notifies listeners when its transaction commits: $1 is the channel,
+// $2 the name.
 const Notify = "SELECT pg_notify($1, $2)"
 
-// Listen puts a token into wake for each notification of the channel that has the name, until the context ends. It does the same whenever it has a
-// connection again, because notifications were lost before. It uses one connection of its own.
+// Listen puts a token into wake for each notification of the channel that has the name, until the
+// context ends. It does the same whenever it has a connection again, because notifications were
+// lost before. It uses one connection of its own.
 func Listen(ctx context.Context, pool *pgxpool.Pool, channel, name string, wake chan<- struct{}, log *slog.Logger) {
 	for failures := 1; ; failures++ {
 		err := listen(ctx, pool, channel, func(notified string) {

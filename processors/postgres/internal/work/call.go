@@ -22,7 +22,8 @@ func (lent) Rollback(context.Context) error { return ErrNotYours }
 var (
 	// ErrNotYours is what Commit and Rollback of a lent transaction return.
 	ErrNotYours = topology.Fail(topology.Config, schemas.Reason("the function must not commit or roll back the transaction that it is given"))
-	// ErrSwallowed says that a function has returned no error although its transaction has been aborted.
+	// ErrSwallowed says that a function has returned no error although its transaction has been
+	// aborted.
 	ErrSwallowed = topology.Fail(topology.Poison, schemas.Reason("the function has returned no error, and a statement in its transaction has failed"))
 	// ErrEnded says that a function has ended its transaction by a statement.
 	ErrEnded = topology.Fail(topology.Config, schemas.Reason("the function has ended the transaction that it is given"))

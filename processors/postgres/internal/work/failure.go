@@ -13,7 +13,8 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// LostError is an error of a caller's function on a connection that has ended: the connection is to blame, and not the work.
+// LostError is an error of a caller's function on a connection that has ended: the connection is to
+// blame, and not the work.
 type LostError struct{ Err error }
 
 // Error says that the connection was lost.
@@ -42,7 +43,8 @@ func (e *DatabaseError) Error() string { return e.Op + ": " + e.Err.Error() }
 // Unwrap returns e.Err.
 func (e *DatabaseError) Unwrap() error { return e.Err }
 
-// Failed returns the error of a statement of this module, nil for nil. It says what to do about missing tables.
+// Failed returns the error of a statement of this module, nil for nil. It says what to do about
+// missing tables.
 func Failed(op string, err error) error {
 	if err == nil {
 		return nil
@@ -53,8 +55,8 @@ func Failed(op string, err error) error {
 	return &DatabaseError{op, err}
 }
 
-// Own says whether a statement of the calling package has failed: its error is a [DatabaseError] that has not
-// come from a caller's function, which may use this module too.
+// Own says whether a statement of the calling package has failed: its error is a [DatabaseError]
+// that has not come from a caller's function, which may use this module too.
 func Own(err error) bool {
 	if _, ok := errors.AsType[*CallError](err); ok {
 		return false
@@ -63,8 +65,9 @@ func Own(err error) bool {
 	return ok
 }
 
-// Unavailable says whether the server or the connection is to blame. Of other errors than those of the driver this is only said where this module
-// itself has used the connection: a caller's function may have connections to other systems.
+// Unavailable says whether the server or the connection is to blame. Of other errors than those of
+// the driver this is only said where this module itself has used the connection: a caller's
+// function may have connections to other systems.
 func Unavailable(err error) bool {
 	if _, ok := errors.AsType[*LostError](err); ok {
 		return true
@@ -82,14 +85,15 @@ func Contended(err error) bool {
 	return ok && strings.HasPrefix(e.Code, "40")
 }
 
-// Reason returns what can be said of an error without a risk that it quotes a value, as text that can be stored.
+// Reason returns what can be said of an error without a risk that it quotes a value, as text that
+// can be stored.
 func Reason(err error) string { return Text(reasonOf(err)) }
 
 // textBytesMax is the length of a reason that is stored.
 const textBytesMax = 1024
 
-// Text returns s as PostgreSQL can store it: zero bytes and invalid UTF-8 are replaced, and a long text is cut. A
-// reason that a program gives must not fail the work that it is about.
+// Text returns s as PostgreSQL can store it: zero bytes and invalid UTF-8 are replaced, and a long
+// text is cut. A reason that a program gives must not fail the work that it is about.
 func Text(s string) string {
 	s = strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", "\uFFFD"), "\uFFFD")
 	if len(s) > textBytesMax {

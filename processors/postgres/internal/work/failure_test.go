@@ -15,8 +15,8 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// TestReason: a reason says what can be said, quotes nothing that a caller has wrapped around an error, and can be
-// stored.
+// TestReason: a reason says what can be said, quotes nothing that a caller has wrapped around an
+// error, and can be stored.
 func TestReason(t *testing.T) {
 	const secret = "4111-1111"
 	quoting := func(err error) error { return fmt.Errorf("card %s: %w", secret, err) }
@@ -41,8 +41,8 @@ func TestReason(t *testing.T) {
 	}
 }
 
-// TestOwn: an error that a caller's function returns is not one of the package that calls it, also if it comes from
-// this module.
+// TestOwn: an error that a caller's function returns is not one of the package that calls it, also
+// if it comes from this module.
 func TestOwn(t *testing.T) {
 	failed := Failed("begin", io.EOF)
 	if !Own(fmt.Errorf("run: %w", failed)) || Own(io.EOF) || Own(nil) {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Pause returns how long to wait after the given attempt, which counts from 1: least, doubled with each attempt up to most. Half of it is random, so
-// that transactions that met do not meet again.
+// Pause returns how long to wait after the given attempt, which counts from 1: least, doubled with
+// each attempt up to most. Half of it is random, so that transactions that met do not meet again.
 func Pause(attempt int, least, most time.Duration) time.Duration {
 	d := least
 	for range attempt - 1 {

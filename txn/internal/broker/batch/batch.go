@@ -12,10 +12,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Record is one committed record. Key and Value are valid until the function that got them returns; both are nil where the log has null.
+// Record is one committed record. Key and Value are valid until the function that got them returns;
+// both are nil where the log has null.
 type Record struct {
 	Offset int64
-	// Timestamp is in milliseconds since the epoch: the producer's, or the broker's where the topic has log append time.
+	// Timestamp is in milliseconds since the epoch: the producer's, or the broker's where the topic
+	// has log append time.
 	Timestamp  int64
 	Key, Value []byte
 }
@@ -23,7 +25,8 @@ type Record struct {
 // ErrMalformed says that an answer is not what the format allows, or fails its checksum.
 var ErrMalformed = errors.New("malformed record batch")
 
-// Decoder decodes answers one after the other, and keeps between them what would otherwise be allocated for each.
+// Decoder decodes answers one after the other, and keeps between them what would otherwise be
+// allocated for each.
 type Decoder struct {
 	decompressor kgo.Decompressor
 	// unpacked is where compressed batches are decompressed to.
@@ -84,10 +87,11 @@ type header struct {
 	count          int
 }
 
-// Decode calls each for the committed records of p from offset on. It returns the next offset to fetch from, which is offset itself if p
-// does not hold a whole batch. An error of each ends it, and is returned as it is. After an error the records that each got are committed
-// ones still, and next is behind the last whole batch of them: each may get a part of the batch that is malformed. The answer's own error
-// code is the caller's.
+// Decode calls each for the committed records of p from offset on. It returns the next offset to
+// fetch from, which is offset itself if p does not hold a whole batch. An error of each ends it,
+// and is returned as it is. After an error the records that each got are committed ones still, and
+// next is behind the last whole batch of them: each may get a part of the batch that is malformed.
+// The answer's own error code is the caller's.
 func (d *Decoder) Decode(p *kmsg.FetchResponseTopicPartition, offset int64, each func(Record) error) (next int64, err error) {
 	d.aborts.reset(p.AbortedTransactions)
 	next = offset
@@ -103,7 +107,8 @@ func (d *Decoder) Decode(p *kmsg.FetchResponseTopicPartition, offset int64, each
 	}
 }
 
-// first returns the first batch of in, and what is behind it. The batch is nil if in does not hold a whole one.
+// first returns the first batch of in, and what is behind it. The batch is nil if in does not hold
+// a whole one.
 func first(in []byte) (batch, rest []byte, err error) {
 	if len(in) < lengthSize {
 		return nil, nil, nil
@@ -188,7 +193,8 @@ func (d *Decoder) marker(h header, records []byte) error {
 	aborted := d.aborts.contain(h)
 	seen := false
 	err := decodeRecords(records, h, h.base, func(r Record) error {
-		// The key is a version and a type, of two bytes each, and type 0 ends an aborted transaction. A batch ends one at most.
+		// The key is a version and a type, of two bytes each, and type 0 ends an aborted
+		// transaction. A batch ends one at most.
 		if len(r.Key) >= 4 && r.Key[2] == 0 && r.Key[3] == 0 {
 			seen = true
 		}
@@ -223,7 +229,8 @@ func (a aborts) contain(h header) bool {
 	return len(firsts) > 0 && h.base >= firsts[0]
 }
 
-// end drops the oldest aborted transaction of a producer: the producer's next batch belongs to another one.
+// end drops the oldest aborted transaction of a producer: the producer's next batch belongs to
+// another one.
 func (a aborts) end(producerID int64) {
 	if firsts := a[producerID]; len(firsts) > 1 {
 		a[producerID] = firsts[1:]
@@ -232,8 +239,8 @@ func (a aborts) end(producerID int64) {
 	}
 }
 
-// Next returns what Decode will if the answer is well formed, from the headers of its batches alone: so the next fetch can be sent before
-// the answer is decoded. Nothing is checked.
+// Next returns what Decode will if the answer is well formed, from the headers of its batches
+// alone: so the next fetch can be sent before the answer is decoded. Nothing is checked.
 func Next(p *kmsg.FetchResponseTopicPartition, offset int64) int64 {
 	for in := p.RecordBatches; len(in) >= headerSize; {
 		length := int64(int32(binary.BigEndian.Uint32(in[atLength:]))) + lengthSize
@@ -247,8 +254,9 @@ func Next(p *kmsg.FetchResponseTopicPartition, offset int64) int64 {
 	return offset
 }
 
-// HasOldFormat reports whether p holds messages in a format from before Kafka 0.11, versions 0 and 1. They have no batches, so that neither
-// Decode nor Next goes past them. Their length and their version are where those of a batch are.
+// HasOldFormat reports whether p holds messages in a format from before Kafka 0.11, versions 0 and
+// 1. They have no batches, so that neither Decode nor Next goes past them. Their length and their
+// version are where those of a batch are.
 func HasOldFormat(p *kmsg.FetchResponseTopicPartition) bool {
 	for in := p.RecordBatches; len(in) > atMagic; {
 		if in[atMagic] < 2 {
@@ -263,8 +271,8 @@ func HasOldFormat(p *kmsg.FetchResponseTopicPartition) bool {
 	return false
 }
 
-// NewestAt returns the largest timestamp of the batch that contains an offset, in milliseconds since the epoch; ok is false if there is no
-// such batch. Nothing is checked.
+// NewestAt returns the largest timestamp of the batch that contains an offset, in milliseconds
+// since the epoch; ok is false if there is no such batch. Nothing is checked.
 func NewestAt(p *kmsg.FetchResponseTopicPartition, offset int64) (ms int64, ok bool) {
 	for in := p.RecordBatches; len(in) >= headerSize; {
 		length := int64(int32(binary.BigEndian.Uint32(in[atLength:]))) + lengthSize

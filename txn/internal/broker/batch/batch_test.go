@@ -27,10 +27,12 @@ func decode(d *batch.Decoder, p *kmsg.FetchResponseTopicPartition, offset int64)
 	return records, next, err
 }
 
-// ofTheClient decompresses for compare. A new one for each answer would allocate buffers of megabytes.
+// ofTheClient decompresses for compare. A new one for each answer would allocate buffers of
+// megabytes.
 var ofTheClient = kgo.DefaultDecompressor()
 
-// compare says how the records differ from what the client makes of the same answer, nothing if they do not.
+// compare says how the records differ from what the client makes of the same answer, nothing if
+// they do not.
 func compare(p *kmsg.FetchResponseTopicPartition, offset int64, got []batch.Record, next int64) string {
 	want, wantNext := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{
 		Offset: offset, IsolationLevel: kgo.ReadCommitted(), Topic: "t"}, p, ofTheClient, nil)
@@ -56,8 +58,9 @@ func compare(p *kmsg.FetchResponseTopicPartition, offset int64, got []batch.Reco
 // same tells nothing from null.
 func same(a, b []byte) bool { return bytes.Equal(a, b) && (a == nil) == (b == nil) }
 
-// TestDecodeAsTheClient: on random logs with transactions, compression, compaction and an end anywhere, the decoder returns what the
-// client's own one does, from any offset, with one decoder for all of them.
+// TestDecodeAsTheClient: on random logs with transactions, compression, compaction and an end
+// anywhere, the decoder returns what the client's own one does, from any offset, with one decoder
+// for all of them.
 func TestDecodeAsTheClient(t *testing.T) {
 	d := batch.NewDecoder()
 	var records, aborted, cut int
@@ -90,7 +93,8 @@ func TestDecodeAsTheClient(t *testing.T) {
 	}
 }
 
-// TestMalformed: what breaks the format is an error that says where, and nothing of the broken batch moves the position.
+// TestMalformed: what breaks the format is an error that says where, and nothing of the broken
+// batch moves the position.
 func TestMalformed(t *testing.T) {
 	one := []batchtest.Record{{Delta: 0, Timestamp: 1_700_000_000_005, Key: []byte("secret"), Value: []byte("secret")}}
 	two := append(one, batchtest.Record{Delta: 3, Timestamp: 1_700_000_000_006, Key: []byte("secret")})
@@ -223,8 +227,8 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// FuzzDecode: no input makes the decoder panic, every error is ErrMalformed, and what it takes without one the client takes too, and makes
-// the same of it.
+// FuzzDecode: no input makes the decoder panic, every error is ErrMalformed, and what it takes
+// without one the client takes too, and makes the same of it.
 func FuzzDecode(f *testing.F) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 2))
@@ -258,7 +262,8 @@ func sealAll(b []byte) {
 	}
 }
 
-// TestNewestAt: the batch that contains an offset says it, one that was emptied too, and the batches beside it do not.
+// TestNewestAt: the batch that contains an offset says it, one that was emptied too, and the
+// batches beside it do not.
 func TestNewestAt(t *testing.T) {
 	none := kgo.NoCompression()
 	p := kmsg.NewFetchResponseTopicPartition()

@@ -30,7 +30,8 @@ const (
 	atFirstSequence = 53
 )
 
-// Batch is one record batch of a transaction. Its Set fills it. Then the goroutine that sends it seals it, reads it, and releases its memory.
+// Batch is one record batch of a transaction. Its Set fills it. Then the goroutine that sends it
+// seals it, reads it, and releases its memory.
 type Batch struct {
 	Topic     string
 	Partition int32
@@ -41,7 +42,8 @@ type Batch struct {
 	bytes      int // of the records, not compressed
 	sequence   int32
 	sealed     bool
-	// taken says that the batch was handed over, ahead that the Set counts it among those that may be sent ahead.
+	// taken says that the batch was handed over, ahead that the Set counts it among those that may
+	// be sent ahead.
 	taken, ahead bool
 
 	head   [headerSize]byte
@@ -52,7 +54,8 @@ type Batch struct {
 // Count returns the number of records.
 func (b *Batch) Count() int32 { return b.count }
 
-// Size returns how many bytes the batch takes on the wire. It shrinks if Seal compresses the records.
+// Size returns how many bytes the batch takes on the wire. It shrinks if Seal compresses the
+// records.
 func (b *Batch) Size() int {
 	if b.packed != nil {
 		return headerSize + len(b.packed.bytes)
@@ -91,7 +94,8 @@ func (b *Batch) append(all, body int, at int64, key, value []byte) []byte {
 	return out
 }
 
-// room returns the buffer of a chunk with room for a record. The caller appends the record and gives the buffer to keep.
+// room returns the buffer of a chunk with room for a record. The caller appends the record and
+// gives the buffer to keep.
 func (b *Batch) room(n int) []byte {
 	if last := len(b.chunks) - 1; last >= 0 {
 		if c := b.chunks[last]; cap(c.bytes)-len(c.bytes) >= n {
@@ -153,7 +157,8 @@ func (b *Batch) AppendTo(dst []byte) []byte {
 	return dst
 }
 
-// Release gives back the memory of the records. No goroutine may read the bytes of the batch any more.
+// Release gives back the memory of the records. No goroutine may read the bytes of the batch any
+// more.
 func (b *Batch) Release() {
 	b.freeChunks()
 	if b.packed != nil {

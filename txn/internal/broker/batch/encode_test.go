@@ -53,7 +53,8 @@ func randomGiven(rng *rand.Rand) given {
 	return g
 }
 
-// written are the sealed batches of partitions, one behind the other, with the offsets that a broker would give them.
+// written are the sealed batches of partitions, one behind the other, with the offsets that a
+// broker would give them.
 type written struct {
 	logs map[batch.Destination][]byte
 	ends map[batch.Destination]int64
@@ -118,7 +119,8 @@ func (w *written) check(t *testing.T, want map[batch.Destination][]given) {
 	}
 }
 
-// encodeRandomly adds random records to a set, a transaction after the other, takes batches at random, and has the client read them.
+// encodeRandomly adds random records to a set, a transaction after the other, takes batches at
+// random, and has the client read them.
 func encodeRandomly(t *testing.T, seed uint64, limit int, codec kgo.CompressionCodec) {
 	rng := rand.New(rand.NewPCG(seed, 4))
 	compressor, err := batch.NewCompressor(codec)
@@ -167,8 +169,9 @@ func encodeRandomly(t *testing.T, seed uint64, limit int, codec kgo.CompressionC
 	}
 }
 
-// TestEncodeAsTheClientReads: the client reads of the batches what was added, in the order of each partition, with every codec and limit.
-// Sequence numbers, offsets and sizes fit. A set is used for one transaction after the other.
+// TestEncodeAsTheClientReads: the client reads of the batches what was added, in the order of each
+// partition, with every codec and limit. Sequence numbers, offsets and sizes fit. A set is used for
+// one transaction after the other.
 func TestEncodeAsTheClientReads(t *testing.T) {
 	seeds := uint64(60)
 	if virtual.RaceDetector {
@@ -189,7 +192,8 @@ func FuzzEncode(f *testing.F) {
 	})
 }
 
-// TestTooLarge: a record that fits exactly is taken, one byte more is not, and the records around it are as if it had not been there.
+// TestTooLarge: a record that fits exactly is taken, one byte more is not, and the records around
+// it are as if it had not been there.
 func TestTooLarge(t *testing.T) {
 	const limit = 512
 	set := batch.NewSet(func(string) int { return limit })
@@ -220,7 +224,8 @@ func TestTooLarge(t *testing.T) {
 	}})
 }
 
-// TestAhead: only batches that are worth a request are sent ahead, and what is taken ahead comes before the rest of its partition.
+// TestAhead: only batches that are worth a request are sent ahead, and what is taken ahead comes
+// before the rest of its partition.
 func TestAhead(t *testing.T) {
 	set := batch.NewSet(func(string) int { return 1 << 20 })
 	add := func(partition int32, n int) {
@@ -246,7 +251,8 @@ func TestAhead(t *testing.T) {
 	}
 }
 
-// TestUnknownOffset: the place of a record tells nothing before its batch is acknowledged, and nothing if the broker has named no offset.
+// TestUnknownOffset: the place of a record tells nothing before its batch is acknowledged, and
+// nothing if the broker has named no offset.
 func TestUnknownOffset(t *testing.T) {
 	set := batch.NewSet(func(string) int { return 1 << 20 })
 	place, err := batch.Add[batch.Header](set, "t", 0, 0, nil, nil, nil)
@@ -270,7 +276,8 @@ var (
 	manyHeaders        = []batch.Header{{Key: "h", Value: manyKey}}
 )
 
-// encodeMany encodes n records of 108 bytes, and returns how large the batches were. dst is used again.
+// encodeMany encodes n records of 108 bytes, and returns how large the batches were. dst is used
+// again.
 func encodeMany(tb testing.TB, set *batch.Set, taken []*batch.Batch, dst []byte, n int, c *batch.Compressor) (out []byte, size int) {
 	for i := range n {
 		if _, err := batch.Add(set, "t", int32(i%4), int64(1e12)+int64(i), manyKey, manyValue, manyHeaders); err != nil {
@@ -287,7 +294,8 @@ func encodeMany(tb testing.TB, set *batch.Set, taken []*batch.Batch, dst []byte,
 	return dst, size
 }
 
-// TestEncodeAllocatesNothing: neither per record nor per batch, once the memory of a transaction before is there.
+// TestEncodeAllocatesNothing: neither per record nor per batch, once the memory of a transaction
+// before is there.
 func TestEncodeAllocatesNothing(t *testing.T) {
 	if virtual.RaceDetector {
 		t.Skip("pools drop at random under the race detector")

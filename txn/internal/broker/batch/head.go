@@ -32,8 +32,9 @@ type Head struct {
 
 const atProducerEpoch = 51
 
-// Heads calls each for the batches of transactions in p that end at offset or later, committed or not, in their order. It returns the next
-// offset to fetch from, which is offset itself if p does not hold a whole batch.
+// Heads calls each for the batches of transactions in p that end at offset or later, committed or
+// not, in their order. It returns the next offset to fetch from, which is offset itself if p does
+// not hold a whole batch.
 func Heads(p *kmsg.FetchResponseTopicPartition, offset int64, each func(Head)) (next int64, err error) {
 	next = offset
 	for in := p.RecordBatches; ; {
@@ -62,7 +63,8 @@ func Heads(p *kmsg.FetchResponseTopicPartition, offset int64, each func(Head)) (
 	}
 }
 
-// ending reads the type of a control batch from the key of its record: a version and a type, of two bytes each.
+// ending reads the type of a control batch from the key of its record: a version and a type, of two
+// bytes each.
 func ending(h header, records []byte) (e Ending, err error) {
 	if h.attributes&control == 0 {
 		return None, nil

@@ -19,7 +19,8 @@ func withEpoch(b []byte, epoch uint16) []byte {
 	return batchtest.Seal(b)
 }
 
-// TestHeads: batches of transactions are told with producer, epoch and ending, committed or not, compressed or not; others are passed over.
+// TestHeads: batches of transactions are told with producer, epoch and ending, committed or not,
+// compressed or not; others are passed over.
 func TestHeads(t *testing.T) {
 	records := []batchtest.Record{{Delta: 0}, {Delta: 1}}
 	log := slices.Concat(

@@ -11,12 +11,12 @@ type chunk struct {
 	class int // of the pool, -1 for none
 }
 
-// chunkSizes are those of the chunks of a batch, one after the other. A batch of few records takes little memory; one of many takes few
-// chunks.
+// chunkSizes are those of the chunks of a batch, one after the other. A batch of few records takes
+// little memory; one of many takes few chunks.
 var chunkSizes = [...]int{2 << 10, 8 << 10, 32 << 10, 128 << 10}
 
-// pools keep chunks, batches and buffers of compressed records between batches. The collector takes what is not used, so a burst leaves
-// nothing behind.
+// pools keep chunks, batches and buffers of compressed records between batches. The collector takes
+// what is not used, so a burst leaves nothing behind.
 var (
 	chunkPools [len(chunkSizes)]sync.Pool
 	batchPool  sync.Pool

@@ -1,6 +1,7 @@
 package batch
 
-// decodeRecords calls each for the records of a decompressed batch from offset on. All records of the batch are looked at.
+// decodeRecords calls each for the records of a decompressed batch from offset on. All records of
+// the batch are looked at.
 func decodeRecords(in []byte, h header, offset int64, each func(Record) error) error {
 	before := int64(-1) // the delta of the record before
 	n := 0
@@ -37,7 +38,8 @@ func decodeRecords(in []byte, h header, offset int64, each func(Record) error) e
 	return nil
 }
 
-// decodeRecord returns a record whose timestamp is a difference still, and the difference of its offset.
+// decodeRecord returns a record whose timestamp is a difference still, and the difference of its
+// offset.
 func decodeRecord(in []byte) (r Record, delta int64, ok bool) {
 	if len(in) < 1 {
 		return r, 0, false
@@ -98,8 +100,8 @@ func skipHeaders(in []byte) bool {
 	return len(in) == 0
 }
 
-// varint decodes a zigzag varint of at most 32 bits, and returns how many bytes it takes: 0 if it is cut off or has more bits. Nearly all
-// are one or two bytes long.
+// varint decodes a zigzag varint of at most 32 bits, and returns how many bytes it takes: 0 if it
+// is cut off or has more bits. Nearly all are one or two bytes long.
 func varint(in []byte) (v int64, used int) {
 	if len(in) > 0 && in[0] < 0x80 {
 		return unzigzag(uint64(in[0])), 1

@@ -5,15 +5,16 @@ import (
 	"fmt"
 )
 
-// Set collects records of a transaction and makes batches of them by partition. The zero value is not usable; see NewSet. It belongs to one
-// goroutine.
+// Set collects records of a transaction and makes batches of them by partition. The zero value is
+// not usable; see NewSet. It belongs to one goroutine.
 type Set struct {
 	limit  func(topic string) int
 	topics []topic
 	last   int // the topic of the last record
 	places []Destination
 
-	// batches are those that are not taken, in the order of their first records; mine are all since Reset.
+	// batches are those that are not taken, in the order of their first records; mine are all since
+	// Reset.
 	batches, mine []*Batch
 	records       int
 	bytes         int64
@@ -44,12 +45,13 @@ type lane struct {
 type Place struct {
 	batch *Batch
 	index int32
-	// Destination is an index of [Set.Destination], also of a record that was too large; -1 of one that was refused for another reason.
+	// Destination is an index of [Set.Destination], also of a record that was too large; -1 of one
+	// that was refused for another reason.
 	Destination int32
 }
 
-// Offset returns the offset of the record, and false if it is not known: the batch is not acknowledged, or was written twice. It may be
-// called until the Set is reset.
+// Offset returns the offset of the record, and false if it is not known: the batch is not
+// acknowledged, or was written twice. It may be called until the Set is reset.
 func (p Place) Offset() (int64, bool) {
 	if p.batch == nil || p.batch.base < 0 {
 		return 0, false
@@ -57,15 +59,16 @@ func (p Place) Offset() (int64, bool) {
 	return p.batch.base + int64(p.index), true
 }
 
-// aheadSize is from which size on a batch may be sent before the transaction ends. Smaller batches would cost the broker more than the
-// waiting costs.
+// aheadSize is from which size on a batch may be sent before the transaction ends. Smaller batches
+// would cost the broker more than the waiting costs.
 const aheadSize = 32 << 10
 
-// NewSet returns an empty set. limit returns how large a batch of a topic may be; it is asked once a topic and transaction.
+// NewSet returns an empty set. limit returns how large a batch of a topic may be; it is asked once
+// a topic and transaction.
 func NewSet(limit func(topic string) int) *Set { return &Set{limit: limit} }
 
-// Add adds a record. Key, value and headers are copied; nil is null. The timestamp is in milliseconds since the epoch. An error wraps
-// ErrTooLarge, and the record is not in the set then.
+// Add adds a record. Key, value and headers are copied; nil is null. The timestamp is in
+// milliseconds since the epoch. An error wraps ErrTooLarge, and the record is not in the set then.
 func Add[H ~struct {
 	Key   string
 	Value []byte
@@ -165,8 +168,9 @@ func (s *Set) grown(b *Batch) {
 	}
 }
 
-// Take appends batches to dst that were not taken before: all that are not empty, or those that are large enough to be sent ahead. Batches of
-// a partition are in the order of their records. The caller sends them, and releases their memory when they are acknowledged.
+// Take appends batches to dst that were not taken before: all that are not empty, or those that are
+// large enough to be sent ahead. Batches of a partition are in the order of their records. The
+// caller sends them, and releases their memory when they are acknowledged.
 func (s *Set) Take(all bool, dst []*Batch) []*Batch {
 	kept := s.batches[:0]
 	for _, b := range s.batches {
@@ -206,10 +210,12 @@ func (s *Set) Ready() int64 { return s.ready }
 // Destination returns a destination by its index. Indexes are valid until Reset.
 func (s *Set) Destination(i int32) Destination { return s.places[i] }
 
-// Destinations returns all partitions to which records were added, also records that were too large.
+// Destinations returns all partitions to which records were added, also records that were too
+// large.
 func (s *Set) Destinations() []Destination { return s.places }
 
-// Reset empties the set. All batches that were taken are acknowledged, and nothing reads them or their places any more.
+// Reset empties the set. All batches that were taken are acknowledged, and nothing reads them or
+// their places any more.
 func (s *Set) Reset() {
 	for i, b := range s.mine {
 		b.release()

@@ -12,7 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// TestJudge shows what every error code of Kafka means for a batch. A code that the client library learns of appears here as a difference.
+// TestJudge shows what every error code of Kafka means for a batch. A code that the client library
+// learns of appears here as a difference.
 func TestJudge(t *testing.T) {
 	datadriven.RunTest(t, "testdata/answers", func(*testing.T, *datadriven.TestData) string {
 		groups := map[verdict][]string{judge(nil): {"(success)"}}

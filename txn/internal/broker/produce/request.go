@@ -7,17 +7,20 @@ import (
 	"github.com/onceward/onceward/txn/internal/broker/batch"
 )
 
-// Versions of ProduceRequest. Below VersionMin a request does not add its partitions to the transaction.
+// Versions of ProduceRequest. Below VersionMin a request does not add its partitions to the
+// transaction.
 const (
 	VersionMin = 12
 	// versionIDs is the first that names topics by their ids.
 	versionIDs = 13
 )
 
-// ackTimeout is how long a broker may wait for its replicas, in milliseconds. It is the client's own default.
+// ackTimeout is how long a broker may wait for its replicas, in milliseconds. It is the client's
+// own default.
 const ackTimeout = 10_000
 
-// request is a ProduceRequest. The client's own type would need the bytes of each batch in one piece.
+// request is a ProduceRequest. The client's own type would need the bytes of each batch in one
+// piece.
 type request struct {
 	version, versionMax int16
 	transactionalID     string

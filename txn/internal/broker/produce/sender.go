@@ -119,7 +119,8 @@ func (s *Sender) Close() {
 	s.work.Wait()
 }
 
-// Begin drops the transaction before and takes the identity of the next one. It fails if a request of the one before is in flight.
+// Begin drops the transaction before and takes the identity of the next one. It fails if a request
+// of the one before is in flight.
 func (s *Sender) Begin(id batch.Identity) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,7 +140,8 @@ func (s *Sender) Begin(id batch.Identity) error {
 	return nil
 }
 
-// Send takes batches, to be sent in their order. They belong to the Sender until they are acknowledged. It does not block.
+// Send takes batches, to be sent in their order. They belong to the Sender until they are
+// acknowledged. It does not block.
 func (s *Sender) Send(batches []*batch.Batch) {
 	if len(batches) == 0 {
 		return
@@ -178,7 +180,8 @@ func (s *Sender) Attempted() bool {
 	return s.attempted
 }
 
-// End returns the offset behind the last record of the transaction that a partition has acknowledged, and false if it is not known.
+// End returns the offset behind the last record of the transaction that a partition has
+// acknowledged, and false if it is not known.
 func (s *Sender) End(at batch.Destination) (int64, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -231,7 +234,8 @@ func (s *Sender) notify() {
 	s.changed = make(chan struct{})
 }
 
-// fail ends the transaction and drops the batches. A request may read the memory of batches in flight, so nothing is released.
+// fail ends the transaction and drops the batches. A request may read the memory of batches in
+// flight, so nothing is released.
 func (s *Sender) fail(err error) {
 	if s.failed != nil {
 		return
@@ -365,7 +369,8 @@ func (s *Sender) acknowledged(l *lane, b *batch.Batch, base int64) {
 	s.pending--
 }
 
-// advance returns the sequence number behind n records. It begins again at 0 behind the largest one.
+// advance returns the sequence number behind n records. It begins again at 0 behind the largest
+// one.
 func advance(sequence, n int32) int32 {
 	if sequence > math.MaxInt32-n {
 		return n - (math.MaxInt32 - sequence) - 1

@@ -118,7 +118,8 @@ func (s *scene) end(commit bool) {
 	s.begin()
 }
 
-// check commits and compares every partition with what was handed over, and the ends that the sender knows with the records.
+// check commits and compares every partition with what was handed over, and the ends that the
+// sender knows with the records.
 func (s *scene) check() {
 	s.t.Helper()
 	ends := map[batch.Destination]int64{}
@@ -185,8 +186,8 @@ var (
 	b1 = batch.Destination{Topic: "B", Partition: 1}
 )
 
-// TestTransactions: records of many batches arrive once and in order, in one transaction after the other, and what is
-// aborted does not appear.
+// TestTransactions: records of many batches arrive once and in order, in one transaction after the
+// other, and what is aborted does not appear.
 func TestTransactions(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		s := newScene(t)
@@ -215,8 +216,9 @@ func TestTransactions(t *testing.T) {
 	})
 }
 
-// TestRefusals: each code of an answer that may pass is answered by the same bytes, until they are taken, and everything arrives once. A code
-// of the others fails the transaction with its partition, and nothing more is sent.
+// TestRefusals: each code of an answer that may pass is answered by the same bytes, until they are
+// taken, and everything arrives once. A code of the others fails the transaction with its
+// partition, and nothing more is sent.
 func TestRefusals(t *testing.T) {
 	retried := []*kerr.Error{
 		kerr.NotLeaderForPartition, kerr.LeaderNotAvailable, kerr.RequestTimedOut, kerr.NotEnoughReplicas, kerr.NotEnoughReplicasAfterAppend,
@@ -333,7 +335,8 @@ func TestUnknownForGood(t *testing.T) {
 	}
 }
 
-// TestFrames: requests and replies that are lost, late or cut lead to the same bytes again, and everything arrives once and in order.
+// TestFrames: requests and replies that are lost, late or cut lead to the same bytes again, and
+// everything arrives once and in order.
 func TestFrames(t *testing.T) {
 	for _, direction := range []proxy.Direction{proxy.ToBroker, proxy.ToClient} {
 		for name, action := range map[string]proxy.Action{
@@ -430,7 +433,8 @@ func TestThrottled(t *testing.T) {
 	})
 }
 
-// TestDuplicate: a broker that says that it has the batch, and not where, leaves the end of the partition unknown.
+// TestDuplicate: a broker that says that it has the batch, and not where, leaves the end of the
+// partition unknown.
 func TestDuplicate(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		s := newScene(t)
@@ -445,7 +449,8 @@ func TestDuplicate(t *testing.T) {
 	})
 }
 
-// TestDrop: an abort waits for the request that is in flight, and drops what waits; the next transaction does not begin before.
+// TestDrop: an abort waits for the request that is in flight, and drops what waits; the next
+// transaction does not begin before.
 func TestDrop(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		s := newScene(t)
@@ -486,7 +491,8 @@ func TestDrop(t *testing.T) {
 	})
 }
 
-// TestDeadline: a flush that ends without a failure says what it was waiting for, and its error is no answer of a broker.
+// TestDeadline: a flush that ends without a failure says what it was waiting for, and its error is
+// no answer of a broker.
 func TestDeadline(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		s := newScene(t)

@@ -1,4 +1,5 @@
-// Package batchtest writes record batches as producers and brokers do, for tests of those who read them.
+// Package batchtest writes record batches as producers and brokers do, for tests of those who read
+// them.
 package batchtest
 
 import (
@@ -31,7 +32,8 @@ const (
 	Control       = 0x20
 )
 
-// Encode returns a batch. Last is the difference of the offset of the last record that there ever was.
+// Encode returns a batch. Last is the difference of the offset of the last record that there ever
+// was.
 func Encode(base, last, producer int64, attributes int16, codec kgo.CompressionCodec, entries []Record) []byte {
 	var records []byte
 	first, most := int64(1_700_000_000_000), int64(0)
@@ -83,8 +85,9 @@ func Marker(base, producer int64, commit byte) []byte {
 		[]Record{{Timestamp: 1_700_000_000_001, Key: []byte{0, 0, 0, commit}, Value: []byte{0, 0, 0, 0, 0, 0}}})
 }
 
-// RandomLog is a log of interleaved transactions of several producers and of writes without one, with compression and the gaps that
-// compaction leaves, and the list of what was aborted as a broker returns it.
+// RandomLog is a log of interleaved transactions of several producers and of writes without one,
+// with compression and the gaps that compaction leaves, and the list of what was aborted as a
+// broker returns it.
 func RandomLog(rng *rand.Rand, batches int) kmsg.FetchResponseTopicPartition {
 	var p kmsg.FetchResponseTopicPartition
 	open := map[int64]int64{} // first offsets by producer
