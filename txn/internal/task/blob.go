@@ -224,14 +224,14 @@ func NewBlob(fingerprint [8]byte, p state.Positions) Blob {
 }
 
 // Target returns the committed position in a store's changelog; known is false when the commit does
-// not name the store. A nil blob names none.
+// not name the store. A nil b names none.
 func (b *Blob) Target(store string) (applied int64, known bool) {
 	c, known := b.Changelog(store)
 	return c.Applied, known
 }
 
 // Changelog returns the committed position in a store's changelog; known is false when the commit
-// does not name the store. A nil blob names none.
+// does not name the store. A nil b names none.
 func (b *Blob) Changelog(store string) (c BlobChangelog, known bool) {
 	if b == nil {
 		return BlobChangelog{}, false
@@ -245,7 +245,7 @@ func (b *Blob) Changelog(store string) (c BlobChangelog, known bool) {
 }
 
 // Input returns the committed position of a topic; known is false when the commit does not name it.
-// A nil blob names none.
+// A nil b names none.
 func (b *Blob) Input(topic string) (in BlobInput, known bool) {
 	if b == nil {
 		return BlobInput{}, false
@@ -258,7 +258,7 @@ func (b *Blob) Input(topic string) (in BlobInput, known bool) {
 	return BlobInput{}, false
 }
 
-// WhereParked returns the stores in which records wait. A nil blob names none.
+// WhereParked returns the stores in which records wait. A nil b names none.
 func (b *Blob) WhereParked() []BlobParked {
 	if b == nil {
 		return nil
@@ -334,7 +334,7 @@ func appendRound(dst []byte, r state.RoundID) []byte {
 
 var errBlob = errors.New("not the commit metadata of a task")
 
-// blobMaxEntries bounds what a foreign metadata text can make us allocate.
+// blobMaxEntries bounds what foreign metadata make us allocate.
 const blobMaxEntries = 4096
 
 // ParseBlob reads metadata. The error wraps state.ErrFormat if a build with a newer major version
