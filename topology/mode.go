@@ -24,7 +24,7 @@ import (
 //	           at the end                shown (d)
 //
 // (a) unless it is for the application that made them, or takes them as repairs: the live
-// application has its own letters of the same records. (b) An application commits in one mode, and
+// application has its own dead letters of the same records. (b) An application commits in one mode, and
 // goes on in another one only if it is told which one it had (txn.Config.ModesBefore). A single
 // record that says of itself that it is a repair or a backfill is processed by a live application,
 // in its state, and everything that it makes is in that mode. (c) as in every mode but Live, unless
@@ -85,7 +85,7 @@ func ParseMode(s string) (Mode, error) {
 //
 // What the record only makes due is not in its mode. Punctuations are in that of the application, a
 // window that closes ([WindowedTable.Closed]) is in that of its own records, and a record that a
-// node has kept back and takes up again ([TakeUp]) in its own.
+// node has kept back, and resumes ([TakeUp]), is in its own.
 func (c *Context) Mode() Mode { return c.graph.mode }
 
 const errMode = schemas.Reason("the header " + HeaderMode + " has no mode that a record can have")

@@ -19,7 +19,7 @@ const (
 	// OwedMoves: this member leads, and moves are owed for longer than a revoke can take.
 	OwedMoves Reason = "moves are owed although every revoke must be over"
 	// Gone: an instance of the plan is gone, and its member was removed from the group. The
-	// rebalance has begun; without force this member hears of it with its next heartbeat.
+	// rebalance has begun. Unless it is forced, this member hears of it with its next heartbeat.
 	Gone Reason = "an instance is gone and its member was removed"
 )
 
@@ -50,6 +50,8 @@ type Forcing struct {
 	leader  bool
 	since   time.Time // the plan is known since
 	gone    bool      // a member of the plan was removed
+	joining bool      // the next plan is on its way
+	removed []string  // instances whose members were removed while this member was joining
 
 	forcedFor   Entry // the own entry that a rebalance was forced for
 	describedAt time.Time
@@ -88,19 +90,35 @@ func (f *Forcing) Planned(now time.Time, p Plan, leader bool) {
 	if !f.planned || p.ID != f.plan.ID || leader && !f.leader {
 		f.since = now
 	}
-	f.planned, f.plan, f.leader, f.gone = true, p, leader, false
+	f.planned, f.plan, f.leader, f.gone, f.joining = true, p, leader, false, false
+	removed := f.removed
+	f.removed = nil
+	for _, instance := range removed {
+		f.Gone(instance)
+	}
 	if len(p.Owed) == 0 {
 		f.owedForced = 0
 	}
 	f.stoppedRight()
 }
 
+// Joining says that this member joins the group. Nothing is due until the next plan. A rebalance
+// that is forced meanwhile would begin when this one ends: the client keeps the request until then.
+func (f *Forcing) Joining() { f.joining = true }
+
 // Left says that there is no membership, so there is nothing to force until the next plan.
-func (f *Forcing) Left() { f.planned, f.plan, f.gone = false, Plan{}, false }
+func (f *Forcing) Left() {
+	f.planned, f.plan, f.gone, f.joining, f.removed = false, Plan{}, false, false, nil
+}
 
 // Gone says that an instance is gone and that its member was removed. It does nothing if the plan
-// is one without the instance.
+// does not have the instance. While this member is joining, that is the next plan: the member may
+// have been removed before or after that plan was made.
 func (f *Forcing) Gone(instance string) {
+	if f.joining {
+		f.removed = append(f.removed, instance)
+		return
+	}
 	if slices.ContainsFunc(f.plan.Entries, func(e Entry) bool { return e.Member == instance }) {
 		f.gone = true
 	}
@@ -109,7 +127,7 @@ func (f *Forcing) Gone(instance string) {
 // Due returns when a rebalance is to be forced, unless a new plan comes first or more tasks stop,
 // and why; ok is false if none is.
 func (f *Forcing) Due() (at time.Time, why Reason, ok bool) {
-	if !f.planned {
+	if !f.planned || f.joining {
 		return time.Time{}, "", false
 	}
 	if f.gone {

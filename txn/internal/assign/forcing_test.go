@@ -71,6 +71,43 @@ func TestMemberForcesForOneThatIsGone(t *testing.T) {
 	never("without a membership")
 }
 
+// TestMemberForcesNothingWhileItJoins: the next plan decides whether a removed member matters. A
+// rebalance that is forced while another one is under way would follow it without need, and the
+// other members would hear of it with their next heartbeats only.
+func TestMemberForcesNothingWhileItJoins(t *testing.T) {
+	own, now := Entry{Member: "me"}, time.Unix(1000, 0)
+	both := []Entry{own, {Member: "other"}}
+	due := func(f *Forcing, want bool, when string) {
+		t.Helper()
+		if at, why, ok := f.Due(); ok != want || ok && why != Gone {
+			t.Errorf("%s: due %v %v %v, want %v", when, at, why, ok, want)
+		}
+	}
+	f := NewForcing(own, 30*time.Second)
+	f.Planned(now, Plan{ID: 1, Entries: both}, false)
+	f.Joining()
+	f.Gone("other")
+	due(f, false, "removed while this member joins")
+	f.Planned(now, Plan{ID: 2, Entries: both[:1]}, false)
+	due(f, false, "the next plan is without it")
+
+	f.Planned(now, Plan{ID: 3, Entries: both}, false)
+	f.Joining()
+	f.Gone("other")
+	f.Planned(now, Plan{ID: 4, Entries: both}, false)
+	due(f, true, "the next plan was made before the removal")
+	f.Planned(now, Plan{ID: 5, Entries: both}, false)
+	due(f, false, "one plan later")
+
+	f.Gone("other")
+	f.Joining()
+	due(f, false, "this member joins after the removal")
+	f.Gone("other")
+	f.Left()
+	f.Planned(now, Plan{ID: 6, Entries: both}, false)
+	due(f, false, "in the next membership")
+}
+
 // TestMemberForcesForWorkingTasks: once they had the time to stop again, and once for each fall of
 // their number.
 func TestMemberForcesForWorkingTasks(t *testing.T) {

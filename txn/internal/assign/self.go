@@ -69,7 +69,8 @@ type TaskNow struct {
 	Stopped error
 }
 
-// Join returns the join data, given what the tasks are doing now.
+// Join returns the join data, given what the tasks are doing now. It is called for each join, see
+// [Forcing.Joining].
 func (m *Self) Join(tasks []TaskNow) Join {
 	m.Remember(tasks)
 	out := m.constant
@@ -80,6 +81,7 @@ func (m *Self) Join(tasks []TaskNow) Join {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.forcing.Joining()
 	for id, position := range m.positions {
 		out.Local = append(out.Local, LocalTask{Task: id, Position: position})
 	}
