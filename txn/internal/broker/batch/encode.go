@@ -190,14 +190,14 @@ func NewCompressor(codec kgo.CompressionCodec) (*Compressor, error) {
 
 // pack returns the compressed records, or nil if they are not smaller.
 func (c *Compressor) pack(b *Batch) (*packed, kgo.CompressionCodecType) {
-	p := newPacked()
-	p.source = p.source[:0]
+	p, source := newPacked(), newSource()
+	defer sourcePool.Put(source)
 	for _, c := range b.chunks {
-		p.source = append(p.source, c.bytes...)
+		source.bytes = append(source.bytes, c.bytes...)
 	}
 	p.buffer.Reset()
-	out, codec := c.codec.Compress(&p.buffer, p.source)
-	if codec <= kgo.CodecNone || len(out) >= len(p.source) {
+	out, codec := c.codec.Compress(&p.buffer, source.bytes)
+	if codec <= kgo.CodecNone || len(out) >= len(source.bytes) {
 		p.release()
 		return nil, 0
 	}

@@ -21,6 +21,7 @@ var (
 	chunkPools [len(chunkSizes)]sync.Pool
 	batchPool  sync.Pool
 	packedPool sync.Pool
+	sourcePool sync.Pool
 )
 
 // newChunk returns the next chunk of a batch, with room for at least so many bytes.
@@ -65,7 +66,6 @@ func (b *Batch) release() {
 type packed struct {
 	bytes  []byte
 	buffer bytes.Buffer
-	source []byte // what is compressed, in one piece
 }
 
 func newPacked() *packed {
@@ -78,4 +78,15 @@ func newPacked() *packed {
 func (p *packed) release() {
 	p.bytes = nil
 	packedPool.Put(p)
+}
+
+// source is what is compressed, in one piece. It is used while a batch is sealed only.
+type source struct{ bytes []byte }
+
+func newSource() *source {
+	if s, ok := sourcePool.Get().(*source); ok {
+		s.bytes = s.bytes[:0]
+		return s
+	}
+	return &source{}
 }

@@ -79,6 +79,9 @@ func (s *Sender) retry(l *lane, err error, v verdict) {
 	l.failures++
 	s.last = &Error{l.Destination, err}
 	pause := s.cfg.Pause(l.failures)
+	if v != unknown {
+		l.unknown = 0
+	}
 	switch v {
 	case early:
 		pause = earlyPause(l.failures)
@@ -98,7 +101,8 @@ func (s *Sender) retry(l *lane, err error, v verdict) {
 // missing notes that a lookup has not found a partition.
 func (s *Sender) missing(at batch.Destination, err error) {
 	l := s.lanes[at]
-	if l.unknown++; l.unknown > unknownMax {
-		s.fail(&Error{at, err})
+	s.last = &Error{at, err}
+	if l.missed++; l.missed > unknownMax {
+		s.fail(s.last)
 	}
 }

@@ -52,7 +52,8 @@ func judge(err error) verdict {
 	}
 }
 
-// unknownMax is how often a topic or partition may be unknown in a row before that is a failure.
+// unknownMax is how often a topic or partition may be unknown in a row, to its leader or to a lookup,
+// before that is a failure.
 const unknownMax = 4
 
 // earlyFirst and earlyMax are the pauses while markers of the transaction before are written.

@@ -10,7 +10,8 @@ import (
 	"github.com/onceward/onceward/txn/internal/backoff"
 )
 
-// look looks up the leaders of lanes without one, until there are none.
+// look looks up the leaders of lanes without one, until there are none. It pauses before it asks for
+// the same topics again.
 func (s *Sender) look() {
 	for failures := 0; ; {
 		s.mu.Lock()
@@ -24,11 +25,14 @@ func (s *Sender) look() {
 		resp, err := s.ask(names)
 		s.mu.Lock()
 		if s.failed == nil {
-			s.found(resp, err)
+			s.found(names, resp, err)
 			s.dispatch()
 			s.notify()
 		}
-		again := len(s.lost()) > 0
+		again := false
+		for name := range s.lost() {
+			again = again || names[name]
+		}
 		s.mu.Unlock()
 		if !again {
 			continue
@@ -59,8 +63,9 @@ func (s *Sender) ask(names map[string]bool) (*kmsg.MetadataResponse, error) {
 	return req.RequestWith(s.ctx, s.cfg.Client)
 }
 
-// found takes the answer to a lookup, or the error instead of one.
-func (s *Sender) found(resp *kmsg.MetadataResponse, err error) {
+// found takes the answer to a lookup of topics, or the error instead of one. It says nothing of lanes
+// of other topics, which have lost their leader since.
+func (s *Sender) found(names map[string]bool, resp *kmsg.MetadataResponse, err error) {
 	if err != nil {
 		s.last = fmt.Errorf("looking up leaders: %w", err)
 		return
@@ -72,7 +77,7 @@ func (s *Sender) found(resp *kmsg.MetadataResponse, err error) {
 		}
 	}
 	for _, l := range append([]*lane(nil), s.active...) { // a failure empties active
-		if l.leader >= 0 || len(l.queue) == 0 {
+		if l.leader >= 0 || len(l.queue) == 0 || !names[l.Topic] {
 			continue
 		}
 		t := topics[l.Topic]
@@ -115,6 +120,7 @@ func (s *Sender) led(l *lane, t *kmsg.MetadataResponseTopic) {
 		if p.Partition != l.Partition {
 			continue
 		}
+		l.missed = 0
 		if p.Leader < 0 {
 			s.last = &Error{l.Destination, kerr.LeaderNotAvailable}
 			return

@@ -79,10 +79,12 @@ type lane struct {
 	end                 int64 // offset behind the last acknowledged record, -1 if it is not known
 	queue               []*batch.Batch
 	// sending says that the first of the queue is in flight, begun that it was.
-	sending, begun    bool
-	active            bool
-	failures, unknown int
-	notBefore         time.Time
+	sending, begun bool
+	active         bool
+	// failures counts those in a row, unknown the answers in a row that do not know the partition,
+	// and missed the lookups in a row that have not found it.
+	failures, unknown, missed int
+	notBefore                 time.Time
 }
 
 // shipment is a batch in a request.
@@ -364,7 +366,7 @@ func (s *Sender) acknowledged(l *lane, b *batch.Batch, base int64) {
 	l.sequence = advance(l.sequence, b.Count())
 	l.queue[0] = nil
 	l.queue = l.queue[1:]
-	l.begun, l.failures, l.unknown, l.notBefore = false, 0, 0, time.Time{}
+	l.begun, l.failures, l.unknown, l.missed, l.notBefore = false, 0, 0, 0, time.Time{}
 	b.Release()
 	s.pending--
 }
