@@ -244,8 +244,7 @@ func (s *sink) partition(key []byte, task int32) int32 {
 	return graph.PartitionOf(key, s.partitions)
 }
 
-// check refuses what the broker or the client would refuse at commit time, when it would take the
-// whole round with it.
+// check refuses what the broker or the runtime would refuse at commit time, with the whole round.
 func (s *sink) check(out *graph.Output) error {
 	if s.compacted && out.Key == nil {
 		return Fail(Validation, errNullKey)
@@ -260,12 +259,11 @@ func (s *sink) check(out *graph.Output) error {
 	return nil
 }
 
-// batchOverheadBytes is what a batch costs before its first record: 61 bytes of header, and the 4
-// bytes of length before it that the client counts with it.
-const batchOverheadBytes = 65
+// batchOverheadBytes is the header of a batch.
+const batchOverheadBytes = 61
 
-// batchBytes returns the size of a record batch with only this record, not compressed, which is how
-// the client counts: a record that fits is never refused later.
+// batchBytes returns the size of a record batch with only this record, not compressed. Brokers
+// count so, and the runtime where it makes batches: a record that fits is never refused later.
 func batchBytes(out *graph.Output) int {
 	// Attributes, and the differences of timestamp and offset, which are 0 for the first record.
 	body := 1 + 1 + 1 + varBytes(out.Key) + varBytes(out.Value) + varintLen(len(out.Headers))

@@ -10,12 +10,12 @@ import (
 )
 
 // isolation is how the worker finds the one record whose output the cluster will never take. A
-// refusal names a partition and not a record, because the client fails everything that it holds for
-// that partition together. So the round runs again with less: only one of the tasks that wrote to
-// the partition, and of its journal only a prefix with half of the suspects in it. If that commits,
-// the others are free again; if it is refused, the suspects have become fewer. In the end a single
-// entry is left, which goes to its error policy. The order of a task never changes, and no round
-// commits past a record that was not processed.
+// refusal names a partition and not a record, because a broker refuses a batch as a whole. So the
+// round runs again with less: only one of the tasks that wrote to the partition, and of its journal
+// only a prefix with half of the suspects in it. If that commits, the others are free again; if it
+// is refused, the suspects have become fewer. In the end a single entry is left, which goes to its
+// error policy. The order of a task never changes, and no round commits past a record that was not
+// processed.
 //
 // Tasks that did not write to the partition run in full all the time. A suspect whose prefix was
 // committed is the last to be suspected again: it has new input, and would else keep the others

@@ -2,10 +2,13 @@ package worker
 
 import (
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/onceward/onceward/e2e/virtual"
+	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/broker/batch"
@@ -57,6 +60,44 @@ func TestOriginsOfOutputs(t *testing.T) {
 	if unfit := broker.Unfit("A", 1, batch.ErrTooLarge); broker.Decide(broker.Producing, unfit) != broker.Refused ||
 		broker.ScopeOf(kerr.MessageTooLarge) != broker.ScopeOf(unfit) {
 		t.Error("a record that no batch can hold is treated otherwise than one that the broker refuses")
+	}
+}
+
+// TestLargestRecordFitsABatch: the graph and the batches count alike. The largest record that the
+// graph lets through fits a batch of its topic, and one byte more does not.
+func TestLargestRecordFitsABatch(t *testing.T) {
+	const limit = 20 << 10
+	b := topology.NewBuilder("limits")
+	topology.From(b, topology.Topic("in", schemas.Bytes(), schemas.Bytes())).Into(topology.Topic("out", schemas.Bytes(), schemas.Bytes()))
+	top, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := top.NewGraph(graph.TaskID{Subtopology: "in"}, nil, topology.GraphConfig{
+		Now: time.Now, Partitions: func(string) int32 { return 1 }, MaxMessageBytes: func(string) int32 { return limit },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fits := func(out graph.Output) bool {
+		o := outputs{set: batch.NewSet(func(string) int { return limit })}
+		o.add(0, 0, []graph.Output{out})
+		return o.unfit == nil
+	}
+	for n := limit; ; n-- {
+		v := g.Process(graph.Input{Topic: "in", Key: []byte("k"), Value: make([]byte, n)})
+		if v.Action != graph.Accept {
+			continue
+		}
+		out := v.Outputs[0]
+		if !fits(out) {
+			t.Errorf("a record with a value of %d bytes passes the graph, and fits no batch", n)
+		}
+		out.Value = make([]byte, n+1)
+		if fits(out) {
+			t.Errorf("a record with a value of %d bytes fits a batch, and the graph refuses it", n+1)
+		}
+		return
 	}
 }
 
