@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -16,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/onceward/onceward/e2e/virtual"
+	"github.com/onceward/onceward/txn/internal/broker/batch"
 )
 
 // commitScene is a producer with a cluster of one broker on virtual time.
@@ -279,6 +281,66 @@ func TestEndIsWhatWasAsked(t *testing.T) {
 		}
 		if fourth := s.begun(t); fourth != third {
 			t.Errorf("after a transaction of which no broker knows the identity is %v, want %v", fourth, third)
+		}
+	})
+}
+
+// TestHold: batches that are held go with the records that are added behind them, in one request.
+// What was held and not sent is dropped with its transaction.
+func TestHold(t *testing.T) {
+	virtual.Test(t, func(t *testing.T) {
+		s := newCommitScene(t, "out")
+		began := s.begun(t)
+		s.producer.Add("out", 1, 0, nil, []byte("v"), nil)
+		if outcome, err := s.producer.Flush(t.Context(), began); outcome != Accepted { // the leaders are known from here on
+			t.Fatalf("flushing is %s: %v", outcome, err)
+		}
+		if outcome, err := s.producer.Commit(t.Context()); outcome != Accepted {
+			t.Fatalf("the outcome is %s: %v", outcome, err)
+		}
+		requests := s.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Observe: true, Count: -1})
+		held := func() []*batch.Batch {
+			set := s.producer.NewSet()
+			if _, err := batch.Add[RecordHeader](set, "out", 0, 0, nil, []byte("held"), nil); err != nil {
+				t.Fatal(err)
+			}
+			return set.Take(true, nil)
+		}
+		begin := func() Identity {
+			began, err := s.producer.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return began
+		}
+		for _, tc := range []struct {
+			name string
+			hand func([]*batch.Batch)
+			want int
+		}{{"held", s.producer.Hold, 1}, {"sent", s.producer.Send, 2}} {
+			began := begin()
+			before := int(requests.Hits())
+			tc.hand(held())
+			synctest.Wait()
+			s.producer.Add("out", 1, 0, nil, []byte("added"), nil)
+			if outcome, err := s.producer.Flush(t.Context(), began); outcome != Accepted {
+				t.Fatalf("flushing is %s: %v", outcome, err)
+			}
+			if got := int(requests.Hits()) - before; tc.name == "held" && got != tc.want || got < tc.want {
+				t.Errorf("%s: %d requests, want %d", tc.name, got, tc.want)
+			}
+			if outcome, err := s.producer.Commit(t.Context()); outcome != Accepted {
+				t.Fatalf("the outcome is %s: %v", outcome, err)
+			}
+		}
+		begin()
+		before := requests.Hits()
+		s.producer.Hold(held())
+		if outcome, err := s.producer.Abort(t.Context()); outcome != Accepted {
+			t.Fatalf("the outcome is %s: %v", outcome, err)
+		}
+		if outcome, err := s.producer.Flush(t.Context(), begin()); outcome != Accepted || requests.Hits() != before {
+			t.Errorf("what was held in an aborted transaction was sent in the next one (%s, %v)", outcome, err)
 		}
 	})
 }

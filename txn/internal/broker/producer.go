@@ -42,6 +42,8 @@ type Producer struct {
 	own     *batch.Set
 	refused *ProduceError
 	taken   []*batch.Batch
+	// held are the batches of Hold that were not sent yet.
+	held []*batch.Batch
 	// flushed says that every batch of the transaction is acknowledged.
 	flushed bool
 	unsent  atomic.Int64
@@ -145,7 +147,7 @@ func (c Config) batchMaxBytes(topic string) int32 {
 // Begin starts a transaction (the broker learns of it with the first record) and returns its
 // identity.
 func (p *Producer) Begin(context.Context) (Identity, error) {
-	p.refused = nil
+	p.refused, p.held = nil, nil
 	p.touched.reset()
 	p.committing = false
 	if p.flushed {
@@ -185,6 +187,13 @@ func (p *Producer) Send(batches []*batch.Batch) {
 	p.sender.Send(batches)
 }
 
+// Hold is Send with the records that are added next, at the latest with Flush: the brokers get one
+// request for both.
+func (p *Producer) Hold(batches []*batch.Batch) {
+	p.flushed = false
+	p.held = append(p.held, batches...)
+}
+
 // ahead is how much Add keeps before it is sent.
 const ahead = 256 << 10
 
@@ -218,7 +227,8 @@ func (p *Producer) refuse(err *ProduceError) {
 }
 
 func (p *Producer) sendOwn(all bool) {
-	p.taken = p.own.Take(all, p.taken[:0])
+	p.taken = p.own.Take(all, append(p.taken[:0], p.held...))
+	p.held = nil
 	p.Send(p.taken)
 	clear(p.taken)
 }

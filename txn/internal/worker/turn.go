@@ -90,7 +90,7 @@ func (t *turn) run(ctx context.Context) {
 func (t *turn) do(ctx context.Context, c command) (protocol.EventKind, error) {
 	switch c.kind {
 	case protocol.Stream:
-		t.send(ctx, c.round, c.batches)
+		t.send(ctx, c.round, c.batches, t.producer.Send)
 		return 0, nil
 	case protocol.Flush:
 		return t.flush(ctx, c)
@@ -153,14 +153,15 @@ func (t *turn) begin(ctx context.Context, r *round) error {
 	return nil
 }
 
-func (t *turn) send(ctx context.Context, r *round, batches []*batch.Batch) {
+// send hands outputs to one of the producer's methods.
+func (t *turn) send(ctx context.Context, r *round, batches []*batch.Batch, by func([]*batch.Batch)) {
 	if t.begin(ctx, r) != nil {
 		return // remembered, answered by the flush
 	}
 	for _, b := range batches {
 		r.turnState.records += int(b.Count())
 	}
-	t.producer.Send(batches)
+	by(batches)
 }
 
 // flush sends what is left, the changelog records, and if there was nothing at all one filler; then
@@ -169,7 +170,7 @@ func (t *turn) flush(ctx context.Context, c command) (protocol.EventKind, error)
 	ctx, cancel := context.WithDeadline(ctx, c.round.sealed.Add(t.w.cfg.Deadlines.Flush))
 	defer cancel()
 	r := c.round
-	t.send(ctx, r, c.batches)
+	t.send(ctx, r, c.batches, t.producer.Hold)
 	s := &r.turnState
 	switch {
 	case s.unusable:

@@ -81,3 +81,49 @@ func TestUnknownInARow(t *testing.T) {
 		t.Errorf("after %d unknown answers the failure is %v", unknownMax+1, s.failed)
 	}
 }
+
+// TestNamedLeader: a leader that an answer names is sent to at once, if it is newer than the one
+// that was asked. An older one, or none, is looked up after a pause.
+func TestNamedLeader(t *testing.T) {
+	s, a, _ := answering()
+	a.leader, a.leaderEpoch = 1, 5
+	answer := func(leader, epoch int32) {
+		p := kmsg.NewProduceResponseTopicPartition()
+		p.ErrorCode, p.CurrentLeader.LeaderID, p.CurrentLeader.LeaderEpoch = kerr.NotLeaderForPartition.Code, leader, epoch
+		s.judged(shipment{lane: a, batch: a.queue[0]}, &p)
+	}
+	for _, tc := range []struct{ named, epoch, want int32 }{{2, 6, 2}, {1, 6, -1}, {1, 5, -1}, {-1, -1, -1}, {3, 9, 3}} {
+		answer(tc.named, tc.epoch)
+		if a.leader != tc.want {
+			t.Errorf("broker %d was named with epoch %d, and the leader is %d, want %d", tc.named, tc.epoch, a.leader, tc.want)
+		}
+	}
+	if a.failures != 3 {
+		t.Errorf("%d answers were followed by a pause, want 3", a.failures)
+	}
+}
+
+// TestUnansweredPartition: a partition that an answer leaves out is sent again, and the others are
+// acknowledged, by name or by id as the version of the answer has it.
+func TestUnansweredPartition(t *testing.T) {
+	for _, version := range []int16{VersionMin, versionIDs} {
+		s, a, b := answering()
+		a.leader, b.leader = 1, 1
+		sent := []shipment{{lane: a, batch: a.queue[0], id: [16]byte{'A'}}, {lane: b, batch: b.queue[0], id: [16]byte{'B'}}}
+		s.pending = len(sent)
+		resp := kmsg.NewPtrProduceResponse()
+		resp.Version = version
+		topic, p := kmsg.NewProduceResponseTopic(), kmsg.NewProduceResponseTopicPartition()
+		if p.BaseOffset = 7; version >= versionIDs {
+			topic.TopicID = [16]byte{'A'}
+		} else {
+			topic.Topic = "A"
+		}
+		topic.Partitions = append(topic.Partitions, p)
+		resp.Topics = append(resp.Topics, topic)
+		s.answered(sent, resp, nil)
+		if len(a.queue) != 0 || len(b.queue) != 1 || b.leader != -1 || s.pending != 1 || s.failed != nil || !errors.Is(s.last, errUnanswered) {
+			t.Errorf("version %d: %d and %d batches wait, %d are pending (%v, %v)", version, len(a.queue), len(b.queue), s.pending, s.failed, s.last)
+		}
+	}
+}
