@@ -62,7 +62,7 @@ func (s *Sender) judged(one shipment, p *kmsg.ProduceResponseTopicPartition) {
 	case accepted:
 		s.acknowledged(one.lane, one.batch, p.BaseOffset)
 	case duplicate:
-		s.acknowledged(one.lane, one.batch, max(p.BaseOffset, -1))
+		s.acknowledged(one.lane, one.batch, -1) // what such an answer has as an offset is not that of the batch
 	case failed:
 		s.fail(&Error{one.lane.Destination, err})
 	default:

@@ -28,7 +28,7 @@
 //
 //	answer                                             what follows
 //	success                                            acknowledged
-//	DUPLICATE_SEQUENCE_NUMBER                          acknowledged; without an offset in the answer, the offset is unknown
+//	DUPLICATE_SEQUENCE_NUMBER                          acknowledged; the offset of the batch is not known
 //	CONCURRENT_TRANSACTIONS                            sent again after 5 to 100 ms: the markers of the transaction before are being written
 //	REQUEST_TIMED_OUT, NOT_ENOUGH_REPLICAS_AFTER_APPEND  sent again after a pause
 //	UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID       sent again after a pause and a lookup; the fifth in a row is a failure
