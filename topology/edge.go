@@ -244,8 +244,7 @@ func (s *sink) partition(key []byte, task int32) int32 {
 	return graph.PartitionOf(key, s.partitions)
 }
 
-// check refuses what the broker or the client would refuse at commit time, when it would take the
-// whole round with it.
+// check refuses what the broker or the runtime would refuse at commit time, with the whole round.
 func (s *sink) check(out *graph.Output) error {
 	if s.compacted && out.Key == nil {
 		return Fail(Validation, errNullKey)
@@ -260,12 +259,11 @@ func (s *sink) check(out *graph.Output) error {
 	return nil
 }
 
-// batchOverheadBytes is the size of a batch before its first record: a header of 61 bytes, and the
-// 4 bytes of length before it, which the client counts too.
-const batchOverheadBytes = 65
+// batchOverheadBytes is the header of a batch.
+const batchOverheadBytes = 61
 
-// batchBytes returns the size of an uncompressed record batch with only this record. The client
-// counts in the same way: it never refuses a record that fits here.
+// batchBytes returns the size of a record batch with only this record, not compressed. Brokers
+// count so, and the runtime where it makes batches: a record that fits is never refused later.
 func batchBytes(out *graph.Output) int {
 	// Attributes, and the differences of timestamp and offset, which are 0 for the first record.
 	body := 1 + 1 + 1 + varBytes(out.Key) + varBytes(out.Value) + varintLen(len(out.Headers))

@@ -45,7 +45,7 @@ func TestDivide(t *testing.T) {
 		{on([]string{"runtime.memmove", own + "state.(*overlay).put", own + "state.(*taskStore).write"}, ledger...), "three writes into the overlay"},
 		{on([]string{"runtime.gcDrainN", "runtime.gcAssistAlloc1", "runtime.gcAssistAlloc", "runtime.mallocgc"}, ledger...), "collect garbage"},
 		{on(on([]string{"syscall.Syscall"}, "net.(*conn).Write"), client+"(*brokerCxn).writeConn"),
-			"make record batches, and send; note what is acknowledged"},
+			"seal batches, and send; note what is acknowledged"},
 		{[]string{pebble + "/sstable.(*Writer).Add", pebble + ".(*DB).compact1"}, "flush tables, and compact them; build filters"},
 		{[]string{pebble + ".(*Batch).Set", own + "state/pebblestore.addWrite", own + "state/pebblestore.(*database).Apply", own + "txn/internal/worker.(*turn).apply"},
 			"apply: a batch, and into the buffer or the memtable"},

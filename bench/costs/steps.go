@@ -82,6 +82,10 @@ var Steps = []Step{
 		within: []string{"topology.writeOutput", "topology.(*sink).", "bench/workload."},
 	},
 	{
+		Name: "encode outputs and changelog records into their batches", Where: "`broker/batch/set.go` Add", Goroutine: "worker, turn",
+		within: []string{"txn/internal/broker/batch.Add", "txn/internal/worker.(*outputs).add", "txn/internal/broker.(*Producer).Add"},
+	},
+	{
 		Name:  "pass it on from node to node, journal, counters, bounds of the round",
 		Where: "`topology/graph.go`, `worker/compute.go`, `task/contribution.go` Took", Goroutine: "worker",
 		within: []string{"topology.", "txn/internal/worker.(*Worker).compute", "txn/internal/worker.(*Worker).process",
@@ -97,14 +101,14 @@ var Steps = []Step{
 		within: []string{"txn/internal/worker.(*turn).sendChangelogs"},
 	},
 	{
-		Name: "hand outputs to the client, in chunks", Where: "`worker/turn.go` send", Goroutine: "turn",
+		Name: "hand batches to the sender", Where: "`worker/turn.go` send", Goroutine: "turn",
 		within: []string{"txn/internal/worker.(*turn).send"},
 	},
 	{
-		Name: "make record batches, and send; note what is acknowledged", Where: "client", Goroutine: "client",
-		within: []string{client + "(*sink).", client + "(*produceRequest)", client + "(*Client).finish", client + "(*producer)",
-			client + "(*brokerCxn).write", client + "(*broker).", wire + "(*ProduceRe",
-			"txn/internal/broker.(*Producer).note", "txn/internal/worker.(*turn).waitAcknowledged"},
+		Name: "seal batches, and send; note what is acknowledged", Where: "`broker/produce`, client", Goroutine: "request, client",
+		within: []string{client + "(*brokerCxn).write", client + "(*broker).", wire + "(*ProduceRe", "txn/internal/broker/produce.",
+			"txn/internal/broker/batch.(*Batch).Seal", "txn/internal/broker/batch.(*Batch).AppendTo",
+			"txn/internal/worker.(*turn).waitAcknowledged"},
 	},
 	{
 		Name:  "apply: a batch, and into the buffer or the memtable",

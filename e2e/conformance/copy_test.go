@@ -22,10 +22,12 @@ import (
 )
 
 const (
-	// copyTransaction is how many records the copy takes into a transaction. The values are padded
-	// so that a round is full by bytes with exactly so many of them.
+	// copyTransaction is how many records the copy takes into a transaction: a round is full by
+	// bytes then. The bytes of a record vary with its timestamp and its place in its batch, by at
+	// most 3 %, and so does the number of records.
 	copyTransaction = 750
-	copyRecordBytes = 96 + copyKeyBytes + copyValueBytes // as the runtime counts an output: 96 bytes, the key and the value
+	copyTolerance   = copyTransaction * 3 / 100
+	copyRecordBytes = 21 + copyKeyBytes + copyValueBytes // as the runtime counts an output: encoded, and where it comes from
 	copyKeyBytes    = 8
 	copyValueBytes  = 60
 	copyApplication = "copier"
@@ -118,8 +120,8 @@ func checkCopy(t *testing.T, s copySize, report *check.Report) {
 	}
 	median, most := report.Sizes[len(report.Sizes)/2], report.Sizes[len(report.Sizes)-1]
 	t.Logf("%d transactions, median size %d, largest %d", len(report.Sizes), median, most)
-	if median != copyTransaction || most != copyTransaction {
-		t.Errorf("transactions have %d records at the median and %d at most, want %d", median, most, copyTransaction)
+	if median < copyTransaction-copyTolerance || most > copyTransaction+copyTolerance {
+		t.Errorf("transactions have %d records at the median and %d at most, want %d, or %d more or less", median, most, copyTransaction, copyTolerance)
 	}
 }
 

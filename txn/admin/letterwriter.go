@@ -210,7 +210,7 @@ func (w *letterWriter) transaction(ctx context.Context, all written, crash func(
 	if err := errors.Join(w.points.Hit(ctx, failpoint.LettersBegun), hit(crashBegun)); err != nil {
 		return err
 	}
-	w.produce(ctx, all.records)
+	w.add(all.records)
 	if crash != nil || w.points.Armed() { // a test can end it between the two; otherwise one flush is enough
 		if _, err := w.producer.Flush(ctx, began); err != nil {
 			return err
@@ -219,7 +219,7 @@ func (w *letterWriter) transaction(ctx context.Context, all written, crash func(
 			return err
 		}
 	}
-	w.produce(ctx, all.marks)
+	w.add(all.marks)
 	if _, err := w.producer.Flush(ctx, began); err != nil {
 		return err
 	}
@@ -232,10 +232,13 @@ func (w *letterWriter) transaction(ctx context.Context, all written, crash func(
 	return errors.Join(w.points.Hit(ctx, failpoint.LettersEnded), hit(crashAnswered))
 }
 
-func (w *letterWriter) produce(ctx context.Context, records []*broker.Record) {
+func (w *letterWriter) add(records []*broker.Record) {
 	for _, r := range records {
-		own := *r // the client sets offset and context of what it is given, and the batch may be tried again
-		w.producer.Produce(ctx, &own, nil)
+		at := r.Timestamp
+		if at.IsZero() {
+			at = time.Now()
+		}
+		w.producer.Add(r.Topic, r.Partition, at.UnixMilli(), r.Key, r.Value, r.Headers)
 	}
 }
 

@@ -58,7 +58,7 @@ func (r *redrive) targetTopic(ctx context.Context, name string) (*broker.TopicIn
 	return &info, nil
 }
 
-// batchBytes is the limit of a batch for the client. It may be called by any goroutine.
+// batchBytes is the limit of a batch of a topic. It may be called by any goroutine.
 func (r *redrive) batchBytes(topic string) int32 {
 	if topic == r.info.Name {
 		return int32(numberOf(&r.info, "max.message.bytes"))

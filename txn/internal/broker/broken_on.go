@@ -60,9 +60,15 @@ func commitOutside(ctx context.Context, c *Coordinator, node int32, m Membership
 	return nil
 }
 
-// early has the commits that were reported and not answered yet: a channel by *Producer, closed
-// with the answer.
+// early has the commits that were reported and not answered yet, by *Producer.
 var early sync.Map
+
+// earlyEnd is such a commit. next is what it was answered with, once answered is closed; nil if it
+// has failed.
+type earlyEnd struct {
+	answered chan struct{}
+	next     *Identity
+}
 
 // brokenCommit reports the commits of every other round before they are answered if that mechanism
 // is broken, so that the offsets and the commit of the next round do not wait for this one's.
@@ -70,13 +76,16 @@ func brokenCommit(p *Producer) bool {
 	if !p.cfg.Failpoints.Broken(failpoint.Early) || !strings.HasSuffix(p.id, IDSeparator+"0") { // the first of a worker's two producers
 		return false
 	}
-	cl, answered := p.cl, make(chan struct{})
-	early.Store(p, answered)
+	cl, began, end := p.cl, p.identity, &earlyEnd{answered: make(chan struct{})}
+	early.Store(p, end)
 	go func() {
-		defer close(answered)
+		defer close(end.answered)
 		ctx, cancel := context.WithTimeout(context.Background(), p.timeout)
 		defer cancel()
-		_ = cl.EndTransaction(ctx, kgo.TryCommit) // whatever it is, it was reported as a success
+		next, err := endTransaction(ctx, cl, p.id, began, true)
+		if err == nil { // whatever it is, it was reported as a success
+			end.next = &next
+		}
 	}()
 	return true
 }
@@ -84,8 +93,15 @@ func brokenCommit(p *Producer) bool {
 // brokenAwait waits for the end of what brokenCommit has begun. A producer has one transaction at a
 // time even so.
 func brokenAwait(p *Producer) {
-	if answered, ok := early.LoadAndDelete(p); ok {
-		<-answered.(chan struct{})
+	waits, ok := early.LoadAndDelete(p)
+	if !ok {
+		return
+	}
+	end := waits.(*earlyEnd)
+	<-end.answered
+	p.usable = false
+	if end.next != nil {
+		p.took(*end.next)
 	}
 }
 

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -15,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/onceward/onceward/e2e/virtual"
+	"github.com/onceward/onceward/txn/internal/broker/batch"
 )
 
 // commitScene is a producer with a cluster of one broker on virtual time.
@@ -52,7 +55,7 @@ func (s *commitScene) begun(t *testing.T) Identity {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.producer.Produce(t.Context(), &Record{Topic: "out", Value: []byte("v")}, nil)
+	s.producer.Add("out", 0, 0, nil, []byte("v"), nil)
 	if outcome, err := s.producer.Flush(t.Context(), began); outcome != Accepted {
 		t.Fatalf("flushing is %s: %v", outcome, err)
 	}
@@ -194,112 +197,175 @@ func TestCommitOffsetsNeverLooksUp(t *testing.T) {
 	})
 }
 
-// TestChangedIdentity: rule 2.2. The client initialises itself anew in the middle of a transaction,
-// every record is acknowledged, and committing would commit the second half only. Flush notices.
-func TestChangedIdentity(t *testing.T) {
+// TestLostProducer: rule 2.2. A broker does not know the producer any more, because its records
+// were deleted. The producer takes no new identity in the middle of a transaction, or the second
+// half alone would commit. Nothing more is sent, and the producer has to be settled.
+func TestLostProducer(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
-		for _, changes := range []bool{false, true} {
-			s := newCommitScene(t, "A", "B", "out")
-			send := func(topic string) {
-				s.producer.Produce(t.Context(), &Record{Topic: topic, Value: []byte("v")}, nil)
-				if err := s.producer.cl.Flush(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-			}
-			begin := func() Identity {
-				began, err := s.producer.Begin(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
-				return began
-			}
-			begin()
-			send("A")
-			send("B")
-			if outcome, err := s.producer.Commit(t.Context()); outcome != Accepted {
-				t.Fatalf("committing is %s: %v", outcome, err)
-			}
-			began := begin()
-			send("A")
-			if changes {
-				s.loseProducer(t, "B")
-			}
-			send("B")
-			outcome, err := s.producer.Flush(t.Context(), began)
-			s.producer.mu.Lock()
-			failed := s.producer.mu.err
-			s.producer.mu.Unlock()
-			switch {
-			case failed != nil:
-				t.Errorf("a record has failed (%v): the silent case was not met", failed)
-			case !changes && outcome != Accepted:
-				t.Errorf("without a change the outcome is %s: %v", outcome, err)
-			case changes && (outcome != Lost || !strings.Contains(err.Error(), "changed its identity")):
-				t.Errorf("the outcome is %s (%v), want lost", outcome, err)
-			}
+		s := newCommitScene(t, "A", "B", "out")
+		send := func(topic string, began Identity) (Outcome, error) {
+			s.producer.Add(topic, 0, 0, nil, []byte("v"), nil)
+			return s.producer.Flush(t.Context(), began)
 		}
-	})
-}
-
-// TestPartitionsNotHeld: rule 2.5. The client ends a transaction by the partitions it holds.
-// Without those that were produced to, however that has come about, it aborts and says that it has
-// committed; Flush lets no such transaction get that far, and waits for what is on its way.
-func TestPartitionsNotHeld(t *testing.T) {
-	virtual.Test(t, func(t *testing.T) {
-		s := newCommitScene(t, "out")
-		ends := make(chan bool, 1)
-		s.ControlKey(int16(kmsg.EndTxn), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
-			s.KeepControl()
-			ends <- kreq.(*kmsg.EndTxnRequest).Commit
-			return nil, nil, false
-		})
-		acknowledged := func() Identity {
-			t.Helper()
+		begin := func() Identity {
 			began, err := s.producer.Begin(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.producer.Produce(t.Context(), &Record{Topic: "out", Value: []byte("v")}, nil)
-			if err := s.producer.cl.Flush(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			s.producer.cl.PurgeTopicsFromProducing("out")
 			return began
 		}
-
-		acknowledged()
-		outcome, err := s.producer.Commit(t.Context())
-		if commits := <-ends; outcome != Accepted || commits {
-			t.Fatalf("a commit was sent: %t, and the outcome is %s (%v): the silent case was not met", commits, outcome, err)
+		began := begin()
+		for _, topic := range []string{"A", "B"} {
+			if outcome, err := send(topic, began); outcome != Accepted {
+				t.Fatalf("the outcome is %s: %v", outcome, err)
+			}
 		}
-
-		began := acknowledged()
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		defer cancel()
-		outcome, err = s.producer.Flush(ctx, began)
-		if outcome != Lost || !errors.Is(err, context.DeadlineExceeded) {
+		if outcome, err := s.producer.Commit(t.Context()); outcome != Accepted {
+			t.Fatalf("committing is %s: %v", outcome, err)
+		}
+		began = begin()
+		if outcome, err := send("A", began); outcome != Accepted {
+			t.Fatalf("the outcome is %s: %v", outcome, err)
+		}
+		s.loseProducer(t, "B")
+		if outcome, err := send("B", began); outcome != Lost || !errors.Is(err, kerr.InvalidProducerEpoch) {
 			t.Errorf("the outcome is %s (%v), want lost", outcome, err)
+		}
+		if outcome, err := send("A", began); outcome != Lost {
+			t.Errorf("after it the outcome is %s (%v), want lost", outcome, err)
+		}
+		if now, err := s.producer.Identity(t.Context()); now != began || err != nil {
+			t.Errorf("the identity is %v (%v), want %v still", now, err, began)
+		}
+		other := began
+		other.Epoch--
+		if err := s.producer.Settle(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		began = begin()
+		if outcome, err := send("A", other); outcome != Lost || !strings.Contains(err.Error(), "the transaction began as") {
+			t.Errorf("under another identity than it began with the outcome is %s (%v), want lost", outcome, err)
+		}
+		if outcome, err := s.producer.Flush(t.Context(), began); outcome != Accepted {
+			t.Errorf("settled, the outcome is %s: %v", outcome, err)
+		}
+	})
+}
+
+// TestEndIsWhatWasAsked: rule 2.5. A transaction with a record ends by a commit or an abort as it
+// was asked for. The end of one without an attempt to write sends nothing. Each end that was
+// answered gives the next transaction another identity.
+func TestEndIsWhatWasAsked(t *testing.T) {
+	virtual.Test(t, func(t *testing.T) {
+		s := newCommitScene(t, "out")
+		var ends []bool
+		s.ControlKey(keyEndTxn, func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+			s.KeepControl()
+			ends = append(ends, kreq.(*kmsg.EndTxnRequest).Commit)
+			return nil, nil, false
+		})
+		first := s.begun(t)
+		if outcome, err := s.producer.Commit(t.Context()); outcome != Accepted || !slices.Equal(ends, []bool{true}) {
+			t.Fatalf("the outcome is %s (%v), commits were sent: %v", outcome, err, ends)
+		}
+		second := s.begun(t)
+		if outcome, err := s.producer.Abort(t.Context()); outcome != Accepted || !slices.Equal(ends, []bool{true, false}) {
+			t.Fatalf("the outcome is %s (%v), commits were sent: %v", outcome, err, ends)
+		}
+		third, err := s.producer.Begin(t.Context())
+		if err != nil || first == second || second == third {
+			t.Fatalf("the identities are %v, %v and %v (%v)", first, second, third, err)
+		}
+		if outcome, err := s.producer.Abort(t.Context()); outcome != Accepted || len(ends) != 2 {
+			t.Fatalf("the outcome is %s (%v), commits were sent: %v", outcome, err, ends)
+		}
+		if fourth := s.begun(t); fourth != third {
+			t.Errorf("after a transaction of which no broker knows the identity is %v, want %v", fourth, third)
+		}
+	})
+}
+
+// TestHold: batches that are held go with the records that are added behind them, in one request.
+// What was held and not sent is dropped with its transaction.
+func TestHold(t *testing.T) {
+	virtual.Test(t, func(t *testing.T) {
+		s := newCommitScene(t, "out")
+		began := s.begun(t)
+		s.producer.Add("out", 1, 0, nil, []byte("v"), nil)
+		if outcome, err := s.producer.Flush(t.Context(), began); outcome != Accepted { // the leaders are known from here on
+			t.Fatalf("flushing is %s: %v", outcome, err)
+		}
+		if outcome, err := s.producer.Commit(t.Context()); outcome != Accepted {
+			t.Fatalf("the outcome is %s: %v", outcome, err)
+		}
+		requests := s.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Observe: true, Count: -1})
+		held := func() []*batch.Batch {
+			set := s.producer.NewSet()
+			if _, err := batch.Add[RecordHeader](set, "out", 0, 0, nil, []byte("held"), nil); err != nil {
+				t.Fatal(err)
+			}
+			return set.Take(true, nil)
+		}
+		begin := func() Identity {
+			began, err := s.producer.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return began
+		}
+		for _, tc := range []struct {
+			name string
+			hand func([]*batch.Batch)
+			want int
+		}{{"held", s.producer.Hold, 1}, {"sent", s.producer.Send, 2}} {
+			began := begin()
+			before := int(requests.Hits())
+			tc.hand(held())
+			synctest.Wait()
+			s.producer.Add("out", 1, 0, nil, []byte("added"), nil)
+			if outcome, err := s.producer.Flush(t.Context(), began); outcome != Accepted {
+				t.Fatalf("flushing is %s: %v", outcome, err)
+			}
+			if got := int(requests.Hits()) - before; tc.name == "held" && got != tc.want || got < tc.want {
+				t.Errorf("%s: %d requests, want %d", tc.name, got, tc.want)
+			}
+			if outcome, err := s.producer.Commit(t.Context()); outcome != Accepted {
+				t.Fatalf("the outcome is %s: %v", outcome, err)
+			}
+		}
+		begin()
+		before := requests.Hits()
+		s.producer.Hold(held())
+		if outcome, err := s.producer.Abort(t.Context()); outcome != Accepted {
+			t.Fatalf("the outcome is %s: %v", outcome, err)
+		}
+		if outcome, err := s.producer.Flush(t.Context(), begin()); outcome != Accepted || requests.Hits() != before {
+			t.Errorf("what was held in an aborted transaction was sent in the next one (%s, %v)", outcome, err)
+		}
+	})
+}
+
+// TestUnusableAfterUnansweredEnd: after a commit without an answer no transaction begins before the
+// producer is settled.
+func TestUnusableAfterUnansweredEnd(t *testing.T) {
+	virtual.Test(t, func(t *testing.T) {
+		s := newCommitScene(t, "out")
+		s.begun(t)
+		s.ControlKey(keyEndTxn, func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+			resp := kreq.ResponseKind().(*kmsg.EndTxnResponse)
+			resp.ErrorCode = kerr.UnknownServerError.Code
+			return resp, nil, true
+		})
+		if outcome, err := s.producer.Commit(t.Context()); outcome != InDoubt {
+			t.Fatalf("the outcome is %s (%v), want in doubt", outcome, err)
+		}
+		if _, err := s.producer.Begin(t.Context()); err == nil {
+			t.Error("a transaction has begun")
 		}
 		if err := s.producer.Settle(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-
-		began = acknowledged()
-		loaded := make(chan error, 1)
-		go func() { // with this record the client loads the topic again
-			loaded <- s.producer.cl.ProduceSync(t.Context(), &Record{Topic: "out", Partition: 1, Value: []byte("v")}).FirstErr()
-		}()
-		outcome, err = s.producer.Flush(t.Context(), began)
-		if outcome != Accepted {
-			t.Errorf("once the partitions are held the outcome is %s: %v", outcome, err)
-		}
-		if err := <-loaded; err != nil {
-			t.Fatal(err)
-		}
-		outcome, err = s.producer.Commit(t.Context())
-		if commits := <-ends; outcome != Accepted || !commits {
-			t.Errorf("a commit was sent: %t, and the outcome is %s: %v", commits, outcome, err)
-		}
+		s.begun(t)
 	})
 }
 

@@ -2,198 +2,269 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
 
 	"github.com/onceward/onceward/txn/internal/backoff"
+	"github.com/onceward/onceward/txn/internal/broker/batch"
+	"github.com/onceward/onceward/txn/internal/broker/produce"
 )
 
 // Identity is what the broker knows a transaction by. With transaction.version 2 no two
 // transactions share one.
-type Identity struct {
-	ProducerID int64
-	Epoch      int16
-}
+type Identity = batch.Identity
 
-// Producer is one transactional producer: a client, thrown away and made anew whenever its state is
-// uncertain. It belongs to one goroutine.
+// Producer is one transactional producer. Settle replaces its client and its sender whenever the
+// state of the producer is uncertain. It belongs to one goroutine; only Unsent may be called from
+// others.
 type Producer struct {
 	cfg     Config
 	id      string
 	timeout time.Duration
 	cl      *kgo.Client
-	touched touched
+	sender  *produce.Sender
+	// identity is that of the next transaction, or of the one that is open; usable is false from an
+	// end without an answer on.
+	identity Identity
+	usable   bool
+	touched  touched
 	// committing says that a commit was sent of the transaction that was begun last.
 	committing bool
 
-	mu struct {
-		sync.Mutex
-		err error // first failed record of the transaction
-	}
+	// own are the records of Add. refused is the first one that could not be added.
+	own     *batch.Set
+	refused *ProduceError
+	taken   []*batch.Batch
+	// held are the batches of Hold that were not sent yet.
+	held []*batch.Batch
+	// flushed says that every batch of the transaction is acknowledged.
+	flushed bool
+	unsent  atomic.Int64
 }
 
 // NewProducer describes a producer with that transactional id; Settle makes it usable. The
 // transaction timeout is what the broker waits for before it aborts a transaction by itself.
 func NewProducer(cfg Config, transactionalID string, transactionTimeout time.Duration) *Producer {
-	return &Producer{cfg: cfg, id: transactionalID, timeout: transactionTimeout}
+	p := &Producer{cfg: cfg, id: transactionalID, timeout: transactionTimeout}
+	p.own = p.NewSet()
+	return p
 }
 
 // TransactionalID returns the id that the producer was made with.
 func (p *Producer) TransactionalID() string { return p.id }
 
-// maxBufferedRecords lets a whole round be handed over without waiting for the network: Produce is
-// cheap only while it does not block.
-const maxBufferedRecords = 1 << 20
+// NewSet returns an empty set of batches for this producer.
+func (p *Producer) NewSet() *batch.Set {
+	return batch.NewSet(func(topic string) int { return int(p.cfg.batchMaxBytes(topic)) })
+}
 
 // Settle throws the client away, makes a new one with the same transactional id and initialises it.
 // Once it returns nil, the previous transaction of that id is committed or aborted for good, and
 // requests of it that arrive late are refused. It tries once; the caller repeats.
 func (p *Producer) Settle(ctx context.Context) error {
 	p.Close()
-	cl, err := kgo.NewClient(append(p.cfg.options(),
-		kgo.TransactionalID(p.id),
-		kgo.TransactionTimeout(p.timeout),
-		kgo.ProducerLinger(0), // a round is flushed as a whole; waiting could only add latency
-		kgo.ProducerBatchCompression(p.cfg.Compression),
-		kgo.MaxBufferedRecords(maxBufferedRecords),
-		kgo.RecordPartitioner(kgo.ManualPartitioner()), // the graph has chosen the partition
-		kgo.ProducerBatchMaxBytesFn(p.cfg.batchMaxBytes),
-		kgo.StopProducerOnDataLossDetected(),
-	)...)
+	compressor, err := batch.NewCompressor(p.cfg.Compression)
 	if err != nil {
 		return fmt.Errorf("transactional producer %q: %w", p.id, err)
 	}
-	if _, _, err := cl.ProducerID(ctx); err != nil {
+	cl, err := kgo.NewClient(append(p.cfg.options(), kgo.MinVersions(producerVersions()))...)
+	if err != nil {
+		return fmt.Errorf("transactional producer %q: %w", p.id, err)
+	}
+	identity, err := p.initialise(ctx, cl)
+	if err != nil {
 		cl.Close()
 		return fmt.Errorf("initialising transactional id %q: %w", p.id, p.cfg.denied(err, attempt{transactionalID: p.id}))
 	}
-	p.cl = cl
+	p.cl, p.identity, p.usable = cl, identity, true
+	p.sender = produce.New(produce.Config{Client: cl, TransactionalID: p.id, Compressor: compressor, Pause: retryPause, Unsent: &p.unsent})
 	return nil
 }
+
+const (
+	keyEndTxn = 26
+	// endTxnVersion is the first version of EndTxn that begins a new epoch.
+	endTxnVersion = 5
+)
+
+// producerVersions are the least with which transaction.version 2 works: the brokers add partitions
+// to the transaction, and its end is the end of its epoch.
+func producerVersions() *kversion.Versions {
+	v := new(kversion.Versions)
+	v.SetMaxKeyVersion(int16(kmsg.Produce), produce.VersionMin)
+	v.SetMaxKeyVersion(keyEndTxn, endTxnVersion)
+	return v
+}
+
+// initialise ends the transaction before and returns the identity of the next one.
+func (p *Producer) initialise(ctx context.Context, cl *kgo.Client) (identity Identity, err error) {
+	err = untilMarked(ctx, func() error {
+		req := kmsg.NewPtrInitProducerIDRequest()
+		req.TransactionalID, req.TransactionTimeoutMillis = &p.id, int32(p.timeout.Milliseconds())
+		req.ProducerID, req.ProducerEpoch = -1, -1
+		resp, err := req.RequestWith(ctx, cl)
+		if err != nil {
+			return err
+		}
+		identity = Identity{ProducerID: resp.ProducerID, Epoch: resp.ProducerEpoch}
+		return kerr.ErrorForCode(resp.ErrorCode)
+	})
+	return identity, err
+}
+
+// untilMarked repeats a request to the coordinator while that writes the markers of a transaction.
+// The client repeats what is about the coordinator itself.
+func untilMarked(ctx context.Context, request func() error) error {
+	pause := backoff.Backoff{Next: endRetryFirst, Max: endRetryMax}
+	for {
+		err := request()
+		if !errors.Is(err, kerr.ConcurrentTransactions) || pause.Wait(ctx) != nil {
+			return err
+		}
+	}
+}
+
+// batchMost leaves room for the rest of a request in what brokers take by default
+// (socket.request.max.bytes).
+const batchMost = 100<<20 - 4096
 
 func (c Config) batchMaxBytes(topic string) int32 {
 	if c.BatchMaxBytes != nil {
 		if n := c.BatchMaxBytes(topic); n >= 512 {
-			return min(n, 1<<30)
+			return min(n, batchMost)
 		}
 	}
 	return 1_000_012 // the client's own default
 }
 
-// Begin starts a transaction in the client (the broker learns of it with the first record) and
-// returns its identity.
-func (p *Producer) Begin(ctx context.Context) (Identity, error) {
-	p.mu.Lock()
-	p.mu.err = nil
-	p.mu.Unlock()
+// Begin starts a transaction (the broker learns of it with the first record) and returns its
+// identity.
+func (p *Producer) Begin(context.Context) (Identity, error) {
+	p.refused, p.held = nil, nil
 	p.touched.reset()
 	p.committing = false
+	if p.flushed {
+		p.own.Reset()
+	} else {
+		p.own = p.NewSet() // batches of the old one may be read still
+	}
+	p.flushed = false
 	if p.cl == nil {
 		return Identity{}, fmt.Errorf("transactional producer %q is not initialised", p.id)
 	}
 	brokenAwait(p)
-	if err := p.cl.BeginTransaction(); err != nil {
+	if !p.usable {
+		return Identity{}, fmt.Errorf("the last transaction of %q has not ended", p.id)
+	}
+	if err := p.sender.Begin(p.identity); err != nil {
 		return Identity{}, fmt.Errorf("beginning a transaction of %q: %w", p.id, err)
 	}
-	return p.Identity(ctx)
+	return p.identity, nil
 }
 
 // Identity returns what the broker knows the producer by now. The producer is settled.
-func (p *Producer) Identity(ctx context.Context) (Identity, error) {
-	id, epoch, err := p.cl.ProducerID(ctx)
+func (p *Producer) Identity(context.Context) (Identity, error) {
+	if p.cl == nil {
+		return Identity{}, fmt.Errorf("transactional producer %q is not initialised", p.id)
+	}
+	return p.identity, nil
+}
+
+// Send hands batches over, which a set of NewSet has made. The set may be reset once Flush has
+// accepted them. Failures are returned by Flush.
+func (p *Producer) Send(batches []*batch.Batch) {
+	p.flushed = false
+	for _, b := range batches {
+		p.touched.add(b.Topic, b.Partition)
+	}
+	p.sender.Send(batches)
+}
+
+// Hold is Send with the records that are added next, at the latest with Flush: the brokers get one
+// request for both.
+func (p *Producer) Hold(batches []*batch.Batch) {
+	p.flushed = false
+	p.held = append(p.held, batches...)
+}
+
+// ahead is how much Add keeps before it is sent.
+const ahead = 256 << 10
+
+// Add adds a record, which the next Flush sends at the latest. Failures are returned by Flush. The
+// place tells the record's offset once it is flushed, until the next transaction begins.
+func (p *Producer) Add(topic string, partition int32, timestamp int64, key, value []byte, headers []RecordHeader) batch.Place {
+	p.flushed = false
+	at, err := batch.Add(p.own, topic, partition, timestamp, key, value, headers)
 	if err != nil {
-		return Identity{}, fmt.Errorf("producer id of %q: %w", p.id, err)
+		p.refuse(Unfit(topic, partition, err))
+		return at
 	}
-	return Identity{id, epoch}, nil
+	if p.own.Ready() >= ahead {
+		p.sendOwn(false)
+	}
+	return at
 }
 
-// Produce hands a record over. promise is what Promise returned, or nil. Failures are remembered
-// and returned by Flush.
-func (p *Producer) Produce(ctx context.Context, r *Record, promise func(*Record, error)) {
-	if promise == nil {
-		promise = p.note
+// Unfit is the error for a record that a set has not taken.
+func Unfit(topic string, partition int32, err error) *ProduceError {
+	if errors.Is(err, batch.ErrTooLarge) {
+		err = fmt.Errorf("%w: %w", kerr.MessageTooLarge, err)
 	}
-	p.touched.add(r.Topic, r.Partition)
-	p.cl.Produce(ctx, r, promise)
+	return &ProduceError{topic, partition, err}
 }
 
-// Promise wraps a function that wants to see acknowledged records (their offset is set). It is
-// called from the client's goroutine, in the order of each partition, and must be quick. One
-// promise serves any number of records: wrapping each would cost an allocation per record.
-func (p *Producer) Promise(acked func(*Record)) func(*Record, error) {
-	return func(r *Record, err error) {
-		if err != nil {
-			p.note(r, err)
-			return
-		}
-		acked(r)
+func (p *Producer) refuse(err *ProduceError) {
+	if p.refused == nil {
+		p.refused = err
 	}
 }
 
-func (p *Producer) note(r *Record, err error) {
-	if err == nil {
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.mu.err == nil {
-		p.mu.err = &ProduceError{
-			r.Topic, r.Partition, p.cfg.denied(err, attempt{operation: Write, topic: r.Topic, transactionalID: p.id}),
-		}
-	}
+func (p *Producer) sendOwn(all bool) {
+	p.taken = p.own.Take(all, append(p.taken[:0], p.held...))
+	p.held = nil
+	p.Send(p.taken)
+	clear(p.taken)
 }
 
-// Flush waits until every record is acknowledged, and checks that the producer is still the one
-// that began: the client can initialise itself anew in the middle of a transaction and would then
-// commit the second half of it only. After it Commit commits what was produced (awaitPartitions).
+// End returns the offset behind the last record of the transaction in a partition; false if it is
+// not known. The transaction is flushed.
+func (p *Producer) End(topic string, partition int32) (int64, bool) {
+	return p.sender.End(batch.Destination{Topic: topic, Partition: partition})
+}
+
+// Unsent returns how many bytes wait for a request to their leader. It may be called from any
+// goroutine.
+func (p *Producer) Unsent() int64 { return p.unsent.Load() }
+
+// Flush waits until every record is acknowledged, under the identity that began.
 func (p *Producer) Flush(ctx context.Context, began Identity) (Outcome, error) {
-	if err := p.cl.Flush(ctx); err != nil {
+	if p.refused != nil {
+		return Decide(Producing, p.refused), p.refused
+	}
+	p.sendOwn(true)
+	if err := p.sender.Flush(ctx); err != nil {
+		if failed, ok := errors.AsType[*produce.Error](err); ok {
+			p.refuse(&ProduceError{
+				failed.Topic, failed.Partition,
+				p.cfg.denied(failed.Err, attempt{operation: Write, topic: failed.Topic, transactionalID: p.id}),
+			})
+			return Decide(Producing, p.refused), p.refused
+		}
 		return Lost, fmt.Errorf("flushing %q: %w", p.id, err)
 	}
-	p.mu.Lock()
-	err := p.mu.err
-	p.mu.Unlock()
-	if err != nil {
-		return Decide(Producing, err), err
+	if p.identity != began {
+		return Lost, fmt.Errorf("producer %q has the identity %d/%d, and the transaction began as %d/%d",
+			p.id, p.identity.ProducerID, p.identity.Epoch, began.ProducerID, began.Epoch)
 	}
-	now, err := p.Identity(ctx)
-	if err != nil {
-		return Lost, err
-	}
-	if now != began {
-		return Lost, fmt.Errorf("producer %q changed its identity inside a transaction, from %d/%d to %d/%d",
-			p.id, began.ProducerID, began.Epoch, now.ProducerID, now.Epoch)
-	}
-	if err := p.awaitPartitions(ctx); err != nil {
-		return Lost, err
-	}
+	p.flushed = true
 	return Accepted, nil
-}
-
-// awaitPartitions waits until the client holds every partition that the transaction has produced
-// to. When it loads a topic that records are waiting for, it sends them on and stores the
-// partitions after that, in a goroutine that may stand still in between: then they are acknowledged
-// before the partitions are stored. But it ends a transaction by what it finds among the partitions
-// it holds. If nothing was added to them it aborts, though a commit was asked for, and returns no
-// error.
-func (p *Producer) awaitPartitions(ctx context.Context) error {
-	pause := backoff.Backoff{Next: time.Millisecond, Max: 50 * time.Millisecond}
-	for tp := range p.touched.all {
-		for {
-			// It is the only answer that tells: of a partition that is held, the leader is kept
-			// while there is none.
-			if leader, _, _ := p.cl.PartitionLeader(tp.topic, tp.partition); leader >= 0 {
-				break
-			}
-			if err := pause.Wait(ctx); err != nil {
-				return fmt.Errorf("flushing %q: the client does not hold %s[%d], to which it has produced: %w", p.id, tp.topic, tp.partition, err)
-			}
-		}
-	}
-	return nil
 }
 
 // Commit sends the commit, of a transaction that was flushed. Anything but success is InDoubt.
@@ -202,7 +273,7 @@ func (p *Producer) Commit(ctx context.Context) (Outcome, error) {
 		return Accepted, nil
 	}
 	p.committing = true
-	if err := p.cl.EndTransaction(ctx, kgo.TryCommit); err != nil {
+	if err := p.end(ctx, true); err != nil {
 		return Decide(Ending, err), fmt.Errorf("committing a transaction of %q: %w", p.id, err)
 	}
 	return Accepted, nil
@@ -211,19 +282,58 @@ func (p *Producer) Commit(ctx context.Context) (Outcome, error) {
 // Committing reports whether a commit was sent of the transaction that was begun last.
 func (p *Producer) Committing() bool { return p.committing }
 
-// Abort drops what is still buffered and aborts. It may be called for a transaction that has sent
+// Abort drops what was not sent and aborts. It may be called for a transaction that has sent
 // nothing. Anything but success is Lost.
 func (p *Producer) Abort(ctx context.Context) (Outcome, error) {
 	if p.cl == nil {
 		return Lost, fmt.Errorf("transactional producer %q is not initialised", p.id)
 	}
-	if err := p.cl.AbortBufferedRecords(ctx); err != nil {
-		return Lost, fmt.Errorf("dropping the buffered records of %q: %w", p.id, err)
+	if err := p.sender.Drop(ctx); err != nil {
+		return Lost, fmt.Errorf("waiting for the requests of %q: %w", p.id, err)
 	}
-	if err := p.cl.EndTransaction(ctx, kgo.TryAbort); err != nil {
+	if !p.sender.Attempted() {
+		return Accepted, nil // no broker knows the transaction, and the next one goes on with its identity
+	}
+	if err := p.end(ctx, false); err != nil {
 		return Lost, fmt.Errorf("aborting a transaction of %q: %w", p.id, err)
 	}
 	return Accepted, nil
+}
+
+// end ends the transaction and takes the identity of the next one. Without an answer the producer
+// is not usable.
+func (p *Producer) end(ctx context.Context, commit bool) error {
+	p.usable = false
+	next, err := endTransaction(ctx, p.cl, p.id, p.identity, commit)
+	if err != nil {
+		return err
+	}
+	p.took(next)
+	return nil
+}
+
+// took takes the identity that the end of a transaction was answered with. A broker that names none
+// has ended the transaction all the same, and Settle gets the next identity.
+func (p *Producer) took(next Identity) {
+	p.usable = next.ProducerID >= 0 && next != p.identity
+	if p.usable {
+		p.identity = next
+	}
+}
+
+// endTransaction ends a transaction and returns the identity of the next one.
+func endTransaction(ctx context.Context, cl *kgo.Client, id string, began Identity, commit bool) (next Identity, err error) {
+	err = untilMarked(ctx, func() error {
+		req := kmsg.NewPtrEndTxnRequest()
+		req.TransactionalID, req.ProducerID, req.ProducerEpoch, req.Commit = id, began.ProducerID, began.Epoch, commit
+		resp, err := req.RequestWith(ctx, cl)
+		if err != nil {
+			return err
+		}
+		next = Identity{ProducerID: resp.ProducerID, Epoch: resp.ProducerEpoch}
+		return kerr.ErrorForCode(resp.ErrorCode)
+	})
+	return next, err
 }
 
 // Close ends the client without waiting for the broker. An open transaction stays open until it is
@@ -233,7 +343,7 @@ func (p *Producer) Close() {
 		return
 	}
 	brokenAwait(p)
-	p.cl.UnsafeAbortBufferedRecords() // may use sequence numbers twice, which is harmless where the client ends
 	p.cl.Close()
-	p.cl = nil
+	p.sender.Close()
+	p.cl, p.usable, p.flushed = nil, false, false
 }

@@ -3,9 +3,7 @@ package broker
 import "maps"
 
 // touched is the set of partitions that a transaction has produced to, and of those that older ones
-// have. It costs a comparison for most records: those in a row tend to go to one partition. The
-// client's hooks would do it per batch, but they may run after the flush that acknowledged the
-// batch.
+// have.
 type touched struct {
 	last topicPartition
 	all  map[topicPartition]struct{}

@@ -49,7 +49,7 @@ func TestSliceEndsWithTheInterval(t *testing.T) {
 	} {
 		w := &Worker{cfg: Config{Cadence: Cadence{IntervalMax: c.interval}}}
 		if c.open {
-			w.open = newRound(0, lists{})
+			w.open = newRound(0, outputs{})
 			w.open.started = began.Add(-c.age)
 		}
 		s := slice{w: w, began: began}

@@ -30,7 +30,7 @@ func doubtful(t *testing.T, cluster *broker.Cluster, previous string) (*Worker, 
 	if w.state.Front != protocol.Asking {
 		t.Fatalf("the round is %s: the test tests nothing", w.state.Front)
 	}
-	r := newRound(0, lists{})
+	r := newRound(0, outputs{})
 	for p := range int32(2) {
 		in := []state.Input{{Topic: "in", Partition: p}}
 		c := &task.Contribution{

@@ -3,8 +3,6 @@ package worker
 import (
 	"testing"
 	"time"
-
-	"github.com/onceward/onceward/txn/internal/broker"
 )
 
 // TestDueIn: a round that sends something commits as soon as its worker is idle. It does not commit
@@ -54,10 +52,10 @@ func TestDueIn(t *testing.T) {
 				},
 				lastSeal: now.Add(-tc.sinceSeal), smoothed: tc.smoothed,
 			}
-			r := newRound(0, lists{})
+			r := newRound(0, outputs{})
 			r.started, r.worked = now.Add(-tc.age), !tc.nothing
 			if tc.outputs {
-				r.outputs = []*broker.Record{{}}
+				r.outputs.origins = []origin{{}}
 			}
 			if tc.big {
 				r.held = c.HeldBytesMax()
@@ -101,7 +99,7 @@ func TestSmoothedCommitTime(t *testing.T) {
 // sent ahead sooner (rule 2.1).
 func TestStreamsEarlyAfterLargeRound(t *testing.T) {
 	var c cadence
-	large, small := newRound(0, lists{}), newRound(1, lists{})
+	large, small := newRound(0, outputs{}), newRound(1, outputs{})
 	large.full = true
 	c.sealed(time.Now(), large)
 	if c.streamAt() >= streamBytes {

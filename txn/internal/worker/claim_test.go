@@ -31,7 +31,7 @@ func TestGivenUpAndAssignedBack(t *testing.T) {
 		return tk
 	}
 	send := func(tk *task.Task) error {
-		r := newRound(0, lists{})
+		r := newRound(0, outputs{})
 		r.contribution(tk).Seal(time.Now())
 		r.sealed = time.Now()
 		kind, err := (&turn{w: w}).sendOffsets(t.Context(), r)

@@ -130,7 +130,7 @@ func (w *Worker) process(t *task.Task, e task.Entry, now time.Time) bool {
 		c := r.contribution(t)
 		c.Took(e, v)
 		r.worked = true
-		r.add(c, v.Outputs, &w.slab)
+		r.add(c, v.Outputs)
 		eventTime := state.NoTime
 		if v.Action == graph.Accept {
 			eventTime = v.EventTime
@@ -198,7 +198,7 @@ func (w *Worker) joinedBy(e task.Entry, now time.Time) *round {
 // opened returns the open round, which there is from then on.
 func (w *Worker) opened(now time.Time) *round {
 	if w.open == nil {
-		w.open = newRound(w.state.BackRound, w.spare.take())
+		w.open = newRound(w.state.BackRound, w.spare.take(w.turns[0].producer.NewSet))
 		w.open.started = now
 		w.rounds[w.open.n] = w.open
 	}
@@ -208,22 +208,23 @@ func (w *Worker) opened(now time.Time) *round {
 // afterEntry hands output over and ends rounds that have enough.
 func (w *Worker) afterEntry(r *round) bool {
 	switch {
-	case r.total >= w.cfg.Cadence.BytesMax, r.state >= w.cfg.Cadence.BytesMax, w.pace.enough(r.entries), w.isolation.reached(r):
+	case r.outputs.bytes() >= w.cfg.Cadence.BytesMax, r.state >= w.cfg.Cadence.BytesMax, w.pace.enough(r.entries), w.isolation.reached(r):
 		r.full = true
 		w.due()
 		return false
-	case r.waiting >= w.clock.streamAt() && !w.state.WantStream && !w.pace.limited() && w.takes(r):
+	case r.outputs.ahead(w.clock.streamAt()) && !w.state.WantStream && !w.pace.limited() && w.takes(r):
 		w.step(protocol.Event{Kind: protocol.Full})
 	}
 	return true
 }
 
 // takes reports whether the round's turn can be handed more without waiting for it: it may be held
-// up by the cluster, while the round in flight needs this goroutine for its next step. What is not
-// handed over now goes with the next chunk, or with the flush.
+// up by the cluster, while the round in flight needs this goroutine for its next step. While the
+// producer has enough to send, batches grow instead. What is not handed over now goes with the next
+// chunk, or with the flush.
 func (w *Worker) takes(r *round) bool {
-	commands := w.turns[r.n%2].commands
-	return len(commands) < cap(commands)/2
+	t := w.turns[r.n%2]
+	return len(t.commands) < cap(t.commands)/2 && t.producer.Unsent() < streamBytes
 }
 
 // joined tells the protocol of a round's first record; every further one changes nothing.

@@ -12,8 +12,9 @@
 // # What crosses over
 //
 // A sealed round belongs to its turn from the Flush effect until the answer to its last effect: the
-// compute goroutine reads the frozen layers and nothing else of it. Records to produce are handed
-// over in chunks, never shared.
+// compute goroutine reads the frozen layers and nothing else of it. Outputs are encoded by the
+// compute goroutine when their record joins the round, and handed over in batches, which are never
+// shared. Their memory is used again once the round is committed.
 //
 // # Cadence
 //

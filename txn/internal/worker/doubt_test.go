@@ -32,7 +32,7 @@ func TestDoubtIsTold(t *testing.T) {
 			bystander := quietTask(t, func() {})
 			bystander.ID.Partition = 1
 			began := time.Now()
-			w.rounds[0], w.rounds[1] = newRound(0, lists{}), newRound(1, lists{})
+			w.rounds[0], w.rounds[1] = newRound(0, outputs{}), newRound(1, outputs{})
 			w.rounds[0].contribution(tk).Seal(began)
 			w.rounds[0].sealed = began
 			w.rounds[1].contribution(tk)

@@ -90,7 +90,7 @@ func (w *Worker) carryOut(effect protocol.Effect) {
 	r := w.rounds[effect.Round]
 	switch effect.Kind {
 	case protocol.Stream:
-		w.hand(command{kind: effect.Kind, round: r, records: r.take()})
+		w.hand(command{kind: effect.Kind, round: r, batches: r.outputs.take(false)})
 	case protocol.Flush:
 		w.seal(r)
 	case protocol.End:
@@ -136,7 +136,7 @@ func (w *Worker) seal(r *round) {
 		c.Seal(now)
 	}
 	w.open = nil
-	w.hand(command{kind: protocol.Flush, round: r, records: r.take()})
+	w.hand(command{kind: protocol.Flush, round: r, batches: r.outputs.take(true)})
 }
 
 // retire ends an applied round: its counts become visible only now.
@@ -161,7 +161,7 @@ func (w *Worker) retire(r *round) {
 		w.tellLate(c)
 		w.publishRound(c, released.records)
 	}
-	w.stats.Outputs.Add(int64(len(r.outputs)))
+	w.stats.Outputs.Add(int64(r.outputs.records()))
 	w.countApplied(r, total)
 	w.stats.Records.Add(total.records) // last: who sees the records counted finds everything else of their round
 	w.reuse(r)
@@ -184,9 +184,8 @@ func (w *Worker) tellLate(c *task.Contribution) {
 // reuse keeps the memory of a committed round for those that come. Nothing of it is read from here
 // on.
 func (w *Worker) reuse(r *round) {
-	w.slab.takeBack(&r.records)
-	w.spare.put(lists{r.outputs, r.origins})
-	r.outputs, r.origins = nil, nil
+	w.spare.put(r.outputs)
+	r.outputs = outputs{}
 	for _, c := range r.contributions {
 		c.Reuse()
 	}
@@ -271,15 +270,8 @@ func (w *Worker) rerun(r *round) {
 	w.holdUntil = time.Now().Add(w.hold)
 }
 
-// filler is the record of a round that would otherwise send none.
-func (w *Worker) filler(r *round) *broker.Record {
-	return &broker.Record{Topic: w.cfg.RoundsTopic, Key: []byte("filler " + r.contributions[0].Task.ID.String()), Value: []byte{}}
-}
-
-// forget is the record that deletes the positions that a clean stop has kept of a task.
-func (w *Worker) forget(t *task.Task) *broker.Record {
-	return &broker.Record{Topic: w.cfg.RoundsTopic, Key: task.PositionsKey(t.ID.String())}
-}
+// fillerKey is that of the record of a round that would otherwise send none.
+func fillerKey(r *round) []byte { return []byte("filler " + r.contributions[0].Task.ID.String()) }
 
 // publish makes a task's position visible to Status.
 func (w *Worker) publish(t *task.Task) {

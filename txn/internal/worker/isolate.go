@@ -10,12 +10,12 @@ import (
 )
 
 // isolation is how the worker finds the one record whose output the cluster will never take. A
-// refusal names a partition and not a record, because the client fails everything that it holds for
-// that partition together. So the round runs again with less: only one of the tasks that wrote to
-// the partition, and of its journal only a prefix with half of the suspects in it. If that commits,
-// the others are free again; if it is refused, the suspects have become fewer. In the end a single
-// entry is left, which goes to its error policy. The order of a task never changes, and no round
-// commits past a record that was not processed.
+// refusal names a partition and not a record, because a broker refuses a batch as a whole. So the
+// round runs again with less: only one of the tasks that wrote to the partition, and of its journal
+// only a prefix with half of the suspects in it. If that commits, the others are free again; if it
+// is refused, the suspects have become fewer. In the end a single entry is left, which goes to its
+// error policy. The order of a task never changes, and no round commits past a record that was not
+// processed.
 //
 // Tasks that did not write to the partition run in full all the time. A suspect whose prefix was
 // committed is the last to be suspected again: it has new input, and would else keep the others
@@ -95,18 +95,18 @@ func (r *round) suspectsOf(topic string, partition int32) (out []suspects) {
 			}
 		}
 	}
-	for i, rec := range r.outputs {
-		if rec.Topic != topic || rec.Partition != partition {
+	for i, from := range r.outputs.origins {
+		if !r.outputs.to(i, topic, partition) {
 			continue
 		}
-		from := r.origins[i]
-		at := slices.IndexFunc(out, func(s suspects) bool { return s.Contribution == from.contribution })
+		c, entry := r.contributions[from.contribution], int(from.entry)
+		at := slices.IndexFunc(out, func(s suspects) bool { return s.Contribution == c })
 		if at < 0 {
-			at, out = len(out), append(out, suspects{Contribution: from.contribution})
+			at, out = len(out), append(out, suspects{Contribution: c})
 		}
 		// Several outputs of one entry come one after the other.
-		if n := len(out[at].entries); n == 0 || out[at].entries[n-1] != from.entry {
-			out[at].entries = append(out[at].entries, from.entry)
+		if n := len(out[at].entries); n == 0 || out[at].entries[n-1] != entry {
+			out[at].entries = append(out[at].entries, entry)
 		}
 	}
 	return out
@@ -171,9 +171,9 @@ func (w *Worker) haltWriters(r *round, refused *broker.ProduceError) bool {
 			}
 		}
 	}
-	for i, rec := range r.outputs {
-		if rec.Topic == refused.Topic {
-			writers[r.origins[i].contribution.Task] = true
+	for i, from := range r.outputs.origins {
+		if at, ok := r.outputs.destination(i); ok && at.Topic == refused.Topic {
+			writers[r.contributions[from.contribution].Task] = true
 		}
 	}
 	for t := range writers {

@@ -12,13 +12,13 @@ import (
 func TestSearchOutlivesRoundsWithoutSuspect(t *testing.T) {
 	suspect, held, other := &task.Task{}, &task.Task{}, &task.Task{}
 	i := isolation{suspect: suspect, limit: 1, held: map[*task.Task]bool{held: true}}
-	without := newRound(0, lists{})
+	without := newRound(0, outputs{})
 	without.byTask[other] = &task.Contribution{Task: other}
 	i.committed(without)
 	if i.suspect != suspect || !i.full(held, nil) {
 		t.Fatal("a round without the suspect has ended the search")
 	}
-	with := newRound(1, lists{})
+	with := newRound(1, outputs{})
 	with.byTask[suspect] = &task.Contribution{Task: suspect}
 	i.committed(with)
 	if i.suspect != nil || i.full(held, nil) || i.cleared[suspect] == 0 {

@@ -90,7 +90,7 @@ func (w *Worker) note(now time.Time) {
 	w.notices.flush(now)
 	var overlay, held int64
 	if w.open != nil {
-		overlay, held = w.open.state, w.open.held+w.open.total
+		overlay, held = w.open.state, w.open.held+w.open.outputs.bytes()
 	}
 	o.overlayBytes.Store(overlay)
 	o.roundBytes.Store(held)

@@ -16,18 +16,11 @@ type round struct {
 	n             uint64
 	contributions []*task.Contribution
 	byTask        map[*task.Task]*task.Contribution
-	// outputs are all records that the round produces, in order; the first handed of them are with
-	// the turn.
-	outputs []*broker.Record
-	handed  int
-	// origins says for each output which journal entry it comes from.
-	origins []origin
-	// records is what outputs were lent.
-	records lent
-	// waiting and total count the bytes of outputs: those not handed over, and all.
-	waiting, total int64
-	entries        int
-	worked         bool
+	// outputs are what the round writes for its journal.
+	outputs outputs
+	// entries counts those of the journal.
+	entries int
+	worked  bool
 	// held is the memory of the journal, state that of the open overlays.
 	held, state int64
 	started     time.Time
@@ -60,22 +53,14 @@ type turnState struct {
 	markers int
 	id      state.RoundID
 	records int
-	// changelog is what the changelog records were lent.
-	changelog lent
 	// err is the first failure before the flush, and answered by it; unusable says that the
 	// producer has to be settled.
 	err      error
 	unusable bool
 }
 
-// origin is the journal entry that an output comes from.
-type origin struct {
-	contribution *task.Contribution
-	entry        int
-}
-
-func newRound(n uint64, l lists) *round {
-	return &round{n: n, byTask: map[*task.Task]*task.Contribution{}, outputs: l.outputs, origins: l.origins}
+func newRound(n uint64, o outputs) *round {
+	return &round{n: n, byTask: map[*task.Task]*task.Contribution{}, outputs: o}
 }
 
 func (r *round) contribution(t *task.Task) *task.Contribution {
@@ -97,35 +82,16 @@ func (r *round) setDoubt(since *time.Time) {
 	}
 }
 
-// outputOverhead is what a produced record costs beside its bytes.
-const outputOverhead = 96
-
-// add takes over the outputs of the contribution's last journal entry. The bytes are not copied:
-// the graph never reuses them.
-func (r *round) add(c *task.Contribution, outputs []graph.Output, slab *slab) {
-	from := origin{c, len(c.Journal) - 1}
-	for i := range outputs {
-		o := &outputs[i]
-		rec := slab.next(&r.records)
-		rec.Topic, rec.Partition, rec.Key, rec.Value = o.Topic, o.Partition, o.Key, o.Value
-		rec.Timestamp = time.UnixMilli(o.Timestamp)
-		n := int64(outputOverhead + len(o.Key) + len(o.Value))
-		for _, h := range o.Headers {
-			rec.Headers = append(rec.Headers, broker.RecordHeader{Key: h.Key, Value: h.Value})
-			n += int64(len(h.Key) + len(h.Value))
-		}
-		r.outputs = append(r.outputs, rec)
-		r.origins = append(r.origins, from)
-		r.waiting += n
-		r.total += n
+// add encodes the outputs of the contribution's last journal entry.
+func (r *round) add(c *task.Contribution, outputs []graph.Output) {
+	if len(outputs) == 0 {
+		return
 	}
-}
-
-// take hands the waiting outputs over.
-func (r *round) take() []*broker.Record {
-	out := r.outputs[r.handed:]
-	r.handed, r.waiting = len(r.outputs), 0
-	return out
+	at := len(r.contributions) - 1
+	for r.contributions[at] != c {
+		at--
+	}
+	r.outputs.add(at, len(c.Journal)-1, outputs)
 }
 
 // countState brings the sum of the overlays up to date after one task has written. Asking all of
@@ -140,4 +106,4 @@ func (r *round) countState(c *task.Contribution) {
 }
 
 // sends reports whether committing the round would send any record.
-func (r *round) sends() bool { return len(r.outputs) > 0 || r.state > 0 }
+func (r *round) sends() bool { return r.outputs.records() > 0 || r.state > 0 }

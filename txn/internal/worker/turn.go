@@ -11,6 +11,7 @@ import (
 	"github.com/onceward/onceward/txn/internal/assign"
 	"github.com/onceward/onceward/txn/internal/backoff"
 	"github.com/onceward/onceward/txn/internal/broker"
+	"github.com/onceward/onceward/txn/internal/broker/batch"
 	"github.com/onceward/onceward/txn/internal/failpoint"
 	"github.com/onceward/onceward/txn/internal/protocol"
 	"github.com/onceward/onceward/txn/internal/task"
@@ -40,8 +41,8 @@ const membershipWait = time.Second
 type command struct {
 	kind  protocol.EffectKind
 	round *round
-	// records are outputs handed over with Stream and Flush.
-	records []*broker.Record
+	// batches are outputs handed over with Stream and Flush.
+	batches []*batch.Batch
 }
 
 // answer is an event with what the compute goroutine logs and counts.
@@ -60,7 +61,6 @@ type turn struct {
 	commands chan command
 	log      *slog.Logger
 	observed turnObserved
-	slab     slab
 }
 
 // run carries out commands until the channel is closed. ctx ends the waits of a worker that gives
@@ -90,7 +90,7 @@ func (t *turn) run(ctx context.Context) {
 func (t *turn) do(ctx context.Context, c command) (protocol.EventKind, error) {
 	switch c.kind {
 	case protocol.Stream:
-		t.send(ctx, c.round, c.records)
+		t.send(ctx, c.round, c.batches, t.producer.Send)
 		return 0, nil
 	case protocol.Flush:
 		return t.flush(ctx, c)
@@ -153,14 +153,15 @@ func (t *turn) begin(ctx context.Context, r *round) error {
 	return nil
 }
 
-func (t *turn) send(ctx context.Context, r *round, records []*broker.Record) {
+// send hands outputs to one of the producer's methods.
+func (t *turn) send(ctx context.Context, r *round, batches []*batch.Batch, by func([]*batch.Batch)) {
 	if t.begin(ctx, r) != nil {
 		return // remembered, answered by the flush
 	}
-	for _, rec := range records {
-		t.producer.Produce(ctx, rec, nil)
+	for _, b := range batches {
+		r.turnState.records += int(b.Count())
 	}
-	r.turnState.records += len(records)
+	by(batches)
 }
 
 // flush sends what is left, the changelog records, and if there was nothing at all one filler; then
@@ -169,41 +170,43 @@ func (t *turn) flush(ctx context.Context, c command) (protocol.EventKind, error)
 	ctx, cancel := context.WithDeadline(ctx, c.round.sealed.Add(t.w.cfg.Deadlines.Flush))
 	defer cancel()
 	r := c.round
-	t.send(ctx, r, c.records)
+	t.send(ctx, r, c.batches, t.producer.Hold)
 	s := &r.turnState
 	switch {
 	case s.unusable:
 		return protocol.ProducerLost, s.err
 	case s.err != nil:
 		return protocol.FlushFailed, s.err
+	case r.outputs.unfit != nil:
+		return protocol.FlushFailed, r.outputs.unfit
 	}
-	applied, err := t.sendChangelogs(ctx, r)
+	logged, err := t.sendChangelogs(r)
 	if err != nil {
 		return protocol.FlushFailed, err
 	}
 	if s.records == 0 {
-		t.producer.Produce(ctx, t.w.filler(r), nil)
+		t.note(fillerKey(r), []byte{})
 		s.records++
 	}
 	for _, contribution := range r.contributions {
 		if contribution.First() {
 			// In the transaction itself: what the last clean stop has kept is the last word exactly
 			// until this commit.
-			t.producer.Produce(ctx, t.w.forget(contribution.Task), nil)
+			t.note(task.PositionsKey(contribution.Task.ID.String()), nil)
 		}
 	}
 	if kind, err := t.waitAcknowledged(ctx, s.identity); err != nil {
 		return kind, err
 	}
-	large := map[*task.Contribution]*broker.Record{}
+	applied, err := t.applied(r, logged)
+	if err != nil {
+		return protocol.ProducerLost, err
+	}
+	large := map[*task.Contribution]batch.Place{}
 	for i, contribution := range r.contributions {
 		contribution.Flushed(s.id, t.w.cfg.Fingerprint, applied[i])
 		if len(contribution.Metadata()) > t.w.cfg.MetadataMax {
-			rec := &broker.Record{
-				Topic: t.w.cfg.RoundsTopic, Key: task.RecordKey(contribution.Task.ID.String()), Value: []byte(contribution.Metadata()),
-			}
-			large[contribution] = rec
-			t.producer.Produce(ctx, rec, nil)
+			large[contribution] = t.note(task.RecordKey(contribution.Task.ID.String()), []byte(contribution.Metadata()))
 		}
 	}
 	if len(large) == 0 {
@@ -213,10 +216,25 @@ func (t *turn) flush(ctx context.Context, c command) (protocol.EventKind, error)
 	if err != nil {
 		return kind, err
 	}
-	for contribution, rec := range large {
-		contribution.Refer(rec.Partition, rec.Offset)
+	for contribution, place := range large {
+		at, known := place.Offset()
+		if !known {
+			return protocol.ProducerLost, fmt.Errorf("the offset of the metadata of task %s: %w", contribution.Task.ID, errNoOffset)
+		}
+		contribution.Refer(roundsPartition, at)
 	}
 	return kind, nil
+}
+
+// roundsPartition is the partition of the rounds topic that is written.
+const roundsPartition = 0
+
+// errNoOffset says that a record is written and that the broker has not said where.
+var errNoOffset = errors.New("the broker has not named it")
+
+// note adds a record to the rounds topic.
+func (t *turn) note(key, value []byte) batch.Place {
+	return t.producer.Add(t.w.cfg.RoundsTopic, roundsPartition, time.Now().UnixMilli(), key, value, nil)
 }
 
 // waitAcknowledged flushes the producer.
@@ -231,25 +249,30 @@ func (t *turn) waitAcknowledged(ctx context.Context, began broker.Identity) (pro
 	}
 }
 
-// sendChangelogs produces the layers' writes, one record per key, and returns per contribution and
-// store the offset after the last one. The maps are complete once the producer is flushed.
-func (t *turn) sendChangelogs(ctx context.Context, r *round) ([]map[string]int64, error) {
-	applied := make([]map[string]int64, len(r.contributions))
+// changelog is that of a store of a contribution.
+type changelog struct {
+	contribution int
+	store, topic string
+	layout       state.Layout
+	written      bool
+}
+
+// sendChangelogs produces the layers' writes, one record per key, and returns the changelogs of the
+// round.
+func (t *turn) sendChangelogs(r *round) (logged []*changelog, err error) {
 	for i, contribution := range r.contributions {
 		if contribution.Layer == nil {
 			continue
 		}
-		applied[i] = map[string]int64{}
 		logs := map[state.StoreID]*changelog{}
 		for _, cl := range contribution.Task.Changelogs {
-			l := &changelog{topic: cl.Topic, layout: cl.Layout}
-			store, into := cl.Store, applied[i]
-			l.promise = t.producer.Promise(func(rec *broker.Record) { into[store] = max(into[store], rec.Offset+1) })
+			l := &changelog{contribution: i, store: cl.Store, topic: cl.Topic, layout: cl.Layout}
 			logs[state.IDOf(cl.Store)] = l
+			logged = append(logged, l)
 		}
-		at := time.Now()
-		if st := contribution.StreamTime(); st != state.NoTime {
-			at = time.UnixMilli(st)
+		at := contribution.StreamTime()
+		if at == state.NoTime {
+			at = time.Now().UnixMilli()
 		}
 		for w := range contribution.Layer.Logged() {
 			l := logs[w.Store]
@@ -260,22 +283,37 @@ func (t *turn) sendChangelogs(ctx context.Context, r *round) ([]map[string]int64
 			if err != nil {
 				return nil, fmt.Errorf("changelog record of store %08x: %w", uint32(w.Store), err)
 			}
-			rec := t.slab.next(&r.turnState.changelog)
-			rec.Topic, rec.Partition, rec.Key, rec.Value, rec.Timestamp = l.topic, contribution.Task.ID.Partition, entry.Key, entry.Value, at
+			timestamp := at
 			if entry.Timestamp != state.NoTime {
-				rec.Timestamp = time.UnixMilli(entry.Timestamp)
+				timestamp = entry.Timestamp
 			}
-			t.producer.Produce(ctx, rec, l.promise)
+			t.producer.Add(l.topic, contribution.Task.ID.Partition, timestamp, entry.Key, entry.Value, nil)
+			l.written = true
 			r.turnState.records++
 		}
 	}
-	return applied, nil
+	return logged, nil
 }
 
-type changelog struct {
-	topic   string
-	layout  state.Layout
-	promise func(*broker.Record, error)
+// applied returns per contribution and store the offset behind the last changelog record, once all
+// are acknowledged.
+func (t *turn) applied(r *round, logged []*changelog) ([]map[string]int64, error) {
+	applied := make([]map[string]int64, len(r.contributions))
+	for _, l := range logged {
+		c := r.contributions[l.contribution]
+		if applied[l.contribution] == nil {
+			applied[l.contribution] = map[string]int64{}
+		}
+		if !l.written {
+			continue
+		}
+		end, known := t.producer.End(l.topic, c.Task.ID.Partition)
+		if !known {
+			return nil, fmt.Errorf("the offset of the changelog records of store %s of task %s: %w", l.store, c.Task.ID, errNoOffset)
+		}
+		applied[l.contribution][l.store] = end
+	}
+	return applied, nil
 }
 
 // sendOffsets compares ownership and sends the offset commit. A refused generation is waited out

@@ -85,7 +85,6 @@ type Worker struct {
 	leaving  map[*task.Task]request
 	stopping bool
 	clock    cadence
-	slab     slab
 	spare    spare
 	alarm    alarm
 	failed   error

@@ -1,8 +1,24 @@
-// Package batch decodes the record batches (format v2, KIP-98) that a raw fetch of committed
-// records returns, for readers of millions of records: a restore needs the exact position, key,
-// value and timestamp of each, and no object for any of them.
+// Package batch reads and writes record batches (format v2, KIP-98) without an object for each
+// record. It decodes what a raw fetch of committed records returns: a restore needs the exact
+// position, key, value and timestamp of each. It encodes what a transaction writes.
 //
-// # Contract
+// # Writing
+//
+// [Add] appends a record to the batch of its partition in a [Set], and copies what it is given. A
+// batch ends where its topic's limit is: the size of the whole batch, before it is compressed. A
+// record that is too large alone is refused with [ErrTooLarge] and changes nothing else. [Set.Take]
+// hands batches over, those of a partition in order. Then [Batch.Seal] writes the producer's
+// identity, the sequence number and the checksum, and compresses the records if that makes them
+// smaller. A sealed batch does not change. So its bytes can be sent again, and the broker knows
+// them.
+//
+// Records lie in chunks of 2 to 128 KiB, so that a batch of few records takes little memory and one
+// of many is not copied when it grows. Chunks are used again once the batch is released, and
+// batches once the set is reset. [Set.Reset] is for a transaction that is acknowledged: of another
+// one the set is thrown away, because a request may be reading its batches. For a record nothing is
+// allocated.
+//
+// # Reading
 //
 // [Decoder.Decode] hands over every committed record of an answer at or above the offset that was
 // fetched from, in order, and returns the next offset to fetch from. That moves past control
@@ -27,5 +43,10 @@
 //
 // # Concurrency
 //
-// A Decoder belongs to one goroutine at a time.
+// A Decoder and a Set belong to one goroutine at a time. A batch that was taken belongs to its
+// taker until the set is reset. A Compressor is safe for concurrent use.
+//
+// # What it is not
+//
+// It sends and retries nothing (package produce), and chooses no partition.
 package batch
