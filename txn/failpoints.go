@@ -63,8 +63,7 @@ func (a *App) FencePeer(ctx context.Context, instance string) error {
 	if !known {
 		return errors.New("the two have never been connected")
 	}
-	_, err := in.watch.fence(ctx, suspect)
-	return err
+	return in.watch.fence(ctx, suspect)
 }
 
 // Failpoints returns the names of all points, in the order of a life. It only exists with the build
