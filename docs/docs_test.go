@@ -267,6 +267,37 @@ func TestPipelineOfReadmeIsRun(t *testing.T) {
 	t.Error("cmd/cli/testdata/script/readme.txtar does not run the pipeline of the README")
 }
 
+// TestWaysOfAddedPartitionsAreRun: a script of the command runs the pipeline and the commands of
+// the page about an input that has gained partitions.
+func TestWaysOfAddedPartitionsAreRun(t *testing.T) {
+	script, err := os.ReadFile(filepath.Join(root, "cmd", "cli", "testdata", "script", "partitions_added.txtar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := regexp.MustCompile(`(?m)^ +`+"```").ReplaceAllString(documents(t)["docs/operations/partitions-added.md"], "```")
+	found := 0
+	for _, m := range fence.FindAllStringSubmatch(page, -1) {
+		text := regexp.MustCompile(`(?m)^   `).ReplaceAllString(m[2], "")
+		switch m[1] {
+		case "yaml":
+			found++
+			if !bytes.Contains(script, []byte("-- copy.yaml --\n"+text+"-- ")) {
+				t.Errorf("the script does not run\n%s", text)
+			}
+		case "sh":
+			for line := range strings.Lines(text) {
+				found++
+				if command := strings.ReplaceAll(strings.TrimSpace(line), "localhost:9092", "$BROKERS"); !bytes.Contains(script, []byte("exec "+command+" &")) {
+					t.Errorf("the script does not run %s", command)
+				}
+			}
+		}
+	}
+	if found != 4 {
+		t.Errorf("the page has %d pipelines and commands, want 4", found)
+	}
+}
+
 // flush returns a text without the tabs at the beginnings of its lines.
 func flush(text string) string { return regexp.MustCompile(`(?m)^\t+`).ReplaceAllString(text, "") }
 

@@ -48,7 +48,7 @@ func (g *Graph) deadLetter(f *Failure) graph.Output {
 func (g *Graph) appendDeadLetterHeaders(headers []Header, f *Failure, now time.Time) []Header {
 	in := &g.in
 	add := func(key, value string) { headers = append(headers, Header{Key: key, Value: []byte(value)}) }
-	message := cutText(f.Reason(), graph.DeadLetterMessageBytesMax)
+	message := cutText(f.Message(), graph.DeadLetterMessageBytesMax)
 
 	add(graph.HeaderStreamsException, cutText(f.Type(), exceptionBytesMax))
 	add(graph.HeaderStreamsMessage, message)

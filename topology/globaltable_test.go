@@ -184,10 +184,10 @@ func TestGlobalTableOfAnOutput(t *testing.T) {
 	d := topologytest.Start(t, mustBuild(t, b), topologytest.CommitByHand())
 	left, out := topologytest.In(d, leftTopic), topologytest.Out(d, resultTopic)
 	left.Pipe("a", "1")
-	d.Save()
+	d.Commit()
 	left.Pipe("a", "2")
-	d.Kill()
-	d.Save()
+	d.Crash()
+	d.Commit()
 	out.Want(topologytest.KV("a", "1+?"), topologytest.KV("a", "2+1"))
 }
 

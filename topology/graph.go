@@ -87,7 +87,9 @@ type Graph struct {
 	// node is the node whose code runs, nil between units.
 	node *node
 	// firing is the schedule whose code runs, nil while a record is handled.
-	firing  *schedule
+	firing *schedule
+	// waited is the record of a join that is passed on because its window has closed.
+	waited  waitedRecord
 	failure *Failure
 	// blame belongs to failure.
 	blame   blame
@@ -246,7 +248,7 @@ func (g *Graph) begin(in *graph.Input) {
 	g.in.Attempt = max(g.in.Attempt, 1)
 	g.enter(Live)
 	g.firing, g.released, g.unparkable = nil, nil, false
-	g.failure = nil
+	g.failure, g.waited = nil, waitedRecord{}
 	g.wrote = false
 	g.outputs = g.outputs[:0]
 	g.counts = g.counts[:0]
@@ -306,6 +308,7 @@ func (g *Graph) fail(n *node, err error) error {
 		if g.firing != nil {
 			g.failure.Punctuation = g.firing.String()
 		}
+		g.failure.Waited = g.waited.String()
 	}
 	return g.failure
 }

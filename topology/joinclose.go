@@ -3,6 +3,7 @@ package topology
 import (
 	"bytes"
 	"encoding/binary"
+	"time"
 
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology/graph"
@@ -105,7 +106,37 @@ func (x *openRecords) pass(c *Context, side waitingSide, e state.Entry) error {
 	if err := x.index.Delete(e.Key); err != nil {
 		return err
 	}
-	return side.pass(c, e.Key, e.Value)
+	g := c.graph
+	before := g.waited
+	g.waited = waitedRecord{g.node, e.Key}
+	if err := side.pass(c, e.Key, e.Value); err != nil {
+		return err // the failure is of the record that has waited, which the graph is about to note
+	}
+	g.waited = before
+	return nil
+}
+
+// waitedRecord is a record that is passed on in the turn of another one: a row of the index of the
+// join node. The zero value is none.
+type waitedRecord struct {
+	node *node
+	row  []byte
+}
+
+// String names the record without its key, which a failure must not quote.
+func (w waitedRecord) String() string {
+	if w.node == nil {
+		return ""
+	}
+	side := "left"
+	if len(w.row) > 0 && w.row[0] == rightTag {
+		side = "right"
+	}
+	at := "an unknown time"
+	if len(w.row) >= 1+startBytes {
+		at = time.UnixMilli(int64(binary.BigEndian.Uint64(w.row[1:]))).UTC().Format(deadLetterTime)
+	}
+	return "the record with timestamp " + at + " that has waited on the " + side + " side of node " + w.node.name
 }
 
 // rowOf returns the row of a record in the index. It is good until the next call.

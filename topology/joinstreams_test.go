@@ -2,6 +2,7 @@ package topology_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -241,6 +242,72 @@ func TestJoinStreamsFailureBehind(t *testing.T) {
 	want(t, k.send("right", 20, "b", "y"), topology.DeadLetter)
 	fail = false
 	wantLines(t, k.script("right 21 b z"), "a=x+?@10")
+}
+
+// TestFailureNamesTheRecordThatWaited: what fails for a record that has waited, in the join or
+// behind it, is named by side and time in the failure, and in the dead letter of the record at
+// work. The failure of the record at work names none.
+func TestFailureNamesTheRecordThatWaited(t *testing.T) {
+	for name, c := range map[string]struct{ left, right, behind, said string }{
+		"function, left side":  {left: "bad", said: "asked to, for the record with timestamp 1970-01-01T00:00:00.010Z that has waited on the left side of node join"},
+		"function, right side": {right: "bad", said: "asked to, for the record with timestamp 1970-01-01T00:00:00.010Z that has waited on the right side of node join"},
+		"panic": {
+			left: "panic", said: ", for the record with timestamp 1970-01-01T00:00:00.010Z that has waited on the left side of node join",
+		},
+		"behind": {
+			left: "x", behind: "x+?",
+			said: "asked to behind, for the record with timestamp 1970-01-01T00:00:00.010Z that has waited on the left side of node join",
+		},
+		"the record at work": {left: "x", behind: "now+now", said: "asked to behind"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := tableTask(t, func(b *topology.Builder) {
+				joined := topology.OuterJoinStreams(topology.From(b, leftTopic), topology.From(b, rightTopic), "join", topology.Within(5*ms),
+					schemas.String(), schemas.String(), schemas.String(), func(_ string, l, r textOpt) (string, error) {
+						for _, v := range []string{l.Or(""), r.Or("")} {
+							switch v {
+							case "bad":
+								return "", topology.Fail(topology.Validation, schemas.Reason("asked to"))
+							case "panic":
+								panic("asked to")
+							}
+						}
+						return l.Or("?") + "+" + r.Or("?"), nil
+					})
+				topology.MapValues(joined, "behind", func(v string) (string, error) {
+					if v == c.behind {
+						return "", topology.Fail(topology.Validation, schemas.Reason("asked to behind"))
+					}
+					return v, nil
+				}).Into(resultTopic)
+			})
+			if c.left != "" {
+				want(t, k.send("left", 10, "a", c.left), graph.Accept)
+			}
+			if c.right != "" {
+				want(t, k.send("right", 10, "a", c.right), graph.Accept)
+			}
+			v := k.send("left", 20, "b", "now")
+			if name == "the record at work" {
+				want(t, v, graph.Accept)
+				v = k.send("right", 20, "b", "now")
+			}
+			want(t, v, topology.DeadLetter)
+			told := ""
+			for _, h := range v.Outputs[0].Headers {
+				if h.Key == graph.HeaderMessage {
+					told = string(h.Value)
+				}
+			}
+			if !strings.Contains(v.Failure.Error(), c.said) || !strings.HasSuffix(told, c.said) || strings.Contains(told, "waited") != strings.Contains(c.said, "waited") {
+				t.Errorf("the failure says %q and the dead letter %q, want %q", v.Failure, told, c.said)
+			}
+			// The next record does not inherit the name.
+			if v := k.send("left", 20, "b", "\xff"); v.Failure == nil || strings.Contains(v.Failure.Error(), "waited") {
+				t.Errorf("the failure of a record that cannot be read is %v", v.Failure)
+			}
+		})
+	}
 }
 
 // TestJoinStreamsMistakes: what is wrong with a join.

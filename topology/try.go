@@ -29,7 +29,7 @@ func (c *Context) Try(f func() error) (refused *Failure, err error) {
 	case n == nil:
 		return nil, Fail(Fatal, errTryLate)
 	}
-	undo := g.savepoint()
+	undo, waited := g.savepoint(), g.waited
 	g.try(n, f)
 	switch {
 	case g.failure == nil:
@@ -39,7 +39,7 @@ func (c *Context) Try(f func() error) (refused *Failure, err error) {
 	}
 	refused = g.failure
 	undo()
-	g.failure, g.node = nil, n
+	g.failure, g.node, g.waited = nil, n, waited
 	return refused, nil
 }
 

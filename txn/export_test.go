@@ -45,7 +45,7 @@ func (a *App) NotReady() []string { return a.notReady() }
 func PeersListen(c Config) string { return c.peersListen() }
 
 // FenceSuspect fences an instance of the group as its peers do.
-func (a *App) FenceSuspect(ctx context.Context, s peers.Suspect) (peers.Verdict, error) {
+func (a *App) FenceSuspect(ctx context.Context, s peers.Suspect) error {
 	a.mu.Lock()
 	w := a.mu.in.watch
 	a.mu.Unlock()

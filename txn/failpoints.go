@@ -26,7 +26,8 @@ var ErrRefused = failpoint.ErrRefused
 // reach all points. Nil is no function.
 //
 // broken names the mechanisms of the runtime that do not work, for negative controls: uncommitted,
-// offsets, early, apply, restore, age, look, identity, removal or live. With any of them
+// offsets, early, apply, restore, age, look, identity, removal, live, globals-first or
+// globals-position. With any of them
 // transactions stay open 200 ms longer, so that a kill meets them. [New] refuses other names.
 //
 // It only exists with the build tag onceward_failpoints.
@@ -63,8 +64,7 @@ func (a *App) FencePeer(ctx context.Context, instance string) error {
 	if !known {
 		return errors.New("the two have never been connected")
 	}
-	_, err := in.watch.fence(ctx, suspect)
-	return err
+	return in.watch.fence(ctx, suspect)
 }
 
 // Failpoints returns the names of all points, in the order of a life. It only exists with the build

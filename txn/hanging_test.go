@@ -3,6 +3,8 @@
 package txn_test
 
 import (
+	"encoding/binary"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -333,6 +335,65 @@ func TestHangingUnderAnIDInUse(t *testing.T) {
 			t.Errorf("memberships ended because of %q, want one, for the id whose transaction hangs", all)
 		}
 	})
+}
+
+// TestMarkerLostBeforeTheNextRound: what remains of hanging transactions (docs/limits.md). A commit
+// is answered, its marker in an output is lost, the producer sees no error, and nothing looks
+// before it writes there again. If its next round commits, nothing is missing. If that is aborted,
+// the records of the round before are aborted with it, although they are committed.
+func TestMarkerLostBeforeTheNextRound(t *testing.T) {
+	for name, c := range map[string]struct {
+		aborts bool
+		want   string
+	}{"it commits": {false, "1 2 3 4 5 6 7"}, "it is aborted": {true, "1 2 3 4 6 7"}} {
+		bubble(t, name, func(t *testing.T) {
+			b := newBroker(t, 1, "in", "out")
+			var armed, done, refusing atomic.Bool
+			b.kafka.LoseMarkers(t, func(end virtual.End) virtual.Loss {
+				if !end.Commit || !strings.HasPrefix(end.TransactionalID, "counting~") || !armed.CompareAndSwap(true, false) {
+					return nil
+				}
+				done.Store(true)
+				return func(topic string, _ int32) bool { return topic != "out" }
+			}).ShareFate()
+			b.ControlKey(keyTxnOffsetCommit, func(req kmsg.Request) (kmsg.Response, error, bool) {
+				b.KeepControl()
+				if !refusing.CompareAndSwap(true, false) {
+					return nil, nil, false
+				}
+				return refuse(req, kerr.IllegalGeneration.Code), nil, true
+			})
+			app, _ := start(t, countTopology(t), b.config(txn.Config{StateDir: t.TempDir(), Workers: 1, Instance: "one"}))
+			sent := int64(0)
+			round := func() { // of the worker's two producers in turn
+				t.Helper()
+				b.one(t)
+				sent++
+				waitFor(t, "the round", func() bool { return app.Status().Totals.Records == sent })
+			}
+			for range 4 {
+				round()
+			}
+			armed.Store(true)
+			round()
+			if !done.Load() {
+				t.Fatal("no marker is lost: the test tests nothing")
+			}
+			round() // of the other producer
+			refusing.Store(c.aborts)
+			round()
+			if refusing.Load() {
+				t.Fatal("no round is aborted")
+			}
+			var values []string
+			for _, r := range b.read(t, "out", len(strings.Fields(c.want))) {
+				values = append(values, fmt.Sprint(binary.BigEndian.Uint64(r.Value)))
+			}
+			if got := strings.Join(values, " "); got != c.want {
+				t.Errorf("readers see %s, want %s", got, c.want)
+			}
+		})
+	}
 }
 
 // TestHangingStaysFoundWithoutRead: what hangs in a topic does not look ended when the permission

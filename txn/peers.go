@@ -274,11 +274,11 @@ func (w *watch) tell() {
 // fence ends the transactions of an instance that is taken for dead, and removes its member, so
 // that the group gives its tasks to others (protocol rules 13.4 to 13.6). It is called on a
 // goroutine of package peers.
-func (w *watch) fence(ctx context.Context, s peers.Suspect) (peers.Verdict, error) {
+func (w *watch) fence(ctx context.Context, s peers.Suspect) error {
 	prefix := broker.InstancePrefix(w.in.app.topology.Application(), s.Instance)
 	for _, id := range s.TransactionalIDs {
 		if !strings.HasPrefix(id, prefix) {
-			return 0, fmt.Errorf("instance %q has told a transactional id that does not begin with %s", s.Instance, prefix)
+			return fmt.Errorf("instance %q has told a transactional id that does not begin with %s", s.Instance, prefix)
 		}
 	}
 	// Neither waits for the other: one transaction whose markers cannot be written must not keep
@@ -300,13 +300,13 @@ func (w *watch) fence(ctx context.Context, s peers.Suspect) (peers.Verdict, erro
 	}
 	ending.Wait()
 	if err = errors.Join(ended, err); err != nil {
-		return 0, err
+		return err
 	}
 	if !removed {
 		w.in.app.log.Info("the member of a fenced peer is not in the group any more, or is another process's", "instance", s.Instance)
 	}
 	w.in.app.metrics.PeerFenced()
-	return peers.Fenced, nil
+	return nil
 }
 
 const (

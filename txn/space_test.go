@@ -194,6 +194,38 @@ func TestFullDiskWhileRestoring(t *testing.T) {
 	})
 }
 
+// TestFullDiskUnderGlobalTable: a full disk stops a global table and the tasks that read it. Both
+// go on by themselves when there is space, without a record lost.
+func TestFullDiskUnderGlobalTable(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r, d := newRates(t), budgetDisk(t)
+		cfg := spaceConfig(r.testBroker, d)
+		cfg.Logger = r.cfg.Logger
+		app, stop := start(t, ratedTopology(t), cfg)
+		r.set(20, 1)
+		r.current(app)
+		r.ask("r1")
+		d.fill()
+		asked := 1
+		waitFor(t, "the tasks that read the table to stop", func() bool {
+			r.set(500, 2)
+			r.produce(t, &kgo.Record{Topic: "in", Key: []byte("k"), Value: []byte("r1")})
+			asked++
+			return stoppedFor(app, 1, "the disk is full", "by itself")
+		})
+		d.free()
+		r.current(app)
+		r.testBroker.read(t, "out", asked)
+		r.read = asked
+		if got := r.ask("r1"); got != "r1=2" {
+			t.Errorf("the answer is %q", got)
+		}
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
 // TestFullDiskAndFailFast: an instance that is to end with the first task that stops ends with this
 // one too.
 func TestFullDiskAndFailFast(t *testing.T) {

@@ -84,6 +84,10 @@ func writeReport(out io.Writer, r admin.Report) error {
 	for _, id := range r.Fenced {
 		fmt.Fprintf(&text, "transactional id %s: initialised, which ends what it has open\n", id)
 	}
+	for _, in := range r.NotRead {
+		fmt.Fprintf(&text, "input %s: no task reads its last %d partitions, because it has grown since the changelogs were made: "+
+			"their records are left out\n", in.Topic, in.Partitions)
+	}
 	for _, t := range r.Tasks {
 		if !t.Changed {
 			fmt.Fprintf(&text, "task %s: left as it is: %s\n", t.Task, t.Reason)

@@ -143,6 +143,7 @@ func TestScripts(t *testing.T) {
 			"tamper":    tamper,
 			"append":    appendRecord,
 			"drop":      drop,
+			"grow":      grow,
 			"letters":   letters,
 			"airplane":  writeAirplane,
 			"hang":      hang,
@@ -243,6 +244,16 @@ func hang(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	ts.Check(producer.EndTransaction(ctx, kgo.TransactionEndTry(args[1] == "commit")))
 	ts.Setenv("TRANSACTION", fmt.Sprintf("%d/%d", id, epoch))
+}
+
+// grow gives a topic more partitions: grow topic n.
+func grow(ts *testscript.TestScript, _ bool, args []string) {
+	n, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	withAdmin(ts, func(ctx context.Context, adm *kadm.Client) {
+		resp, err := adm.UpdatePartitions(ctx, n, args[0])
+		ts.Check(errors.Join(err, resp.Error()))
+	})
 }
 
 // forget deletes a consumer group with its offsets: forget group.

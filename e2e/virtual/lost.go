@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -53,6 +54,9 @@ type LostMarkers struct {
 	adm *kadm.Client
 
 	lose func(End) Loss
+	// shares says that what hangs in a partition ends with the next transaction there: see
+	// ShareFate.
+	shares atomic.Bool
 
 	mu sync.Mutex // not held over requests
 	// names are those of transactional ids in kfake, where they have another one.
@@ -74,6 +78,8 @@ type hung struct {
 	at    time.Time
 	group string // whose offsets hang, "" for none
 	ended map[topicPartition]bool
+	// open are the partitions of the transaction.
+	open map[topicPartition]bool
 	// shown says that the coordinator still names the producer id.
 	shown bool
 	// next is the producer id that its transactional id has got.
@@ -195,6 +201,9 @@ func (l *LostMarkers) endTxn(kreq kmsg.Request) (kmsg.Response, bool) {
 	}
 	written := l.lose(end)
 	if written == nil {
+		if l.shares.Load() {
+			l.c.SleepControl(func() { l.share(end, name) })
+		}
 		return nil, false
 	}
 	var next *kmsg.InitProducerIDResponse
@@ -212,6 +221,49 @@ func (l *LostMarkers) endTxn(kreq kmsg.Request) (kmsg.Response, bool) {
 	return resp, true
 }
 
+// ShareFate has a transaction that hangs end in a partition as the next transaction of its
+// transactional id does that has written there, as in Kafka, where both have one producer id. A
+// marker that cannot be written is left out.
+func (l *LostMarkers) ShareFate() { l.shares.Store(true) }
+
+// share ends what hangs in the partitions of a transaction of the same id that is about to end.
+func (l *LostMarkers) share(end End, name string) {
+	ctx := context.Background()
+	described, err := l.adm.DescribeTransactions(ctx, name)
+	if err != nil || described[name].State != "Ongoing" {
+		return
+	}
+	var markers []kmsg.WriteTxnMarkersRequestMarker
+	l.mu.Lock()
+	for _, h := range l.hung {
+		if h.TransactionalID != end.TransactionalID {
+			continue
+		}
+		marker := kmsg.NewWriteTxnMarkersRequestMarker()
+		marker.ProducerID, marker.ProducerEpoch, marker.Committed = h.ProducerID, h.Epoch+1, end.Commit
+		for topic, partitions := range described[name].Topics {
+			rt := kmsg.NewWriteTxnMarkersRequestMarkerTopic()
+			rt.Topic = topic
+			for p := range partitions {
+				if at := (topicPartition{topic, p}); h.open[at] && !h.ended[at] {
+					rt.Partitions = append(rt.Partitions, p)
+					h.ended[at] = true
+				}
+			}
+			if len(rt.Partitions) > 0 {
+				marker.Topics = append(marker.Topics, rt)
+			}
+		}
+		if len(marker.Topics) > 0 {
+			markers = append(markers, marker)
+		}
+	}
+	l.mu.Unlock()
+	for _, marker := range markers {
+		_ = l.mark(ctx, marker)
+	}
+}
+
 // leave has a transaction stay open under a name of its own, but for the markers that are written,
 // and returns the id's next producer.
 func (l *LostMarkers) leave(end End, name string, written Loss) (*kmsg.InitProducerIDResponse, error) {
@@ -224,13 +276,14 @@ func (l *LostMarkers) leave(end End, name string, written Loss) (*kmsg.InitProdu
 	if tx.Err != nil || tx.State != "Ongoing" || tx.ProducerID != end.ProducerID || tx.ProducerEpoch != end.Epoch {
 		return nil, kerr.InvalidTxnState
 	}
-	h := &hung{End: end, name: name, at: time.Now(), ended: map[topicPartition]bool{}, shown: true}
+	h := &hung{End: end, name: name, at: time.Now(), ended: map[topicPartition]bool{}, open: map[topicPartition]bool{}, shown: true}
 	marker := kmsg.NewWriteTxnMarkersRequestMarker()
 	marker.ProducerID, marker.ProducerEpoch, marker.Committed = end.ProducerID, end.Epoch+1, end.Commit
 	for topic, partitions := range tx.Topics {
 		rt := kmsg.NewWriteTxnMarkersRequestMarkerTopic()
 		rt.Topic = topic
 		for p := range partitions {
+			h.open[topicPartition{topic, p}] = true
 			if written(topic, p) {
 				rt.Partitions = append(rt.Partitions, p)
 				h.ended[topicPartition{topic, p}] = true

@@ -29,13 +29,16 @@ type Failure struct {
 	Again bool
 	// Punctuation describes the schedule that failed; it is empty if a record failed.
 	Punctuation string
+	// Waited names the record that failed if it is not the one at work, but one that has waited in
+	// a join and is passed on in its turn. It is empty otherwise.
+	Waited string
 	// Note is what a reader needs to know beside the reason. It is mostly empty.
 	Note string
 }
 
 // Error returns node, class, attempt and reason.
 func (f *Failure) Error() string {
-	s := f.Class.String() + ": " + f.Reason()
+	s := f.Class.String() + ": " + f.Message()
 	if f.Node != "" {
 		s = "node " + f.Node + ": " + s
 	}
@@ -49,6 +52,14 @@ func (f *Failure) Error() string {
 		s += "; " + f.Note
 	}
 	return s
+}
+
+// Message is Reason with the record that failed, if that is not the one at work.
+func (f *Failure) Message() string {
+	if f.Waited == "" {
+		return f.Reason()
+	}
+	return f.Reason() + ", for " + f.Waited
 }
 
 // Unwrap returns f.Err.

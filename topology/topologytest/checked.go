@@ -17,7 +17,8 @@ type TB interface {
 }
 
 // Test is a [Driver] that belongs to a test: an error fails the test, so that the lines of the test
-// are about records only. The methods of the Driver are there too, with their errors.
+// are about records only. It has the methods of the Driver under the same names. Those of the field
+// Driver return their errors.
 type Test struct {
 	*Driver
 	tb TB
@@ -33,42 +34,42 @@ func Start(tb TB, t *topology.Topology, opts ...Option) *Test {
 	return &Test{Driver: d, tb: tb}
 }
 
-// Pass moves the clock on, as [Driver.Advance] does.
-func (t *Test) Pass(by time.Duration) {
+// Advance is [Driver.Advance].
+func (t *Test) Advance(by time.Duration) {
 	t.tb.Helper()
-	if err := t.Advance(by); err != nil {
+	if err := t.Driver.Advance(by); err != nil {
 		t.tb.Fatalf("%v", err)
 	}
 }
 
-// Reopen is [Driver.Restart].
-func (t *Test) Reopen() {
+// Restart is [Driver.Restart].
+func (t *Test) Restart() {
 	t.tb.Helper()
-	if err := t.Restart(); err != nil {
+	if err := t.Driver.Restart(); err != nil {
 		t.tb.Fatalf("%v", err)
 	}
 }
 
-// Save is [Driver.Commit].
-func (t *Test) Save() {
+// Commit is [Driver.Commit].
+func (t *Test) Commit() {
 	t.tb.Helper()
-	if err := t.Commit(); err != nil {
+	if err := t.Driver.Commit(); err != nil {
 		t.tb.Fatalf("%v", err)
 	}
 }
 
-// Kill is [Driver.Crash].
-func (t *Test) Kill() {
+// Crash is [Driver.Crash].
+func (t *Test) Crash() {
 	t.tb.Helper()
-	if err := t.Crash(); err != nil {
+	if err := t.Driver.Crash(); err != nil {
 		t.tb.Fatalf("%v", err)
 	}
 }
 
-// Undo is [Driver.Abort].
-func (t *Test) Undo() {
+// Abort is [Driver.Abort].
+func (t *Test) Abort() {
 	t.tb.Helper()
-	if err := t.Abort(); err != nil {
+	if err := t.Driver.Abort(); err != nil {
 		t.tb.Fatalf("%v", err)
 	}
 }

@@ -44,8 +44,8 @@ func TestChecked(t *testing.T) {
 	if sum, ok, err := store.Get("anna"); sum != 7 || !ok || err != nil {
 		t.Errorf("the store has %d, %v, %v", sum, ok, err)
 	}
-	d.Pass(time.Hour)
-	d.Reopen()
+	d.Advance(time.Hour)
+	d.Restart()
 	if err := in.Stops("stop", 1); !strings.Contains(err.Error(), "told to stop") {
 		t.Errorf("the error is %v", err)
 	}
@@ -59,11 +59,11 @@ func TestCheckedCommits(t *testing.T) {
 	d := topologytest.Start(t, shopTopology(t), topologytest.CommitByHand())
 	in, out := topologytest.In(d, orders), topologytest.Out(d, totals)
 	in.Pipe("anna", 3)
-	d.Save()
-	d.Kill()
-	d.Undo()
+	d.Commit()
+	d.Crash()
+	d.Abort()
 	out.Want()
-	d.Save()
+	d.Commit()
 	out.Want(topologytest.KV("anna", int64(3)))
 }
 
@@ -112,10 +112,10 @@ func TestCheckedFails(t *testing.T) {
 			topologytest.In(d, orders).Pipe("a", -100)
 			d.WantDead()
 		},
-		"Commit: each unit of work is committed at once": func(d *topologytest.Test) { d.Save() },
-		"Crash: each unit of work is committed at once":  func(d *topologytest.Test) { d.Kill() },
-		"Abort: each unit of work is committed at once":  func(d *topologytest.Test) { d.Undo() },
-		"a = 1\n(1 units of work are not committed and so not visible)": func(*topologytest.Test) {
+		"Commit: each unit of work is committed at once": func(d *topologytest.Test) { d.Commit() },
+		"Crash: each unit of work is committed at once":  func(d *topologytest.Test) { d.Crash() },
+		"Abort: each unit of work is committed at once":  func(d *topologytest.Test) { d.Abort() },
+		"a = 1\n(1 units of work are not committed, and so not visible)": func(*topologytest.Test) {
 			d := topologytest.Start(&failing{}, shopTopology(t), topologytest.CommitByHand())
 			topologytest.In(d, orders).Pipe("a", 1)
 			topologytest.Out(d, totals).Want(topologytest.KV("a", int64(1)))

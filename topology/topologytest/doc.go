@@ -12,7 +12,7 @@
 //	placed.Pipe("anna", Order{Amount: 4}, topologytest.At(noon))
 //	totals.Want(topologytest.KV("anna", 3), topologytest.KV("anna", 7))
 //
-//	d.Pass(time.Hour)              // punctuations by the wall clock
+//	d.Advance(time.Hour)           // punctuations by the wall clock
 //	d.WantCount("totals", "late", 0)
 //	d.WantDead()                   // no dead letter
 //
@@ -30,10 +30,10 @@
 //	d := topologytest.Start(t, orders.Topology(), topologytest.CommitByHand())
 //	...
 //	placed.Pipe("anna", Order{Amount: 3})
-//	d.Save()                       // commits
+//	d.Commit()                     // commits
 //	placed.Pipe("anna", Order{Amount: 4})
-//	d.Kill()                       // undoes the second record, and processes it again
-//	d.Save()
+//	d.Crash()                      // undoes the second record, and processes it again
+//	d.Commit()
 //	totals.Want(topologytest.KV("anna", 3), topologytest.KV("anna", 7))
 //
 // A record that Pipe or the topology writes to the topic of a global table is a row for all tasks

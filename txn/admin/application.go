@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
@@ -79,6 +80,16 @@ type Report struct {
 	// Fenced are the transactional ids of the application that are initialised first: whatever they
 	// had open is aborted, and a process that was thought dead cannot commit any more.
 	Fenced []string `json:"fenced"`
+	// NotRead are the inputs of these tasks with partitions that no task reads, sorted by topic.
+	NotRead []NotReadReport `json:"not_read,omitempty"`
+}
+
+// NotReadReport is an input that has more partitions than there are tasks: it has grown since the
+// changelogs were made. The action leaves the records of the others out.
+type NotReadReport struct {
+	Topic string `json:"topic"`
+	// Partitions is how many no task reads, the last ones of the topic.
+	Partitions int32 `json:"partitions"`
 }
 
 // TaskReport is what happens to one task.
@@ -288,8 +299,32 @@ func (op *operation) plan(ctx context.Context, plan planner) ([]change, error) {
 	return changes, nil
 }
 
+// notRead returns the inputs of the tasks with partitions that no task reads.
+func (op *operation) notRead() (out []NotReadReport) {
+	seen := map[string]bool{}
+	for _, t := range op.tasks {
+		if seen[t.sub.Name] {
+			continue
+		}
+		seen[t.sub.Name] = true
+		tasks := op.layout[t.sub.Sources[0].Topic].Partitions
+		for _, st := range t.sub.Stores {
+			tasks = min(tasks, op.layout[st.Topic()].Partitions)
+		}
+		for _, src := range t.sub.Sources {
+			if n := op.layout[src.Topic].Partitions; n > tasks {
+				out = append(out, NotReadReport{src.Topic, n - tasks})
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b NotReadReport) int { return strings.Compare(a.Topic, b.Topic) })
+	return out
+}
+
 func (op *operation) report(name string, o Options, changes []change, ids []string) Report {
-	r := Report{Action: name, Application: op.topology.Application(), DryRun: o.DryRun, Tasks: []TaskReport{}, Fenced: []string{}}
+	r := Report{
+		Action: name, Application: op.topology.Application(), DryRun: o.DryRun, Tasks: []TaskReport{}, Fenced: []string{}, NotRead: op.notRead(),
+	}
 	for _, c := range changes {
 		t := TaskReport{Task: c.id.String(), Reason: c.reason, Inputs: []InputReport{}, Changelogs: []ChangelogReport{}}
 		if c.next != nil {

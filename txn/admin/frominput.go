@@ -21,6 +21,9 @@ import (
 // of their logs or from the given offsets. The tasks write their outputs again too: consumers see
 // them a second time. Records that the inputs do not hold any more are missing in the new state.
 //
+// An input that has grown since its changelogs were made has partitions that no task reads. Their
+// records are not in the new state: Report.NotRead names them.
+//
 // A store is emptied by tombstones in its changelog, so that the databases of all instances follow
 // by themselves, wherever they are. Until that is done, the committed offsets carry no metadata and
 // no instance opens the task; an action that was interrupted is done again.

@@ -75,8 +75,9 @@
 // stop them. Run several relays if that is too slow.
 //
 // An event that is refused stays until a person takes it out ([Outbox.Quarantine]), or the cause is
-// gone: leaving it out would be a gap that readers cannot see. Its aggregate grows meanwhile, and
-// each batch passes over the entries that wait: about 2 us for each of them.
+// gone: leaving it out would be a gap that readers cannot see. Its aggregate grows meanwhile. A
+// relay holds the entries that wait behind it: one update for each, and no batch reads them again
+// until an earlier entry of the aggregate is published or quarantined.
 //
 // # Frozen relays
 //

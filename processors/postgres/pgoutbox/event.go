@@ -113,7 +113,7 @@ type Entry struct {
 }
 
 const entryColumns = `entry, event_id, status, coalesce(aggregate, ''), topic, record_key, record_value, header_keys, header_values, appended_at,
-	attempts, retry_at, coalesce(class, ''), coalesce(reason, ''), coalesce(decided_by, ''), published_at, coalesce(partition, 0), coalesce(record_offset, 0)`
+	attempts, nullif(retry_at, 'infinity'), coalesce(class, ''), coalesce(reason, ''), coalesce(decided_by, ''), published_at, coalesce(partition, 0), coalesce(record_offset, 0)`
 
 // scanEntry reads a row of entryColumns.
 func scanEntry(row pgx.CollectableRow) (e Entry, err error) {

@@ -86,7 +86,10 @@ func (o *Outbox) act(ctx context.Context, name string, entry int64, from []Statu
 	}
 	err := pgx.BeginTxFunc(ctx, o.config.Pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 		var status Status
-		err := tx.QueryRow(ctx, `SELECT status FROM onceward.outbox WHERE outbox = $1 AND entry = $2 FOR UPDATE`, o.config.Name, entry).Scan(&status)
+		var aggregate string
+		var held bool
+		err := tx.QueryRow(ctx, `SELECT status, coalesce(aggregate, ''), coalesce(retry_at = 'infinity', false) FROM onceward.outbox
+			WHERE outbox = $1 AND entry = $2 FOR UPDATE`, o.config.Name, entry).Scan(&status, &aggregate, &held)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
 			return ErrNoEntry
@@ -98,6 +101,11 @@ func (o *Outbox) act(ctx context.Context, name string, entry int64, from []Statu
 		batch := &pgx.Batch{}
 		batch.Queue(`UPDATE onceward.outbox SET status = $2, retry_at = NULL, attempts = 0, class = NULL, decided_by = $3, reason = $4 WHERE entry = $1`,
 			entry, to, by, reason)
+		// What is behind a held entry waits for an earlier one. A relay that releases the entry
+		// itself could deadlock with this transaction.
+		if to == Quarantined && aggregate != "" && !held {
+			batch.Queue(releaseHeld, o.config.Name, []string{aggregate}, o.config.BatchRecords)
+		}
 		batch.Queue(wake.Notify, channel, o.config.Name)
 		return work.Failed("decide", tx.SendBatch(ctx, batch).Close())
 	})

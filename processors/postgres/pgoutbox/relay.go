@@ -31,34 +31,33 @@ const (
 
 // takeEntries locks entries that can be published by their time, from two lanes: of those that have
 // failed before at most $2, and of the others as many as make $3, or one. So entries that fail each
-// time leave room for the others, however many there are. An entry that has failed holds up those
-// behind it in its aggregate.
+// time leave room for the others, however many there are. Held entries are in neither.
 const takeEntries = `
 WITH again AS MATERIALIZED (
 	SELECT entry, aggregate, ` + entryBytes + ` AS bytes FROM onceward.outbox
-	WHERE outbox = $1 AND status = 'PENDING' AND retry_at <= now() ORDER BY retry_at LIMIT $2 FOR UPDATE SKIP LOCKED
+	WHERE outbox = $1 AND status = 'PENDING' AND retry_at < 'infinity' AND retry_at <= now() ORDER BY retry_at LIMIT $2 FOR UPDATE SKIP LOCKED
 ), fresh AS MATERIALIZED (
-	SELECT entry, aggregate, ` + entryBytes + ` AS bytes FROM onceward.outbox o
-	WHERE outbox = $1 AND status = 'PENDING' AND retry_at IS NULL AND (aggregate IS NULL OR NOT EXISTS (
-		SELECT FROM onceward.outbox f
-		WHERE f.outbox = $1 AND f.aggregate = o.aggregate AND f.status = 'PENDING' AND f.retry_at IS NOT NULL AND f.entry < o.entry
-	)) ORDER BY entry LIMIT greatest($3::bigint - (SELECT count(*) FROM again), 1) FOR UPDATE SKIP LOCKED
+	SELECT entry, aggregate, ` + entryBytes + ` AS bytes FROM onceward.outbox
+	WHERE outbox = $1 AND status = 'PENDING' AND retry_at IS NULL
+	ORDER BY entry + 0 LIMIT greatest($3::bigint - (SELECT count(*) FROM again), 1) FOR UPDATE SKIP LOCKED
 )
-SELECT entry, coalesce(aggregate, ''), bytes FROM (TABLE again UNION ALL TABLE fresh) AS taken ORDER BY entry`
+SELECT entry, coalesce(aggregate, ''), bytes, again FROM (SELECT *, true AS again FROM again UNION ALL SELECT *, false FROM fresh) AS taken ORDER BY entry`
 
 // entryBytes is about how long an entry is. The server knows it without reading the value.
 const entryBytes = `coalesce(octet_length(record_key), 0)::bigint + coalesce(octet_length(record_value), 0) + pg_column_size(header_values)`
 
 const readEntries = `SELECT ` + entryColumns + ` FROM onceward.outbox WHERE entry = ANY($1) ORDER BY entry`
 
-// firstOfOthers returns the first pending entry of each aggregate that this relay has not locked:
-// another one has it, or it is beyond the batch. It is a statement of its own, which sees what has
-// happened while the entries were locked.
+// firstOfOthers returns the first pending entry of each aggregate that this relay has not locked,
+// and whether it waits: it has failed, or is held. Otherwise another relay has it, or it is beyond
+// the batch. It is a statement of its own, which sees what has happened while the entries were
+// locked.
 const firstOfOthers = `
-SELECT aggregate, (
-	SELECT o.entry FROM onceward.outbox o WHERE o.outbox = $1 AND o.aggregate = a.aggregate AND o.status = 'PENDING' AND o.entry <> ALL($3::bigint[])
-	ORDER BY o.entry LIMIT 1
-) FROM unnest($2::text[]) AS a(aggregate)`
+SELECT aggregate, o.entry, o.waits FROM unnest($2::text[]) AS a(aggregate) CROSS JOIN LATERAL (
+	SELECT entry, retry_at IS NOT NULL AS waits FROM onceward.outbox o
+	WHERE o.outbox = $1 AND o.aggregate = a.aggregate AND o.status = 'PENDING' AND o.entry <> ALL($3::bigint[])
+	ORDER BY entry LIMIT 1
+) AS o`
 
 const markPublished = `
 UPDATE onceward.outbox o SET status = 'PUBLISHED', published_at = clock_timestamp(), decided_by = $4, retry_at = NULL, class = NULL, reason = NULL,
@@ -103,10 +102,14 @@ func (o *Outbox) Run(ctx context.Context) error {
 
 // relay publishes batch after batch.
 func (o *Outbox) relay(ctx context.Context, client *kgo.Client, woken <-chan struct{}) error {
+	look := o.config.BatchRecords
 	for failures := 0; ctx.Err() == nil; {
-		published, err := o.batch(ctx, client)
+		published, held, err := o.batch(ctx, client, look)
+		look = o.config.BatchRecords
 		switch {
 		case ctx.Err() != nil:
+		case err == nil && held > 0:
+			failures, look = 0, max(look, lookMax)
 		case err == nil && published > 0:
 			failures = 0
 		case err == nil:
@@ -127,31 +130,35 @@ func (o *Outbox) relay(ctx context.Context, client *kgo.Client, woken <-chan str
 	return nil
 }
 
-// batch publishes entries in one transaction, which locks them meanwhile. It returns how many. It
-// runs at READ COMMITTED, because firstOfOthers has to see what is new.
-func (o *Outbox) batch(ctx context.Context, client *kgo.Client) (published int, err error) {
+// batch publishes entries in one transaction, which locks them meanwhile, or holds entries. It
+// returns how many. It looks at the given number of entries that have not failed. It runs at READ
+// COMMITTED, because firstOfOthers has to see what is new.
+func (o *Outbox) batch(ctx context.Context, client *kgo.Client, look int) (published, held int, err error) {
 	t, err := o.config.Pool.BeginTx(ctx, pgx.TxOptions{BeginQuery: work.Begin(pgx.ReadCommitted, o.config.IdleInTransaction)})
 	if err != nil {
-		return 0, work.Failed("begin", err)
+		return 0, 0, work.Failed("begin", err)
 	}
 	defer work.Rollback(ctx, t)
 	conn := t.Conn()
 	// When the server has ended the transaction, the network need not say so.
 	limited, cancel := context.WithTimeout(ctx, o.config.IdleInTransaction)
 	defer cancel()
-	entries, err := o.take(limited, t)
-	if err != nil {
-		return 0, work.OfConnection(conn, work.Failed("take entries", err))
+	entries, held, err := o.take(limited, t, look)
+	if err == nil && held > 0 {
+		err = t.Commit(limited)
+	}
+	if err != nil || held > 0 {
+		return 0, held, work.OfConnection(conn, work.Failed("take entries", err))
 	}
 	if len(entries) == 0 {
-		return 0, nil
+		return 0, 0, nil
 	}
 	if err := o.at(ctx, "taken"); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	sent := o.publish(ctx, client, chains(entries, o.together))
 	if err := o.at(ctx, "published"); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	// A relay that stops still marks what the brokers have, or the next one publishes it again.
 	mark, cancelMark := context.WithTimeout(context.WithoutCancel(ctx), o.config.IdleInTransaction)
@@ -159,23 +166,23 @@ func (o *Outbox) batch(ctx context.Context, client *kgo.Client) (published int, 
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(markFor, cancelMark) })()
 	if err := o.mark(mark, t, sent); err != nil {
 		o.metrics.unmarked.Add(float64(len(sent.published)))
-		return 0, work.OfConnection(conn, work.Failed("mark entries", err))
+		return 0, 0, work.OfConnection(conn, work.Failed("mark entries", err))
 	}
 	if err := o.at(ctx, "marked"); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	if err := t.Commit(mark); err != nil {
 		o.metrics.unmarked.Add(float64(len(sent.published)))
-		return 0, work.OfConnection(conn, work.Failed("commit", err))
+		return 0, 0, work.OfConnection(conn, work.Failed("commit", err))
 	}
 	o.metrics.published.Add(float64(len(sent.published)))
 	if err := o.at(ctx, "committed"); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	if sent.outage() {
-		return 0, sent.failed[0].err
+		return 0, 0, sent.failed[0].err
 	}
-	return len(sent.published), nil
+	return len(sent.published), 0, nil
 }
 
 // lockedEntry is a row of takeEntries.
@@ -183,51 +190,74 @@ type lockedEntry struct {
 	Number    int64
 	Aggregate string
 	Bytes     int64
+	Again     bool // it has failed before
 }
 
 // take locks entries and returns those that may be published: of each aggregate its first pending
-// entries, without a gap. Together they have batchBytesMax, unless the first one alone has more.
-func (o *Outbox) take(ctx context.Context, tx pgx.Tx) ([]*Entry, error) {
+// entries, without a gap. Together they have batchBytesMax, unless the first one alone has more. If
+// it finds entries behind one that waits, or has failed before, it holds them instead, and returns
+// how many.
+func (o *Outbox) take(ctx context.Context, tx pgx.Tx, look int) (entries []*Entry, held int, err error) {
 	again := (o.config.BatchRecords + 3) / 4
-	rows, err := tx.Query(ctx, takeEntries, o.config.Name, again, o.config.BatchRecords)
+	rows, err := tx.Query(ctx, takeEntries, o.config.Name, again, look)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	locked, err := pgx.CollectRows(rows, pgx.RowToStructByPos[lockedEntry])
 	if err != nil || len(locked) == 0 {
-		return nil, err
+		return nil, 0, err
 	}
 	first, err := o.firstOfOthers(ctx, tx, locked)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	var numbers []int64
 	var bytes int64
+	blocked, full := map[int64][]int64{}, false // by the entry that waits
 	for _, e := range locked {
-		if other, ok := first[e.Aggregate]; ok && e.Number > other {
+		other, ok := first[e.Aggregate]
+		if ok && e.Number > other.Number {
+			if other.Waits {
+				blocked[other.Number] = append(blocked[other.Number], e.Number)
+			}
 			continue
 		}
-		if bytes += e.Bytes; bytes > o.batchBytes && len(numbers) > 0 {
-			break // later ones of its aggregate must not pass it
+		if e.Again && e.Aggregate != "" && !o.othersPass { // those behind it leave their room to others, also if it fails again
+			first[e.Aggregate] = otherEntry{e.Number, true}
 		}
-		numbers = append(numbers, e.Number)
+		bytes += e.Bytes
+		full = full || len(numbers) == o.config.BatchRecords || bytes > o.batchBytes && len(numbers) > 0
+		if !full { // later ones of its aggregate must not pass it
+			numbers = append(numbers, e.Number)
+		}
+	}
+	if len(blocked) > 0 {
+		if held, err = hold(ctx, tx, blocked); err != nil || held > 0 {
+			return nil, held, err
+		}
 	}
 	if len(numbers) == 0 {
-		return nil, nil
+		return nil, 0, nil
 	}
-	rows, err = tx.Query(ctx, readEntries, numbers)
-	if err != nil {
-		return nil, err
+	if rows, err = tx.Query(ctx, readEntries, numbers); err != nil {
+		return nil, 0, err
 	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (*Entry, error) {
+	entries, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (*Entry, error) {
 		e, err := scanEntry(row)
 		return &e, err
 	})
+	return entries, 0, err
+}
+
+// otherEntry is an entry that this relay has not locked.
+type otherEntry struct {
+	Number int64
+	Waits  bool
 }
 
 // firstOfOthers returns the result of the statement for the aggregates of entries that are locked.
-func (o *Outbox) firstOfOthers(ctx context.Context, tx pgx.Tx, locked []lockedEntry) (map[string]int64, error) {
-	var numbers []int64
+func (o *Outbox) firstOfOthers(ctx context.Context, tx pgx.Tx, locked []lockedEntry) (map[string]otherEntry, error) {
+	numbers := make([]int64, 0, len(locked))
 	var names []string
 	for _, e := range locked {
 		numbers = append(numbers, e.Number)
@@ -236,20 +266,18 @@ func (o *Outbox) firstOfOthers(ctx context.Context, tx pgx.Tx, locked []lockedEn
 		}
 	}
 	slices.Sort(names)
+	first := map[string]otherEntry{}
 	if names = slices.Compact(names); len(names) == 0 || o.othersPass {
-		return nil, nil
+		return first, nil
 	}
 	rows, err := tx.Query(ctx, firstOfOthers, o.config.Name, names, numbers)
 	if err != nil {
 		return nil, err
 	}
-	first := map[string]int64{}
 	var aggregate string
-	var entry *int64
-	_, err = pgx.ForEachRow(rows, []any{&aggregate, &entry}, func() error {
-		if entry != nil {
-			first[aggregate] = *entry
-		}
+	var other otherEntry
+	_, err = pgx.ForEachRow(rows, []any{&aggregate, &other.Number, &other.Waits}, func() error {
+		first[aggregate] = other
 		return nil
 	})
 	return first, err
@@ -261,10 +289,16 @@ func (o *Outbox) mark(ctx context.Context, tx pgx.Tx, s sent) error {
 	if len(s.published) > 0 {
 		var numbers, offsets []int64
 		var partitions []int32
+		var aggregates []string
 		for _, p := range s.published {
+			if p.entry.Aggregate != "" {
+				aggregates = append(aggregates, p.entry.Aggregate)
+			}
 			numbers, partitions, offsets = append(numbers, p.entry.Number), append(partitions, p.record.Partition), append(offsets, p.record.Offset)
 		}
+		slices.Sort(aggregates)
 		batch.Queue(markPublished, numbers, partitions, offsets, o.owner)
+		batch.Queue(releaseHeld, o.config.Name, slices.Compact(aggregates), o.config.BatchRecords)
 	}
 	for _, f := range s.failed {
 		class, reason := classOf(f.err), reasonOf(f.err)

@@ -90,6 +90,8 @@
 //	a constraint at the COMMIT
 //	config, corruption, fatal                RETRYABLE_FAILED, and Run returns a [*Failure]
 //	COMMIT without an answer                 the end of the claim waits for the transaction, and finds the entry settled or not
+//	the claim is over: it has expired, a     the worker's transaction rolls back, and the entry stays as it is; the log says why the claim
+//	person has decided, the entry is gone    is over, and a COMMIT in doubt has taken effect if its decision is among the evidence
 //
 // When the context of Run ends, what is at work is rolled back, and its claims are given back.
 //
@@ -97,6 +99,18 @@
 //
 // A process that freezes in its transaction holds the locks of the rows that it has changed. The
 // server ends the transaction when it was idle for as long as a claim lasts ([Config.ClaimFor]).
+//
+// # Claims that are over
+//
+// An entry can leave a worker that has claimed it: the claim expires and another one follows, a
+// person quarantines the entry and perhaps requeues it, or it is settled by others and removed by
+// Clean. The worker finds that out when it settles the entry, or records a failure. Then all that
+// its handler has done in the transaction is rolled back, nothing of the entry changes,
+// fenced_total or failures_total counts it, and the log says why the claim is over.
+//
+// One case stays open: a COMMIT without an answer, and the entry is removed before the worker can
+// look. The log says so, and unknown_commits_total counts it as not-known. A [Config.Retention]
+// that is longer than [Config.ClaimFor] rules it out.
 //
 // # Retention
 //

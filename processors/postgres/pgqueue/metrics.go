@@ -14,6 +14,7 @@ type metrics struct {
 	quarantined             prometheus.Counter
 	failures                *prometheus.CounterVec
 	tookEffect, hadNoEffect prometheus.Counter // commits in doubt
+	notKnown                prometheus.Counter // the same
 	cleaned                 prometheus.Counter
 	oldest                  prometheus.Gauge
 	handle, commit          prometheus.Observer
@@ -45,7 +46,7 @@ func newMetrics(r prometheus.Registerer, queue string) (metrics, error) {
 	m.arrivals[Quarantined] = arrivals.WithLabelValues(queue, "conflict")
 	m.claims = counters("claims_total", "Entries that were claimed.").WithLabelValues(queue)
 	m.expired = counters("expired_claims_total", "Claims that another claim has found expired.").WithLabelValues(queue)
-	m.fenced = counters("fenced_total", "Entries that were handled and could not be settled, because the claim had expired.").WithLabelValues(queue)
+	m.fenced = counters("fenced_total", "Entries that were handled and could not be settled, because the claim was over.").WithLabelValues(queue)
 	settled := counters("settled_total", "Entries that were settled, by their status.", "status")
 	for _, s := range Statuses() {
 		if s.Final() {
@@ -57,6 +58,7 @@ func newMetrics(r prometheus.Registerer, queue string) (metrics, error) {
 	unknown := counters("unknown_commits_total", "Commits without an answer, by what the table said about them.", "resolved")
 	m.tookEffect = unknown.WithLabelValues(queue, "committed")
 	m.hadNoEffect = unknown.WithLabelValues(queue, "not-committed")
+	m.notKnown = unknown.WithLabelValues(queue, "not-known")
 	m.cleaned = counters("cleaned_total", "Settled entries that were removed because their retention was over.").WithLabelValues(queue)
 	oldest, err := instrument.Register(r, prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "onceward_postgres_queue_oldest_pending_seconds", Help: "Age of the oldest entry that workers have to bring to an end; 0 where there is none.",

@@ -44,8 +44,8 @@ WHERE due_at IS NULL AND status IN ('RECEIVED', 'RETRYABLE_FAILED') AND entry = 
 	SELECT entry FROM onceward.queue WHERE queue = $1 AND aggregate = $2 AND settled_at IS NULL ORDER BY entry LIMIT 1
 )`
 
-// errFenced: the claim has expired, or another one has followed.
-var errFenced = errors.New("the claim has expired")
+// errFenced: the claim is over: endOf says why.
+var errFenced = errors.New("the claim is over")
 
 // begin begins a transaction at READ COMMITTED, which wakeNext needs; a handler cannot change that
 // after the first query.

@@ -210,7 +210,7 @@ func (r *run) failedAttempt(claim context.Context, e *Entry, d Decision, err err
 	switch {
 	case errors.Is(err, errFenced):
 		r.metrics.fenced.Inc()
-		log.Warn("an entry could not be settled: its claim has expired")
+		log.Warn("an entry could not be settled, and what was done for it is rolled back", "because", r.reasonOf(ctx, e))
 		return
 	case r.ctx.Err() != nil:
 		if err := r.release(ctx, e); err != nil {
@@ -226,10 +226,10 @@ func (r *run) failedAttempt(claim context.Context, e *Entry, d Decision, err err
 	case failErr != nil:
 		r.metrics.failures.WithLabelValues(r.config.Name, f.class.String()).Inc()
 		log.Warn("an entry has failed, which could not be recorded; its claim expires", "class", f.class, "reason", f.reason, "because", work.Reason(failErr))
-	case inDoubt && !there:
-		r.metrics.tookEffect.Inc()
-		r.metrics.settled[d.Status].Inc()
-		log.Info("a COMMIT without an answer has taken effect")
+	case !there:
+		if tookEffect := r.claimIsOver(ctx, e, d, f, inDoubt); tookEffect {
+			return
+		}
 	default:
 		if inDoubt {
 			r.metrics.hadNoEffect.Inc()
@@ -239,7 +239,7 @@ func (r *run) failedAttempt(claim context.Context, e *Entry, d Decision, err err
 		if status == Quarantined || f.fatal {
 			say = log.Error
 		}
-		if there && status == Quarantined {
+		if status == Quarantined {
 			r.metrics.quarantined.Inc()
 		}
 		say("an entry has failed", "status", status, "class", f.class, "attempts", e.Attempts, "reason", f.reason)
@@ -247,6 +247,33 @@ func (r *run) failedAttempt(claim context.Context, e *Entry, d Decision, err err
 	if f.fatal {
 		r.end(&Failure{e.Number, f.class, err})
 	}
+}
+
+// claimIsOver says what has become of an attempt whose claim was over before its failure could be
+// recorded. An attempt with a COMMIT in doubt has taken effect if its decision is there.
+func (r *run) claimIsOver(ctx context.Context, e *Entry, d Decision, f failed, inDoubt bool) (tookEffect bool) {
+	log := r.config.Logger.With("entry", e.Number, "claim", e.Claims)
+	over, err := r.endOf(ctx, e)
+	switch {
+	case err != nil:
+		over.gone = true
+		log.Warn("it is not known why a claim is over", "reason", work.Reason(err))
+	case inDoubt && !over.gone && over.own.Final():
+		r.metrics.tookEffect.Inc()
+		r.metrics.settled[d.Status].Inc()
+		log.Info("a COMMIT without an answer has taken effect")
+		return true
+	}
+	switch {
+	case inDoubt && over.gone:
+		r.metrics.notKnown.Inc()
+		log.Error("it is not known whether a COMMIT without an answer has taken effect: the entry cannot be read, or is removed")
+	case inDoubt:
+		r.metrics.hadNoEffect.Inc()
+	}
+	r.metrics.failures.WithLabelValues(r.config.Name, f.class.String()).Inc()
+	log.Warn("an entry has failed, which changes nothing: the claim is over", "class", f.class, "reason", f.reason, "because", over)
+	return false
 }
 
 // failureOf says what an error of an attempt means.

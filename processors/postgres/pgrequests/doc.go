@@ -96,6 +96,8 @@
 //
 //	what                                        answer
 //	no key, a malformed key                     400
+//	a part of the scope cannot be stored:       400; the detail names the part, its length and the limit
+//	see [Scope] for the limits
 //	the body is longer than HTTP.BodyBytes      413
 //	started                                     that of the Func
 //	replayed                                    the stored one, and Idempotent-Replayed: true

@@ -167,6 +167,10 @@ func (h *handler) accept(w http.ResponseWriter, r *http.Request) (*call, Respons
 			c.Scope.Operation = name
 		}
 	}
+	if err := c.Scope.check(); err != nil {
+		h.config.Logger.Warn("the scope of a request cannot be stored", "operation", r.Pattern, "reason", work.Reason(err))
+		return refuse(http.StatusBadRequest, ScopeUnusable, errors.New(work.Reason(err)))
+	}
 	return c, Response{}
 }
 

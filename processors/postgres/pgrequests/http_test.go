@@ -504,8 +504,39 @@ func TestExpiredAndUnknown(t *testing.T) {
 	s.effects(2)
 }
 
-// TestHandlerNamesAllMistakes: one error has everything that is wrong, and a scope that cannot be
-// stored is a mistake of the service.
+// TestScopeThatCannotBeStored: a request whose scope is too long, or is no text, is refused with
+// what is wrong with it, and has no effect.
+func TestScopeThatCannotBeStored(t *testing.T) {
+	db := pgtest.New(t)
+	for name, c := range map[string]struct {
+		scope  pgrequests.Scope
+		detail string
+	}{
+		"tenant":     {pgrequests.Scope{Tenant: strings.Repeat("a", 201)}, "the tenant of the scope has 201 bytes, and may have 200"},
+		"client":     {pgrequests.Scope{Client: strings.Repeat("a", 250)}, "the client of the scope has 250 bytes, and may have 200"},
+		"operation":  {pgrequests.Scope{Operation: strings.Repeat("a", 201)}, "the operation of the scope has 201 bytes, and may have 200"},
+		"resource":   {pgrequests.Scope{Resource: strings.Repeat("a", 1025)}, "the resource of the scope has 1025 bytes, and may have 1024"},
+		"not UTF-8":  {pgrequests.Scope{Resource: "\xff"}, "the resource of the scope is not valid UTF-8 without zero bytes"},
+		"zero bytes": {pgrequests.Scope{Tenant: "a\x00"}, "the tenant of the scope is not valid UTF-8 without zero bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newService(t, db, nil, pgrequests.HTTP{Scope: func(*http.Request) pgrequests.Scope { return c.scope }})
+			w := s.post("a", "")
+			isProblem(t, name, w, 400, pgrequests.ScopeUnusable)
+			if !strings.Contains(w.Body.String(), c.detail) {
+				t.Errorf("the answer is %s, and does not say %q", w.Body, c.detail)
+			}
+			s.effects(0)
+		})
+	}
+	long := newService(t, db, nil, pgrequests.HTTP{}).post(strings.Repeat("k", 256), "")
+	isProblem(t, "key", long, 400, pgrequests.KeyMalformed)
+	if !strings.Contains(long.Body.String(), "the key has 256 characters, and may have 255") {
+		t.Errorf("the answer is %s", long.Body)
+	}
+}
+
+// TestHandlerNamesAllMistakes: one error has everything that is wrong.
 func TestHandlerNamesAllMistakes(t *testing.T) {
 	db := pgtest.New(t)
 	_, err := newStore(t, db.Pool).Handler(pgrequests.HTTP{BodyBytes: -1, RetryAfter: -1, Isolation: "chaos"}, nil)
@@ -517,8 +548,6 @@ func TestHandlerNamesAllMistakes(t *testing.T) {
 			t.Errorf("%v\ndoes not say %q", err, want)
 		}
 	}
-	s := newService(t, db, nil, pgrequests.HTTP{Scope: func(*http.Request) pgrequests.Scope { return pgrequests.Scope{Tenant: strings.Repeat("t", 201)} }})
-	isProblem(t, "a tenant that is too long", s.post("a", ""), 500, pgrequests.Failed)
 }
 
 // TestConcurrentRequests: 20 copies of a request on two instances have one effect, and every answer

@@ -18,7 +18,7 @@ var (
 	errKeyMissing = errors.New(`the request needs the header Idempotency-Key, such as "8e03978e-40d5-43e6-bc93-6894a57f9324" with the ` +
 		`quotation marks. The key is new for each operation, and the same for each retry`)
 	errKeyLines  = errors.New("the header Idempotency-Key is there more than once; send it once")
-	errKeyLength = fmt.Errorf("the key has 1 to %d characters", keyBytesMax)
+	errKeyEmpty  = errors.New("the key is empty")
 	errKeySyntax = errors.New(`the header Idempotency-Key is not a string of a structured field (RFC 9651) without parameters. ` +
 		`Send printable ASCII in quotation marks, with \ before \ and "`)
 )
@@ -38,8 +38,12 @@ func keyOf(lines []string, unquoted bool) (string, error) {
 	if err != nil && unquoted && isBare(line) {
 		key, err = line, nil
 	}
-	if err == nil && (key == "" || len(key) > keyBytesMax) {
-		err = errKeyLength
+	switch {
+	case err != nil:
+	case key == "":
+		err = errKeyEmpty
+	case len(key) > keyBytesMax:
+		err = fmt.Errorf("the key has %d characters, and may have %d", len(key), keyBytesMax)
 	}
 	return key, err
 }

@@ -11,6 +11,9 @@ const (
 	KeyMissing = problems + "KeyMissing"
 	// KeyMalformed: the key is not what the header has to be.
 	KeyMalformed = problems + "KeyMalformed"
+	// ScopeUnusable: what names the request cannot be stored: a part of it is too long, or is not
+	// valid UTF-8 without zero bytes. The detail says which part.
+	ScopeUnusable = problems + "ScopeUnusable"
 	// KeyReused: the key was used for another request. Use a new key for a new request.
 	KeyReused = problems + "KeyReused"
 	// KeyExpired: the key was used, and there is no answer: it is not stored any more, or never

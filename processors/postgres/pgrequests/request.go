@@ -3,6 +3,7 @@ package pgrequests
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"fmt"
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
@@ -68,7 +69,7 @@ func (s *Scope) check() error {
 		case len(part.value) < part.least:
 			return invalid("the scope has no " + part.name)
 		case len(part.value) > part.most:
-			return invalid("the " + part.name + " of the scope is too long")
+			return invalid(fmt.Sprintf("the %s of the scope has %d bytes, and may have %d", part.name, len(part.value), part.most))
 		case !storable(part.value):
 			return invalid("the " + part.name + " of the scope is not valid UTF-8 without zero bytes")
 		}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/dispatch"
 	"github.com/onceward/onceward/txn/internal/waits"
@@ -25,7 +26,10 @@ type Config struct {
 	Cluster *broker.Cluster
 	// Topics are the inputs.
 	Topics []string
-	Tasks  *dispatch.Dispatcher
+	// Tasks tells which inputs are read now.
+	Tasks interface {
+		Inputs() map[dispatch.Input]graph.TaskID
+	}
 	Waits  *waits.Waits
 	Logger *slog.Logger
 }

@@ -35,13 +35,19 @@ const (
 	Look Mechanism = "look"
 	// Live gives no sign of life while the only other instance may not hear this one.
 	Live Mechanism = "live"
+	// GlobalsFirst has a global table serve before it has reached the ends of its topic.
+	GlobalsFirst Mechanism = "globals-first"
+	// GlobalsPosition writes the position of a global table in a batch before that of the rows.
+	GlobalsPosition Mechanism = "globals-position"
 	// MarksLate and MarksEarly write the marks of redriven dead letters in a transaction of their
 	// own, behind that of the records or before it.
 	MarksLate  Mechanism = "marks-late"
 	MarksEarly Mechanism = "marks-early"
 )
 
-var mechanisms = []Mechanism{Uncommitted, Offsets, Early, Apply, Restore, Age, Identity, Removal, Look, Live, MarksLate, MarksEarly}
+var mechanisms = []Mechanism{
+	Uncommitted, Offsets, Early, Apply, Restore, Age, Identity, Removal, Look, Live, GlobalsFirst, GlobalsPosition, MarksLate, MarksEarly,
+}
 
 // Set has the faults of one application, or of one client of package txn/admin.
 type Set struct {

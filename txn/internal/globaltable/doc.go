@@ -3,9 +3,9 @@
 //
 // # Contract
 //
-// [Start] begins to read, [Tables.Wait] returns when each table has reached the ends that its topic
-// had at that time, and [Tables.Close] ends everything. Between them a table follows its topic.
-// [Tables.Rows] is what graphs read, [Tables.View] what queries read.
+// [Start] begins to read, [Tables.Wait] returns when each table serves: it has reached the ends
+// that its topic had at that time, and [Tables.Close] ends everything. Between them a table follows
+// its topic. [Tables.Rows] is what graphs read, [Tables.View] what queries read.
 //
 // # A table's life
 //
@@ -46,7 +46,8 @@
 //
 // Nothing here ends the process. A table that cannot go on tries again, keeps the rows that it
 // serves, and says in its status what is wrong. If its database fails, readers get the error until
-// the database is open again.
+// the database is open again and has reached the ends. So a full disk stops the tasks that read the
+// table as one of their own would, and they go on by themselves.
 //
 // # What it is not
 //

@@ -150,6 +150,9 @@ func (x *partition) take(ctx context.Context, at int64, a *broker.Answer) (next 
 	if err != nil {
 		return at, fmt.Errorf("reading %s[%d]: %w", x.topic.Name, x.number, err)
 	}
+	if err := x.brokenPosition(ctx, next); err != nil {
+		return at, err
+	}
 	if err := x.write(next, writes, records > 0); err != nil {
 		return at, err
 	}

@@ -40,12 +40,20 @@ var (
 	errReadOnly = errors.New("a global table has the records of its topic only")
 )
 
+// notOpen returns why the rows cannot be read. The caller holds mu.
+func (t *table) notOpen() error {
+	if t.lost == nil {
+		return errNotOpen
+	}
+	return fmt.Errorf("%w: %w", errNotOpen, t.lost)
+}
+
 // Get is part of state.Bytes.
 func (r rows) Get(key []byte) ([]byte, bool, error) {
 	r.t.mu.RLock()
 	defer r.t.mu.RUnlock()
 	if !r.t.serves {
-		return nil, false, errNotOpen
+		return nil, false, r.t.notOpen()
 	}
 	return r.t.db.Get(r.t.id, key)
 }
@@ -56,7 +64,7 @@ func (r rows) Scan(in state.Range) iter.Seq2[state.Entry, error] {
 		r.t.mu.RLock()
 		defer r.t.mu.RUnlock()
 		if !r.t.serves {
-			yield(state.Entry{}, errNotOpen)
+			yield(state.Entry{}, r.t.notOpen())
 			return
 		}
 		r.t.db.Scan(r.t.id, in)(yield)

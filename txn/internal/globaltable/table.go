@@ -29,16 +29,16 @@ type table struct {
 	// cannot. It belongs to the goroutine of run.
 	cause Cause
 
-	// restored is closed when the table serves for the first time.
-	restored chan struct{}
-	once     sync.Once
-
 	// mu is held for reading while db is read, and for writing while it is replaced.
 	mu sync.RWMutex
 	// db is nil before it is open, and after it has failed.
 	db state.Database
 	// serves says that db has been at the ends, so that its rows may be read.
 	serves bool
+	// serving is closed while the table serves. It is another channel after each time.
+	serving chan struct{}
+	// lost is why the table does not serve any more, nil if it has never served.
+	lost error
 
 	told told
 }
@@ -61,7 +61,7 @@ func (t *table) run(ctx context.Context) {
 			continue
 		}
 		if errors.Is(err, state.ErrFailed) || errors.Is(err, state.ErrCorrupt) {
-			err = errors.Join(err, t.drop())
+			err = errors.Join(err, t.drop(err))
 		}
 		t.log.Warn("a global table cannot go on and tries again", "error", err, "after", pause.Next)
 		t.told.fail(err, time.Now())
@@ -91,6 +91,9 @@ func (t *table) life(ctx context.Context) error {
 		return err
 	}
 	t.told.succeed()
+	if brokenFirst(t.cfg.Failpoints) && !beside {
+		t.serve(0, began)
+	}
 	r := &reading{table: t, topic: topic, db: db}
 	if err := t.reach(ctx, r, ends, beside); err != nil {
 		if beside {
@@ -134,10 +137,9 @@ func (t *table) isServing() bool {
 func (t *table) serve(records int64, began time.Time) {
 	t.mu.Lock()
 	first := !t.serves
-	t.serves = true
+	t.setServes(true)
 	t.mu.Unlock()
 	t.told.serve()
-	t.once.Do(func() { close(t.restored) })
 	if first || records > 0 {
 		t.log.Info("a global table has reached the ends of its topic", "records", records, "took", time.Since(began).Round(time.Millisecond))
 	}
@@ -185,7 +187,7 @@ func (t *table) open(topic topics.Topic, ends map[int32]int64) (db state.Databas
 		db, err = t.openBeside()
 		return db, true, err
 	}
-	err = errors.Join(db.Close(), t.drop(), t.cfg.Directory.RemoveGlobal(t.info.Name))
+	err = errors.Join(db.Close(), t.drop(nil), t.cfg.Directory.RemoveGlobal(t.info.Name))
 	if err == nil {
 		db, err = t.openInPlace()
 	}
@@ -258,7 +260,11 @@ func (t *table) swap(beside state.Database) (state.Database, error) {
 		t.log.Warn("the database that is replaced is not closed in order", "error", err)
 	}
 	db, err := t.replace()
-	t.db, t.serves = db, err == nil
+	t.db = db
+	if err != nil {
+		t.lost = err
+		t.setServes(false)
+	}
 	return db, err
 }
 
@@ -274,12 +280,41 @@ func (t *table) replace() (state.Database, error) {
 	return t.openAt(path)
 }
 
-// drop closes a database that does not work, so that it is opened again.
-func (t *table) drop() error {
+// setServes notes whether the table serves. The caller holds mu.
+func (t *table) setServes(now bool) {
+	switch {
+	case now && !t.serves:
+		close(t.serving)
+	case !now && t.serves:
+		t.serving = make(chan struct{})
+	}
+	t.serves = now
+}
+
+// wait returns when the table serves, or with ctx's error.
+func (t *table) wait(ctx context.Context) error {
+	t.mu.RLock()
+	serving := t.serving
+	t.mu.RUnlock()
+	select {
+	case <-serving:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// drop closes the database, which is opened again by the next life. Readers get an error that wraps
+// the reason meanwhile, so that a full disk is one for the tasks that read the table as well.
+func (t *table) drop(why error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	db := t.db
-	t.db, t.serves = nil, false
+	if t.serves {
+		t.lost = why
+	}
+	t.db = nil
+	t.setServes(false)
 	if db == nil {
 		return nil
 	}
@@ -288,7 +323,7 @@ func (t *table) drop() error {
 
 // close closes the database for good.
 func (t *table) close() error {
-	if err := t.drop(); err != nil {
+	if err := t.drop(nil); err != nil {
 		return fmt.Errorf("closing global table %s: %w", t.info.Name, err)
 	}
 	return nil

@@ -45,7 +45,7 @@ func Start(cfg Config) *Tables {
 	seats := make(chan struct{}, seatsMax)
 	for _, info := range cfg.Tables {
 		t := &table{
-			cfg: &cfg, info: info, id: state.IDOf(info.Name), fetcher: ts.fetcher, seats: seats, restored: make(chan struct{}),
+			cfg: &cfg, info: info, id: state.IDOf(info.Name), fetcher: ts.fetcher, seats: seats, serving: make(chan struct{}),
 			log: cfg.Logger.With("global_table", info.Name, "topic", info.Topic()),
 		}
 		ts.tables = append(ts.tables, t)
@@ -56,17 +56,15 @@ func Start(cfg Config) *Tables {
 	return ts
 }
 
-// Wait returns when every table has reached the ends that its topic had when it began to read, or
-// with the error of ctx.
+// Wait returns when every table serves, or with the error of ctx. A table serves when it has
+// reached the ends that its topic had when it began to read, and until its database fails.
 func (ts *Tables) Wait(ctx context.Context) error {
 	if ts == nil {
 		return nil
 	}
 	for _, t := range ts.tables {
-		select {
-		case <-t.restored:
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := t.wait(ctx); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -66,7 +66,7 @@ type Config struct {
 	Logger             *slog.Logger
 	// Fence ends the transactions of a suspect and removes its member. An error means that this may
 	// not have succeeded; it is called again. Calls for other suspects may be at work meanwhile.
-	Fence func(context.Context, Suspect) (Verdict, error)
+	Fence func(context.Context, Suspect) error
 	// Progress looks for about half the silence bound whether the brokers see a suspect make
 	// progress. It fails if this process does not reach them. It is called where only the brokers
 	// can know, on a goroutine of its own; its context ends when the suspect is heard.
@@ -103,16 +103,6 @@ type Suspect struct {
 	// Why says what the evidence is.
 	Why string
 }
-
-// Verdict is what a fencing found.
-type Verdict int
-
-const (
-	// Fenced: the transactional ids and the member of the suspect are fenced.
-	Fenced Verdict = iota
-	// Alive: the suspect was fenced and then found to be alive.
-	Alive
-)
 
 // New checks the configuration.
 func New(cfg Config) (*Peers, error) {

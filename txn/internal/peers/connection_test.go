@@ -403,7 +403,7 @@ func TestOverTCP(t *testing.T) {
 		p, err = New(Config{
 			Self: Identity{Instance: name, Incarnation: incarnation}, Listener: l, Address: l.Addr().String(),
 			Security: func() Security { return Security{Secret: secret} }, Logger: slog.New(slog.DiscardHandler),
-			Fence: func(_ context.Context, s Suspect) (Verdict, error) { fenced <- s; return Fenced, nil },
+			Fence: func(_ context.Context, s Suspect) error { fenced <- s; return nil },
 			// A closed connection and a refused dial need no answer.
 			Progress: noProgress,
 		})
@@ -452,7 +452,7 @@ func TestNew(t *testing.T) {
 		l := w.net.listen("a", "127.0.0.1")
 		cfg := Config{
 			Self: Identity{Instance: "a", Incarnation: 1}, Listener: l,
-			Fence: func(context.Context, Suspect) (Verdict, error) { return 0, nil }, Progress: noProgress,
+			Fence: func(context.Context, Suspect) error { return nil }, Progress: noProgress,
 		}
 		c.change(&cfg)
 		if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -465,7 +465,7 @@ func TestNew(t *testing.T) {
 	cfg := Config{
 		Self: Identity{Instance: "a", Incarnation: 1}, Listener: w.net.listen("a", "10.0.0.1"),
 		Security: func() Security { return Security{Secret: secret} },
-		Fence:    func(context.Context, Suspect) (Verdict, error) { return 0, nil }, Progress: noProgress,
+		Fence:    func(context.Context, Suspect) error { return nil }, Progress: noProgress,
 	}
 	p, err := New(cfg)
 	if err != nil {

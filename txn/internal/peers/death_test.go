@@ -384,10 +384,10 @@ func TestRestartRuleIsNeeded(t *testing.T) {
 func TestRestartEndsTheFencingAtWork(t *testing.T) {
 	inWorld(t, names(3), nil, func(w *world) {
 		var cause error
-		w.onFence(func(ctx context.Context, _ string, _ Suspect) (Verdict, error) {
+		w.onFence(func(ctx context.Context, _ string, _ Suspect) error {
 			<-ctx.Done()
 			cause = ctx.Err()
-			return Fenced, cause
+			return cause
 		})
 		w.kill("b")
 		w.after(time.Second)

@@ -148,9 +148,8 @@
 //
 // A suspect that is at work is asked about again after 5 s. A fencing that fails is tried again
 // after 1 s and then every 2 s, each time with fresh evidence. After eight failures it is given up.
-// A hello of an incarnation after it was fenced means that it was fenced in vain, and so does the
-// verdict [Alive]. The third time within an hour the incarnation is left to the session timeout,
-// with a warning.
+// A hello of an incarnation after it was fenced means that it was fenced in vain. The third time
+// within an hour the incarnation is left to the session timeout, with a warning.
 //
 // A process that was frozen must not fence its peers when it wakes up. If an event or a tick comes
 // later than two heartbeats after the one before, the process had a gap: all silences begin again,

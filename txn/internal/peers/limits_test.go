@@ -15,11 +15,11 @@ import (
 func TestNextWatcherFencesIfTheFencerDies(t *testing.T) {
 	inWorld(t, names(4), nil, func(w *world) {
 		hang := make(chan struct{})
-		w.onFence(func(ctx context.Context, fencer string, s Suspect) (Verdict, error) {
+		w.onFence(func(ctx context.Context, fencer string, s Suspect) error {
 			if fencer == "c" {
 				<-hang
 			}
-			return Fenced, ctx.Err()
+			return ctx.Err()
 		})
 		w.kill("b")
 		w.after(1500 * time.Millisecond)
@@ -43,7 +43,7 @@ func TestNextWatcherFencesIfTheFencerDies(t *testing.T) {
 // TestFailedFencingIsTriedAgain with growing pauses, and then given up. The others take their turn.
 func TestFailedFencingIsTriedAgain(t *testing.T) {
 	inWorld(t, names(2), nil, func(w *world) {
-		w.onFence(func(context.Context, string, Suspect) (Verdict, error) { return 0, errFence })
+		w.onFence(func(context.Context, string, Suspect) error { return errFence })
 		w.kill("b")
 		w.after(time.Hour)
 		var pauses []time.Duration
@@ -60,11 +60,11 @@ func TestFailedFencingIsTriedAgain(t *testing.T) {
 		}
 	})
 	inWorld(t, names(3), nil, func(w *world) {
-		w.onFence(func(_ context.Context, fencer string, _ Suspect) (Verdict, error) {
+		w.onFence(func(_ context.Context, fencer string, _ Suspect) error {
 			if fencer == "c" {
-				return 0, errFence
+				return errFence
 			}
-			return Fenced, nil
+			return nil
 		})
 		w.kill("b")
 		w.after(time.Minute)
@@ -78,11 +78,11 @@ func TestFailedFencingIsTriedAgain(t *testing.T) {
 // that dies is fenced meanwhile.
 func TestFencingThatHangsHoldsUpNoOther(t *testing.T) {
 	inWorld(t, names(3), nil, func(w *world) {
-		w.onFence(func(ctx context.Context, _ string, s Suspect) (Verdict, error) {
+		w.onFence(func(ctx context.Context, _ string, s Suspect) error {
 			if s.Instance == "b" {
 				<-ctx.Done()
 			}
-			return Fenced, ctx.Err()
+			return ctx.Err()
 		})
 		w.kill("b")
 		w.after(500 * time.Millisecond)
@@ -149,19 +149,6 @@ func TestDeathAfterAFencingInVainIsFenced(t *testing.T) {
 		w.kill("b")
 		w.after(time.Minute)
 		w.wantFencings(0, 21*time.Second, "b", "b")
-	})
-}
-
-// TestVerdictAliveCountsAsInVain.
-func TestVerdictAliveCountsAsInVain(t *testing.T) {
-	inWorld(t, names(2), nil, func(w *world) {
-		w.onFence(func(context.Context, string, Suspect) (Verdict, error) { return Alive, nil })
-		w.kill("b")
-		w.after(10 * time.Minute)
-		w.wantFencings(0, time.Minute, "b", "b", "b")
-		if s := w.status("b", "a"); s.FencedInVain != 3 {
-			t.Errorf("a sees %+v", s)
-		}
 	})
 }
 
@@ -236,14 +223,14 @@ func flapping(t *testing.T, seed uint64, duration time.Duration) {
 		pair := func(a, b string) [2]string { return [2]string{min(a, b), max(a, b)} }
 		var mu sync.Mutex
 		cut, healed := map[[2]string]bool{}, map[[2]string]time.Time{}
-		w.onFence(func(ctx context.Context, fencer string, s Suspect) (Verdict, error) {
+		w.onFence(func(ctx context.Context, fencer string, s Suspect) error {
 			mu.Lock()
 			defer mu.Unlock()
 			p := pair(fencer, s.Instance)
 			if ago := time.Since(healed[p]); !cut[p] && ago > roundAge+opinionMax {
 				t.Errorf("%s fences %s, whose link was healed %s ago", fencer, s.Instance, ago)
 			}
-			return Fenced, nil
+			return nil
 		})
 		random := rand.New(rand.NewPCG(1, seed))
 		flap := func(a, b string) {

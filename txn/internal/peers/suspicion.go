@@ -24,7 +24,7 @@ const (
 	// An incarnation that was fenced in vain vainMax times within vainFor is not fenced any more.
 	vainMax = 3
 	vainFor = time.Hour
-	// vainPause is the pause after a suspect was found to be alive or at work.
+	// vainPause is the pause after a suspect was found to be at work.
 	vainPause = 5 * time.Second
 )
 
@@ -292,8 +292,7 @@ func (p *Peers) begin(s *suspicion, now time.Time) (again time.Time, status stri
 	p.fencing[s] = now
 	p.fencings = append(p.fencings, now)
 	p.routines.Go(func() {
-		verdict, err := p.cfg.Fence(ctx, s.suspect)
-		p.fenced(s, verdict, err)
+		p.fenced(s, p.cfg.Fence(ctx, s.suspect))
 	})
 	p.cfg.Logger.Warn("a peer is fenced", "instance", s.suspect.Instance, "incarnation", s.suspect.Incarnation, "why", s.suspect.Why)
 	return time.Time{}, "fencing"
@@ -329,7 +328,7 @@ func (p *Peers) claim(s *suspicion) {
 }
 
 // fenced notes how a fencing has ended.
-func (p *Peers) fenced(s *suspicion, verdict Verdict, err error) {
+func (p *Peers) fenced(s *suspicion, err error) {
 	now := p.enter()
 	defer p.leave()
 	s.cancel()
@@ -337,9 +336,9 @@ func (p *Peers) fenced(s *suspicion, verdict Verdict, err error) {
 	s.cancel, s.claims = nil, false
 	q, log := s.peer, p.cfg.Logger.With("instance", s.suspect.Instance, "incarnation", s.suspect.Incarnation)
 	switch {
-	case err == nil && verdict == Fenced && q.incarnation == s.suspect.Incarnation && q.suspicion != s && q.link != nil:
+	case err == nil && q.incarnation == s.suspect.Incarnation && q.suspicion != s && q.link != nil:
 		p.inVain(q, now) // it came back in the meantime
-	case err == nil && verdict == Fenced:
+	case err == nil:
 		log.Info("a peer was fenced", "why", s.suspect.Why)
 		s.end("fenced")
 		if q.incarnation == s.suspect.Incarnation {
@@ -347,9 +346,6 @@ func (p *Peers) fenced(s *suspicion, verdict Verdict, err error) {
 		}
 		p.broadcast(frame{kind: kindReport, instance: s.suspect.Instance, incarnation: s.suspect.Incarnation, state: stateFenced})
 	case q.suspicion != s: // it does not matter any more
-	case err == nil:
-		p.inVain(q, now)
-		s.asked, s.retry = time.Time{}, now.Add(vainPause)
 	default:
 		p.failed(s, err, now)
 	}

@@ -43,9 +43,9 @@ type world struct {
 }
 
 // fence decides what a fencing finds.
-type fence func(ctx context.Context, fencer string, s Suspect) (Verdict, error)
+type fence func(ctx context.Context, fencer string, s Suspect) error
 
-// onFence replaces what fencings find, which is Fenced after 20 ms.
+// onFence replaces what fencings find, which is nothing after 20 ms.
 func (w *world) onFence(f fence) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -106,7 +106,7 @@ func (w *world) start(name string) *node {
 		Self: Identity{Application: "app", Cluster: "cluster", Instance: name, Incarnation: w.next}, Listener: l, Address: n.address,
 		Dial: w.net.dialer(name), hold: n.hold,
 		Logger: slog.New(slog.NewTextHandler(locked{w}, nil)).With("self", name),
-		Fence: func(ctx context.Context, s Suspect) (Verdict, error) {
+		Fence: func(ctx context.Context, s Suspect) error {
 			w.mu.Lock()
 			w.calls = append(w.calls, call{time.Since(w.began), name, s})
 			fence := w.fence
@@ -114,7 +114,7 @@ func (w *world) start(name string) *node {
 			if fence != nil {
 				return fence(ctx, name, s)
 			}
-			return Fenced, backoff.Sleep(ctx, 20*time.Millisecond)
+			return backoff.Sleep(ctx, 20*time.Millisecond)
 		},
 	}
 	cfg.Progress = func(ctx context.Context, s Suspect) (bool, error) {

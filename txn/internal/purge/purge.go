@@ -64,19 +64,7 @@ func (p *Purger) Run(ctx context.Context) {
 			}
 		}
 		now := p.purgeable()
-		before := map[string]map[int32]int64{}
-		for key, read := range now {
-			old, ok := seen[key]
-			if !ok || old.task != read.task {
-				continue
-			}
-			read.done = old.done
-			if old.offset > read.done {
-				setIn(before, key, old.offset)
-				read.done = old.offset
-			}
-			now[key] = read
-		}
+		before := due(seen, now)
 		seen = now
 		if len(before) == 0 {
 			continue
@@ -96,6 +84,25 @@ type purgeable struct {
 	task   *task.Task
 	offset int64
 	done   int64
+}
+
+// due returns up to where repartition partitions are deleted: what tasks had read at the turn
+// before, and still own. It notes that in now.
+func due(seen, now map[dispatch.Input]purgeable) (before map[string]map[int32]int64) {
+	before = map[string]map[int32]int64{}
+	for key, read := range now {
+		old, ok := seen[key]
+		if !ok || old.task != read.task {
+			continue
+		}
+		read.done = old.done
+		if old.offset > read.done {
+			setIn(before, key, old.offset)
+			read.done = old.offset
+		}
+		now[key] = read
+	}
+	return before
 }
 
 // purgeable returns the committed positions in repartition topics of the tasks that are owned.
@@ -195,19 +202,7 @@ func (p *Purger) purgeChangelogs(ctx context.Context, deleted map[dispatch.Input
 	if err != nil {
 		return err
 	}
-	before := map[string]map[int32]int64{}
-	for key, x := range found {
-		first, known := firsts[key.Topic][key.Partition]
-		if !known {
-			continue
-		}
-		if first < 0 || first > x.applied {
-			first = x.applied
-		}
-		if first > deleted[key] {
-			setIn(before, key, first)
-		}
-	}
+	before := expired(found, firsts, deleted)
 	if len(before) == 0 {
 		return nil
 	}
@@ -223,6 +218,27 @@ func (p *Purger) purgeChangelogs(ctx context.Context, deleted map[dispatch.Input
 		}
 	}
 	return nil
+}
+
+// expired returns up to where changelogs are deleted: firsts are the first records that have not
+// expired, -1 where all have. Nothing behind the last applied round is deleted, and nothing twice.
+func expired(
+	found map[dispatch.Input]expiring, firsts map[string]map[int32]int64, deleted map[dispatch.Input]int64,
+) (before map[string]map[int32]int64) {
+	before = map[string]map[int32]int64{}
+	for key, x := range found {
+		first, known := firsts[key.Topic][key.Partition]
+		if !known {
+			continue
+		}
+		if first < 0 || first > x.applied {
+			first = x.applied
+		}
+		if first > deleted[key] {
+			setIn(before, key, first)
+		}
+	}
+	return before
 }
 
 func setIn(m map[string]map[int32]int64, key dispatch.Input, value int64) {

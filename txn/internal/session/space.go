@@ -11,14 +11,15 @@ func (s *Session) spaceWanted() {
 }
 
 // watchSpace ends the session, for the next one, when tasks that worked have stopped for a full
-// disk and there is space again. It ends with the session.
+// disk, there is space again, and the global tables serve, which may have met the full disk first.
+// It ends with the session.
 func (s *Session) watchSpace() {
 	select {
 	case <-s.ctx.Done():
 		return
 	case <-s.full:
 	}
-	if s.opener.WaitForSpace(s.ctx) != nil {
+	if s.opener.WaitForSpace(s.ctx) != nil || s.cfg.Globals.Wait(s.ctx) != nil {
 		return
 	}
 	s.cfg.Logger.Info("the disk has space again: its tasks are opened")

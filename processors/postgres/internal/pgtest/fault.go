@@ -72,6 +72,13 @@ func (c *Cutter) Next(faults ...CommitFault) {
 	c.faults = append(c.faults, faults...)
 }
 
+// Happened returns how many commits have been cut.
+func (c *Cutter) Happened() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.Cuts
+}
+
 // Deliver lets the commits that are late reach the server.
 func (c *Cutter) Deliver() {
 	c.mu.Lock()

@@ -246,7 +246,19 @@ func (db *Database) Int(t testing.TB, sql string, args ...any) (n int64) {
 // Plan returns the plan of a statement.
 func (db *Database) Plan(t testing.TB, sql string, args ...any) string {
 	t.Helper()
-	rows, err := db.Pool.Query(t.Context(), "EXPLAIN "+sql, args...)
+	return db.lines(t, "EXPLAIN "+sql, args...)
+}
+
+// Executed runs a statement and returns its plan, with the numbers of rows that each step has read.
+func (db *Database) Executed(t testing.TB, sql string, args ...any) string {
+	t.Helper()
+	return db.lines(t, "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) "+sql, args...)
+}
+
+// lines returns the rows of a query, each of one text.
+func (db *Database) lines(t testing.TB, sql string, args ...any) string {
+	t.Helper()
+	rows, err := db.Pool.Query(t.Context(), sql, args...)
 	if err != nil {
 		t.Fatalf("%s: %v", sql, err)
 	}
