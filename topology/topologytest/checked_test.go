@@ -115,7 +115,7 @@ func TestCheckedFails(t *testing.T) {
 		"Commit: each unit of work is committed at once": func(d *topologytest.Test) { d.Commit() },
 		"Crash: each unit of work is committed at once":  func(d *topologytest.Test) { d.Crash() },
 		"Abort: each unit of work is committed at once":  func(d *topologytest.Test) { d.Abort() },
-		"a = 1\n(1 units of work are not committed, and so not visible)": func(*topologytest.Test) {
+		"a = 1\n(1 units of work are not committed and so not visible)": func(*topologytest.Test) {
 			d := topologytest.Start(&failing{}, shopTopology(t), topologytest.CommitByHand())
 			topologytest.In(d, orders).Pipe("a", 1)
 			topologytest.Out(d, totals).Want(topologytest.KV("a", int64(1)))

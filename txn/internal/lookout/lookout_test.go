@@ -12,7 +12,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
-	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/onceward/onceward/e2e/virtual"
@@ -110,7 +109,7 @@ func (s *scene) write(p *broker.Producer) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	p.Produce(s.t.Context(), &kgo.Record{Topic: "out", Value: []byte("v")}, nil)
+	p.Add("out", 0, time.Now().UnixMilli(), nil, []byte("v"), nil)
 	if outcome, err := p.Flush(s.t.Context(), began); err != nil {
 		s.t.Fatal(outcome, err)
 	}

@@ -77,7 +77,7 @@ func TestChangelogIsPurgedUpToWhatHasNotExpired(t *testing.T) {
 			if c.deleted > 0 {
 				deleted[log] = c.deleted
 			}
-			before := expired(map[dispatch.Input]expiring{log: {applied: c.applied, horizon: 1}}, map[string]map[int32]int64{"changelog": c.first}, deleted)
+			before := expired(map[dispatch.Input]expiring{log: {applied: c.applied, oldest: 1}}, map[string]map[int32]int64{"changelog": c.first}, deleted)
 			if !reflect.DeepEqual(before, want) {
 				t.Errorf("%v is deleted, want %v", before, want)
 			}
