@@ -110,7 +110,7 @@ func checkNames(t *topology.Topology) error {
 	return nil
 }
 
-// instance is what one life of the process needs, whatever its membership.
+// instance is what one incarnation of the process needs over all its memberships.
 type instance struct {
 	app         *App
 	dir         *state.Directory
@@ -130,14 +130,14 @@ type instance struct {
 	globals     *globaltable.Tables // nil if the topology has none
 	watch       *watch
 	clusterID   string
-	// left is what the last session has left.
+	// left is what the last session left for the next one.
 	left session.Left
 }
 
-// Run processes until ctx ends, and then stops in order: what is open is committed, databases are
-// flushed, and unless Remain is set the instance leaves the group. It returns nil after such a
-// stop, or ErrStopped if some task had stopped by itself. An error means that the application
-// cannot go on; nothing that was not committed is in any store.
+// Run processes until ctx ends, and then stops in order: it commits the open rounds, flushes the
+// databases, and leaves the group unless Remain is set. It returns nil after such a stop, or
+// ErrStopped if some task had stopped by itself. An error means that the application cannot
+// continue; every store then holds committed writes only.
 func (a *App) Run(ctx context.Context) (err error) {
 	if !a.start() {
 		return errors.New("Run was called before: an App runs once")
@@ -195,10 +195,10 @@ func (a *App) sessions(ctx context.Context, in *instance) error {
 		case errors.Is(err, errNotBegun) && ctx.Err() != nil:
 			return in.leave(ctx) // ended before anything of this session had begun
 		case errors.Is(err, errNotBegun) && !first && !broker.Permanent(err):
-			// The cluster was there before. Inside a membership its absence is waited out as well.
+			// The cluster was there before. A membership waits for the cluster as well.
 		case ctx.Err() != nil && session.OnlyRestartable(err):
 			a.log.Warn("the membership ended together with the application", "error", err)
-			return in.leave(ctx) // what was not committed will be run again, as after a crash
+			return in.leave(ctx) // uncommitted rounds will be run again, as after a crash
 		case ctx.Err() != nil || !session.Restartable(err):
 			return in.fencedInstance(err)
 		}
@@ -216,13 +216,13 @@ func (a *App) sessions(ctx context.Context, in *instance) error {
 	}
 }
 
-// unreachablePause bounds the pause before the next membership while the brokers do not answer. It
-// costs one question a try.
+// unreachablePause bounds the pause before the next membership while the brokers do not answer. A
+// try costs one request.
 const unreachablePause = time.Second
 
 // session runs one membership, and keeps what it leaves.
 func (a *App) session(ctx context.Context, in *instance) error {
-	in.left.Nothing = false // the member that stays goes with the join
+	in.left.Nothing = false // the join replaces the member that stayed
 	producers, err := in.producers(ctx)
 	if err != nil {
 		return err
@@ -267,19 +267,19 @@ func (in *instance) session() session.Config {
 	}
 }
 
-// leave takes the member out of the group that a session has left there for the next one, if the
-// application ends instead.
+// leave removes the member that a session left in the group for the next one, if the application
+// ends instead.
 func (in *instance) leave(ctx context.Context) (err error) {
 	in.left, err = session.Leave(ctx, in.session(), in.left)
 	return err
 }
 
-// errNotBegun says that a session failed before anything of it was running.
+// errNotBegun says that a session failed before any part of it was running.
 var errNotBegun = errors.New("the membership cannot be begun")
 
-// verify looks at every topic again before a further membership: what was right at start may have
-// been changed since. A topic that was there and is not in the answer is asked for again for a
-// while: what one broker knows can be old for a moment.
+// verify checks every topic again before a further membership, because topics may have changed
+// since the start. If a known topic is missing in the answer, it is asked for again for a while:
+// the knowledge of one broker can be old for a moment.
 func (in *instance) verify(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, in.app.cfg.ConnectTimeout)
 	defer cancel()
@@ -306,7 +306,7 @@ func (in *instance) verify(ctx context.Context) error {
 }
 
 // open finds the cluster, checks the user's topics and the group, takes the state directory and
-// makes sure of the internal topics: a mistake in one of them changes nothing in those that follow.
+// ensures the internal topics. A mistake in one step changes nothing in the later ones.
 func (a *App) open(ctx context.Context) (_ *instance, err error) {
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.ConnectTimeout)
 	defer cancel()
@@ -400,14 +400,14 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 }
 
 const (
-	// reportMargin beyond the transaction timeout an open transaction is reported, but after
-	// reportMax in any case.
+	// An open transaction is reported reportMargin after the transaction timeout, and after
+	// reportMax at the latest.
 	reportMargin = 15 * time.Second
 	reportMax    = time.Minute
 )
 
-// reportAfter returns when a wait for an open transaction is reported. One of the application
-// itself has ended by then, unless it hangs.
+// reportAfter returns when a wait for an open transaction is reported. A transaction of the
+// application itself has ended by then, unless it hangs.
 func reportAfter(transactionTimeout time.Duration) time.Duration {
 	return min(transactionTimeout+reportMargin, reportMax)
 }
@@ -447,8 +447,8 @@ func (a *App) newBudget() *worker.Budget {
 	})
 }
 
-// reach repeats a question for as long as it comes to no answer, until ctx ends: a broker may
-// restart just when an instance starts. Every answer is final, also one that says no.
+// reach repeats a request until a broker answers or ctx ends: a broker may restart just when an
+// instance starts. Every answer is final, also a refusal.
 func (a *App) reach(ctx context.Context, ask func() error) error {
 	pause := backoff.Backoff{Next: 100 * time.Millisecond, Max: 5 * time.Second}
 	for {
@@ -463,15 +463,16 @@ func (a *App) reach(ctx context.Context, ask func() error) error {
 	}
 }
 
-// tellTolerated says which inputs keep records for longer than a node knows them again. Who
-// tolerates that has said so in the program, which is not where those who operate it look.
+// tellTolerated warns about inputs whose retention exceeds the dedupe window of a node. The program
+// has accepted this, but operators read the log and not the program.
 func (in *instance) tellTolerated() {
 	for _, m := range in.plan.Tolerated() {
-		in.app.log.Warn("an input keeps records for longer than they are known again", "topic", m.Topic, "finding", m.Error())
+		in.app.log.Warn("the retention of an input exceeds the dedupe window", "topic", m.Topic, "finding", m.Error())
 	}
 }
 
-// tellDeletedByClock says of which changelogs the brokers may delete what their stores still need.
+// tellDeletedByClock warns about changelogs from which brokers may delete records that their stores
+// still need.
 func (in *instance) tellDeletedByClock() {
 	deleted := in.layout.Load().DeletedByClock(in.app.topology)
 	for _, topic := range slices.Sorted(maps.Keys(deleted)) {
@@ -480,12 +481,11 @@ func (in *instance) tellDeletedByClock() {
 	}
 }
 
-// tellUnreplicated says which internal topics would be lost with one broker. Where the brokers
-// cannot be counted nothing is said.
+// tellUnreplicated warns about internal topics that would be lost with one broker.
 func (in *instance) tellUnreplicated(ctx context.Context) {
 	brokers, err := in.cluster.Brokers(ctx)
 	if err != nil {
-		in.app.log.Warn("it is not known whether the internal topics have enough replicas", "error", err)
+		in.app.log.Warn("cannot check the number of replicas of the internal topics", "error", err)
 		return
 	}
 	if names := in.layout.Load().Unreplicated(in.app.topology, brokers); len(names) > 0 {
@@ -498,8 +498,8 @@ func (in *instance) tellUnreplicated(ctx context.Context) {
 // groupCheckMax is how long the look at the group may take.
 const groupCheckMax = 10 * time.Second
 
-// checkGroup refuses the group of a newer build. A group that cannot be looked at is no reason to
-// stop here: what is wrong with it, the join tells with what to do.
+// checkGroup refuses the group of a newer build. A group that cannot be read is only logged: the
+// join will fail and say what to do.
 func (in *instance) checkGroup(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, groupCheckMax)
 	defer cancel()
@@ -507,7 +507,7 @@ func (in *instance) checkGroup(ctx context.Context) error {
 	if err == nil || errors.Is(err, state.ErrFormat) {
 		return err
 	}
-	in.app.log.Warn("it is not known which versions are in the group", "error", err)
+	in.app.log.Warn("cannot read the versions of the group's members", "error", err)
 	return nil
 }
 
@@ -533,9 +533,10 @@ func (in *instance) close() error {
 }
 
 // producers initialises every transactional id that this instance has used since a start that found
-// nothing that hangs, before the group is joined: that ends what the previous life left open.
-// Otherwise the first stable offsets would wait for transactions to time out. It returns those of
-// the workers. An id of which a transaction hangs is not among them.
+// no hanging transaction. It does so before the instance joins the group, and so ends the
+// transactions that the previous incarnation left open. Otherwise the first stable offsets would
+// wait for transactions to time out. producers returns the producers of the workers. An id with a
+// hanging transaction is not among them.
 func (in *instance) producers(ctx context.Context) ([][2]*broker.Producer, error) {
 	ctx, cancel := context.WithTimeout(ctx, in.app.cfg.ConnectTimeout)
 	defer cancel()
@@ -560,8 +561,8 @@ func (in *instance) producers(ctx context.Context) ([][2]*broker.Producer, error
 	}
 }
 
-// choose returns the producers of the workers, of which no transaction hangs, and closes the
-// others; or how many pairs are missing, and closes all.
+// choose returns the producers of the workers, without those of which a transaction hangs, and
+// closes the others. If pairs are missing, it closes all and returns how many are missing.
 func (in *instance) choose(all [][2]*broker.Producer, hangs map[string]bool) (out [][2]*broker.Producer, missing int) {
 	var ids []string
 	var rest [][2]*broker.Producer

@@ -25,7 +25,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// A test waits for the disk for most of its real time. Whoever gives -parallel says otherwise.
+	// A test waits for the disk for most of its real time. The flag -parallel overrides this
+	// number.
 	_ = flag.Set("test.parallel", "6") // a test binary has that flag
 	leaktest.Main(m)
 }

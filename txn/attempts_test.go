@@ -79,16 +79,16 @@ func (s *shop) send(key string, n int) {
 func (s *shop) retried() int {
 	s.t.Helper()
 	for _, o := range s.offsetsOf(s.t, "in").Sorted() {
-		if b, err := task.ParseBlob(o.Metadata); o.Partition == 0 && err == nil {
+		if b, err := task.ParseCommitMetadata(o.Metadata); o.Partition == 0 && err == nil {
 			return b.Retry.Attempts
 		}
 	}
 	return 0
 }
 
-// TestG1AttemptsSurviveRestart: how often a record was tried in place is kept by the commit:
-// restarts do not make it live for ever.
-func TestG1AttemptsSurviveRestart(t *testing.T) {
+// TestAttemptsSurviveRestart: how often a record was tried in place is kept by the commit:
+// restarts do not make it live for ever. Requirement G1.
+func TestAttemptsSurviveRestart(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newShop(t, topology.Policy{
 			Action: topology.Retry, Attempts: 4, Backoff: time.Hour, BackoffMax: time.Hour, Then: topology.DeadLetter,

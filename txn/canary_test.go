@@ -92,10 +92,13 @@ func spilling(t *testing.T) *topology.Topology {
 }
 
 // TestNoPayloadIsTold lets records with a canary fail in every way, at debug level, with refused
-// requests, a restart and a restore, and looks for it in everything that the process tells: logs of
-// the runtime, of the Kafka clients and of the databases, metrics, status, health and readiness,
-// over TCP and the control socket, and the error that Run returns. It runs on real sockets because
-// of these two.
+// requests, a restart and a restore. It looks for the canary in all outputs of the process:
+//
+//   - logs of the runtime, of the Kafka clients and of the databases,
+//   - metrics, status, health and readiness, over TCP and the control socket,
+//   - the error that Run returns.
+//
+// It runs on real sockets because of TCP and the control socket.
 func TestNoPayloadIsTold(t *testing.T) {
 	b := newRealBroker(t, 2, "in", "out", "dead")
 	var requests atomic.Int64

@@ -10,9 +10,8 @@ import (
 	"github.com/onceward/onceward/txn/internal/topics"
 )
 
-// checkCommits looks at what the application has committed, before the state directory and the
-// group know of this instance. It waits for nobody: commits that are pending are seen when their
-// tasks are opened.
+// checkCommits checks the commits of the application, before the state directory and the group know
+// of this instance. It does not wait: pending commits are checked when their tasks are opened.
 func (in *instance) checkCommits(ctx context.Context) error {
 	asked, cancel := context.WithTimeout(ctx, groupCheckMax)
 	defer cancel()
@@ -27,10 +26,10 @@ func (in *instance) checkCommits(ctx context.Context) error {
 	return in.app.reach(ctx, func() error { return in.checkLeft(ctx, unlooked) })
 }
 
-// checkLeft refuses a topology without the tasks for which records wait: a source that was taken
-// away while some are parked, or a repartition topic that is not read to its end. Their offsets are
-// committed, or nobody reads them any more, so that the topology would go on without them for good.
-// Of a task that is there, its opening says it.
+// checkLeft refuses a topology without the tasks for which records wait: a source was removed while
+// some of its records are parked, or a repartition topic is not read to its end. Their offsets are
+// committed, or the topology does not read them any more, so that they would never be processed. A
+// task that exists reports its records when it is opened.
 func (in *instance) checkLeft(ctx context.Context, unlooked []broker.Offset) error {
 	if len(unlooked) == 0 {
 		return nil
@@ -50,7 +49,7 @@ func (in *instance) checkLeft(ctx context.Context, unlooked []broker.Offset) err
 	}
 	errs := make([]error, len(left))
 	for i, l := range left {
-		errs[i] = fmt.Errorf("application %s is not started: %s; %s", in.app.topology.Application(), l, l.WayOut())
+		errs[i] = fmt.Errorf("application %s is not started: %s; %s", in.app.topology.Application(), l, l.Recovery())
 	}
 	return errors.Join(errs...)
 }

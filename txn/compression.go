@@ -1,8 +1,8 @@
 package txn
 
 // Compression is how an application compresses the batches that it writes, by the names of Kafka's
-// compression.type. What others have written is read whatever its compression is, so that it can be
-// changed at any restart.
+// compression.type. Batches are read whatever their compression is, so the setting can be changed
+// at any restart.
 type Compression string
 
 // The compressions.

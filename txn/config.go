@@ -46,39 +46,37 @@ type Config struct {
 	Workers int
 	// CommitIntervalMax is the longest that a record waits for its round to be sealed, if the round
 	// sends anything. Default 100 ms. Under light load rounds commit as soon as there is nothing
-	// more to process, but at most once in the time that a commit takes; one that would send
+	// more to process, but at most once in the time that a commit takes. A round that would send
 	// nothing is held back up to 10 s.
 	CommitIntervalMax time.Duration
-	// MarkersPerSecondMax is how many transaction markers the process may cause per second: each
-	// transaction leaves one in every partition that it touches. Near it, rounds commit less often,
-	// down to every CommitIntervalMax and not beyond. A marker is about 165 bytes on disk, and a
-	// compacted topic keeps it for delete.retention.ms: where disk is dearer than a few
-	// milliseconds, lower it. Default 4,000; negative is no bound.
+	// MarkersPerSecondMax is how many transaction markers the process may cause per second. Each
+	// transaction leaves one in every partition that it touches. Near the limit, rounds commit less
+	// often, down to every CommitIntervalMax and not beyond. A marker is about 165 bytes on disk,
+	// and a compacted topic keeps it for delete.retention.ms. Lower the limit if disk is dearer
+	// than a few milliseconds. Default 4,000; negative is no bound.
 	MarkersPerSecondMax int
 	// RoundBytesMax bounds a round's output, and separately its state writes, per worker. Default
 	// 16 MiB.
 	RoundBytesMax int64
 	// QueueBytesMax bounds the records per input partition that are fetched and not committed; one
-	// fetch of up to 1 MiB may come on top. All input partitions of the process together hold
-	// sixteen times that before each has its share of it alone, at least 64 KiB: twice as much at
-	// the worst. Default 4 MiB.
+	// fetch of up to 1 MiB may come on top. All input partitions of the process share sixteen times
+	// this size. When they have reached it, each partition keeps its share, at least 64 KiB;
+	// together they hold twice the size at the worst. Default 4 MiB.
 	QueueBytesMax int64
 	// Compression is that of the batches that the application writes, of outputs, changelogs and
 	// internal topics. Default Uncompressed, as that of Kafka's own producers: it pays where the
 	// network or the disks are dearer than processor time.
 	Compression Compression
-	// OrderWaitMax is how long the records of one input of a task wait for those of another one
-	// that is known to have more, so that they are processed in the order of their timestamps, or
-	// event times. Default 1 s; negative is no wait.
+	// OrderWaitMax is how long the records of one input of a task wait for those of another input
+	// that is known to have more. With the wait, records are processed in the order of their
+	// timestamps, or event times. Default 1 s; negative is no wait.
 	OrderWaitMax time.Duration
 	// MaxFutureTimestamp is how far ahead of this machine's clock the timestamp of a record may be,
-	// of an input or an output: one that is further is a failure of its record, because a single
-	// bad clock would move stream time past everything that follows. Default 1 h; negative is no
-	// limit.
+	// of an input or an output. A record beyond the limit fails, because a single bad clock would
+	// move stream time past all later records. Default 1 h; negative is no limit.
 	MaxFutureTimestamp time.Duration
-	// CacheBytes is the memory of all databases together: the block cache, out of which everything
-	// is taken that they applied and did not write to the disk yet. Default 256 MiB; at least 1
-	// MiB.
+	// CacheBytes is the memory of all databases together. It is the block cache, and applied writes
+	// that are not yet on disk are taken out of it. Default 256 MiB; at least 1 MiB.
 	CacheBytes int64
 	// RestoreBytesMax bounds the memory that the restores of all tasks together use for what they
 	// read, apart from the databases' own. More makes fewer and larger tables, which saves
@@ -96,9 +94,9 @@ type Config struct {
 	// Default 60 s.
 	ConnectTimeout time.Duration
 	// InternalReplicas and InternalMinInSync are the replication factor and the min.insync.replicas
-	// that changelogs, repartition topics and the rounds topic are created with, and have to have
-	// at least when they exist. By default both are the cluster's. A tool that creates what a
-	// topology has gained (RebuildFromInput of package txn/admin) goes by the rounds topic.
+	// of new changelogs, repartition topics and the rounds topic. Existing topics need at least
+	// these values. By default both are the cluster's. A tool that creates topics for new parts of
+	// a topology (RebuildFromInput of package txn/admin) takes the values of the rounds topic.
 	InternalReplicas  int16
 	InternalMinInSync int
 	// AcceptLostRows opens tasks whose windows, sessions, series or ids would be restored from a
@@ -112,22 +110,23 @@ type Config struct {
 	// FailFast ends Run with the first task that stops. By default its neighbours go on, and Run
 	// ends when every task that the instance has is stopped; an instance without any task stays.
 	FailFast bool
-	// Mode says why records are processed; it is in all that is written ([topology.HeaderMode]).
-	// Default topology.Live. An application in mode topology.Replay is one of its own
-	// (Application), whose state and group are not those of the live one; topology.Forensic is none
-	// that an application runs in.
+	// Mode says why records are processed; every record that is written has it
+	// ([topology.HeaderMode]). Default topology.Live. A replay (topology.Replay) needs an
+	// application id of its own (Application), so that its state and group are not those of the
+	// live application. No application runs in mode topology.Forensic.
 	//
-	// All instances of an application have the same mode. Every commit says it, and an instance
-	// that finds another one than its own, at its start or when it opens a task, ends with an
-	// error. Before the first commit of all there is nothing to find, nor in what an operator has
-	// committed for a task of which no commit is known and no state is kept (Reset and
-	// RebuildFromInput of package txn/admin). State that is kept, by Adopt, has the mode that the
-	// commits of the other tasks say, or that the operator says.
+	// All instances of an application have the same mode. Every commit says it. An instance that
+	// finds another mode than its own, at its start or when it opens a task, ends with an error.
+	//
+	// An instance accepts two kinds of tasks without a mode. One was never committed. The other was
+	// committed by Reset or RebuildFromInput of package txn/admin when no commit was known and no
+	// state was kept. State that Adopt keeps has the mode that the commits of the other tasks say,
+	// or that the operator says.
 	Mode topology.Mode
-	// ModesBefore are modes that the application has had before, and whose state this one goes on
-	// with: after a backfill, say, the application goes on live. Stop every instance before a mode
-	// is changed. What has not been committed since keeps the old mode, so leave it in for as long
-	// as a partition has no new records.
+	// ModesBefore are earlier modes of the application whose state this one continues with: for
+	// example, the application continues live after a backfill. Stop every instance before a mode
+	// is changed. Partitions without a newer commit keep the old mode, so leave it in until every
+	// partition has new records.
 	ModesBefore []topology.Mode
 	// Security is TLS and authentication; the zero value is neither.
 	Security security.Config
@@ -136,20 +135,20 @@ type Config struct {
 	// Peers is how the instances of the application watch each other, so that the partitions of one
 	// that dies go on at once. By default they do so if the brokers are on loopback.
 	Peers Peers
-	// RepairTransactions writes the missing markers of transactions of the application that hang,
-	// while it runs, where evidence says how they ended (docs/hanging-transactions.md). It takes
+	// RepairTransactions writes the missing markers of hanging transactions of the application
+	// while it runs, if evidence says how they ended (docs/hanging-transactions.md). It needs
 	// ClusterAction on the cluster, and Read on all topics that the application writes. By default
 	// they are reported, and an operator repairs them with `onceward transactions repair`.
 	RepairTransactions bool
-	// HTTP is where /metrics, /healthz and /readyz are served: host:port with a loopback host, or
-	// unix:/path. By default they are not. Other addresses are refused without HTTPExposed, because
-	// there is no authentication: put a reverse proxy in front for other machines, or serve
+	// HTTP is the address of /metrics, /healthz and /readyz: host:port with a loopback host, or
+	// unix:/path. By default they are not served. Other addresses are refused without HTTPExposed,
+	// because there is no authentication: put a reverse proxy in front for other machines, or serve
 	// [App.Handler] from a server of the program.
 	HTTP string
 	// HTTPExposed allows an HTTP address that other machines reach, as probes and Prometheus do in
-	// a cluster of containers. Everybody who reaches it can read the metrics, with the names of
-	// topics, tasks and nodes, and why tasks are stopped. Nothing that records hold is served, and
-	// nothing can be changed.
+	// a cluster of containers. All clients that reach it can read the metrics, with the names of
+	// topics, tasks and nodes, and the reasons of stopped tasks. The address serves no content of
+	// records and no operation that changes anything.
 	HTTPExposed bool
 	// NoControl runs the instance without its control socket. [InstanceStatus], [ResumeTask],
 	// [RebuildTasks] and package txn/admin then cannot ask it anything. It is for systems that
@@ -185,8 +184,8 @@ type ConfigError struct {
 
 func (e *ConfigError) Error() string { return fmt.Sprintf("configuration: %s: %s", e.Field, e.Reason) }
 
-// emptyMaxFailpoints is [worker.EmptyMaxDefault] of an application with failpoints: they are to be
-// reached soon in such a round too.
+// emptyMaxFailpoints replaces [worker.EmptyMaxDefault] in an application with failpoints, so that a
+// round that sends no record reaches them soon.
 const emptyMaxFailpoints = time.Second
 
 func (c Config) withDefaults() Config {
@@ -295,8 +294,8 @@ func (c Config) validate() error {
 	return errors.Join(append(errs, securityErrors(c.Security.Validate()))...)
 }
 
-// refused says which setting it is that the brokers do not take. They alone know their limits, and
-// tell them only by refusing.
+// refused names the setting that the brokers refuse. Only the brokers know their limits, and they
+// tell them only by a refusal.
 func (c Config) refused(err error) error {
 	switch {
 	case errors.Is(err, kerr.InvalidSessionTimeout):
@@ -309,7 +308,7 @@ func (c Config) refused(err error) error {
 	return err
 }
 
-// isHostPort says whether a broker can be at that address, as far as its form tells.
+// isHostPort reports whether the address has the form of a broker's address.
 func isHostPort(address string) bool {
 	host, port, err := net.SplitHostPort(address)
 	n, portErr := strconv.ParseUint(port, 10, 16)

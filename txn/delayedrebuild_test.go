@@ -10,8 +10,8 @@ import (
 )
 
 // TestRebuildFromInputWithDelays: one task is rebuilt without the others, because it has its
-// partitions of the delayed retry topics for itself. What waits there comes again with its input,
-// once, and is counted where it does not.
+// partitions of the delayed retry topics for itself. The records that wait there come again with
+// their input, once. They are counted if they do not come again.
 func TestRebuildFromInputWithDelays(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newShop(t, topology.Policy{Action: topology.Delay, Attempts: 5, Then: topology.DeadLetter})

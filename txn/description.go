@@ -10,17 +10,17 @@ import (
 // changesMax is how many changes of a topology are logged.
 const changesMax = 20
 
-// tellChange says when the topology is another one than at the last start on this directory, and
-// keeps its description for the next one and for onceward plan. A change is no reason to stop:
-// names tell what belongs together, and a task whose stores or inputs no longer fit is judged when
-// it is opened.
+// tellChange logs a difference between the topology and the one of the last start on this
+// directory, and stores the description for the next start and for onceward plan. A change is no
+// reason to stop: names tell what belongs together. A task whose stores or inputs no longer fit is
+// judged when it is opened.
 func (in *instance) tellChange() error {
 	description := in.app.topology.Description()
 	stored, now := in.dir.Fingerprint(), description.Fingerprint
 	if stored != now {
 		changes, err := in.changes(description, stored)
 		if err != nil {
-			// What is lost is a line in a log, and it is written anew below.
+			// Only a log line is lost, and the description is written again below.
 			in.app.log.Warn("the description of the topology that ran before cannot be read", "error", err)
 		}
 		in.app.log.Info("the topology has changed since the last start on this state directory",

@@ -105,7 +105,7 @@ func ExampleNew() {
 	// Output:
 	// true Brokers
 	// configuration: Brokers: "localhost" is not host:port
-	// configuration: HTTP: "0.0.0.0:9090" can be reached from other machines, and what is served there has no authentication: listen on 127.0.0.1 or on unix:/path, and put a reverse proxy with TLS and authentication in front for others; or state that everybody who reaches it may see the metrics, with the names of topics, tasks and nodes in them, and the reasons of stopped tasks (HTTPExposed, --http-exposed)
+	// configuration: HTTP: "0.0.0.0:9090" can be reached from other machines, and has no authentication: listen on 127.0.0.1 or on unix:/path, and put a reverse proxy with TLS and authentication in front. Or state that every client may see the metrics, with the names of topics, tasks and nodes in them, and the reasons of stopped tasks (HTTPExposed, --http-exposed)
 	// configuration: Security.SASL.Mechanism: PLAIN sends the secret itself and the connection is not encrypted: turn TLS on, or use SCRAM
 }
 
@@ -208,7 +208,8 @@ func ExampleApp_Resume() {
 	// all records: 2
 }
 
-// What the principal of an application has to be allowed on a cluster with ACLs.
+// ExamplePermissions prints the permissions that the principal of an application needs on a cluster
+// with ACLs.
 func ExamplePermissions() {
 	for _, p := range txn.Permissions(counting(anything)) {
 		fmt.Println(p.Resource, p.Name, p.Operation)

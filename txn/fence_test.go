@@ -56,7 +56,7 @@ func TestTwoProcessesWithOneIdentity(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		const waiting = "another process ended the last life of this one by running as the same instance; waiting before the identity is taken back"
+		const waiting = "another process fenced this instance by running under its identity; waiting before the identity is taken back"
 		feed(t, b, 100)
 		waitFor(t, "the newer process to go on", func() bool { return newer.Status().Totals.Records >= 100 })
 		if err := stop(); err != nil {
@@ -77,8 +77,7 @@ func TestTwoProcessesWithOneIdentity(t *testing.T) {
 			{"later", 12 * time.Second, 18 * time.Second},
 			{"with the clock set back", -time.Hour, 30 * time.Second},
 		} {
-			// The process is stopped a second before its wait is over: nothing is forgotten by
-			// that.
+			// The process is stopped a second before its wait is over: the recorded fence stays.
 			fence(test.since)
 			ctx, cancel := context.WithTimeout(t.Context(), test.want-time.Second)
 			waits, c := newLogged(t, waiting, "wait"), cfg("older")
@@ -97,7 +96,7 @@ func TestTwoProcessesWithOneIdentity(t *testing.T) {
 				t.Errorf("%s: waited %s (%v), want %s; %d producers were initialised meanwhile", test.name, waited, err, test.want, initialised.Load())
 			}
 		}
-		// 30 s later it does not wait, and forgets.
+		// 30 s later it does not wait, and clears the recorded fence.
 		fence(31 * time.Second)
 		var waits atomic.Int64
 		c := cfg("older")

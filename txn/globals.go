@@ -54,9 +54,9 @@ func (a *App) globals() *globaltable.Tables {
 	return a.mu.globals
 }
 
-// removeOldGlobals removes the rows of global tables that the topology declares in another way than
-// the one that ran last on the directory, or does not have. It is done before the new description
-// is stored: the description says what the rows are. fingerprint is that of the topology that ran
+// removeOldGlobals removes the rows of global tables that the topology does not have, or declares
+// in another way than the one that ran last on the directory. It runs before the new description is
+// stored: the description says what the rows are. fingerprint is that of the topology that ran
 // last.
 func (in *instance) removeOldGlobals(now graph.Description, fingerprint string) error {
 	stores, err := in.dir.Globals()

@@ -73,17 +73,18 @@ func (b *testBroker) one(t *testing.T) {
 	b.produce(t, &kgo.Record{Topic: "in", Key: []byte("k"), Value: []byte("v")})
 }
 
-// TestHangingTransaction: rule 13.7. The markers of a commit are lost. The next life finds the
-// transaction that hangs, says so in log, status and metrics, and does not produce under its id. If
-// it may, it repairs what evidence decides: then the record appears, and what follows is exact.
-// What evidence does not decide stays as it is: the task waits for its offset.
+// TestHangingTransaction: the markers of a commit are lost (rule 13.7). The next incarnation finds
+// the hanging transaction, says so in log, status and metrics, and does not produce under its id.
+// If it may, it repairs the transaction that evidence decides: then the record appears, and
+// everything after it is exact. A transaction that evidence does not decide stays as it is: the
+// task waits for its offset.
 func TestHangingTransaction(t *testing.T) {
 	tests := []struct {
-		name    string
-		written []string // topics whose markers are written
-		forgets bool     // a life without the look takes away what the coordinator said
-		repairs bool     // Config.RepairTransactions
-		verdict string   // as the status says it, if the transaction still hangs then
+		name        string
+		written     []string // topics whose markers are written
+		withoutLook bool     // an incarnation without the look removes what the coordinator said
+		repairs     bool     // Config.RepairTransactions
+		verdict     string   // as the status says it, if the transaction still hangs then
 	}{
 		{"found", nil, false, false, "commit"},
 		{"the coordinator said that it was committed", nil, false, true, "repaired"},
@@ -93,7 +94,7 @@ func TestHangingTransaction(t *testing.T) {
 	for _, tc := range tests {
 		bubble(t, tc.name, func(t *testing.T) {
 			b, cfg := hangingCommit(t, 5, tc.repairs, tc.written...)
-			if tc.forgets {
+			if tc.withoutLook {
 				app, stop := start(t, countTopology(t), cfg.WithFailpoints(nil, "look"))
 				waitFor(t, "a member", func() bool { return len(app.Status().Tasks) == 1 })
 				if err := stop(); err != nil {
@@ -123,7 +124,7 @@ func TestHangingTransaction(t *testing.T) {
 					}
 					return nil, nil, false
 				})
-				for _, want := range []bool{!tc.forgets, false} {
+				for _, want := range []bool{!tc.withoutLook, false} {
 					if err := stop(); err != nil {
 						t.Fatal(err)
 					}
@@ -153,7 +154,7 @@ func TestHangingTransaction(t *testing.T) {
 				t.Fatal(err)
 			}
 			used := b.transactionalIDs(t)
-			if !tc.forgets && !used["counting~one~1~0"] {
+			if !tc.withoutLook && !used["counting~one~1~0"] {
 				t.Errorf("the transactional ids are %v, want others beside the one whose transaction hangs", used)
 			}
 		})

@@ -14,9 +14,9 @@ import (
 	"github.com/onceward/onceward/txn/admin"
 )
 
-// TestKeepOrigin is requirement G3, and J1: behind a repartition topic that keeps the origin,
-// records and dead letters name the record of the input, also where a record was redriven to where
-// it died, and while the option is given to an application or taken away.
+// TestKeepOrigin: behind a repartition topic that keeps the origin, records and dead letters name
+// the record of the input. This holds for a record that was redriven to where it failed, and while
+// the option is given to an application or taken away (requirements G3 and J1).
 func TestKeepOrigin(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const internal = "app-again-repartition"
@@ -93,7 +93,7 @@ func TestKeepOrigin(t *testing.T) {
 		}
 		wantOutput("b of in[1]@1")
 
-		// What was written with the option is read without it, and the other way round.
+		// Records written with the option are read without it, and the other way round.
 		for i, opts := range [][]topology.RepartitionOption{nil, {topology.KeepOrigin()}} {
 			if err := stop(); err != nil {
 				t.Fatal(err)

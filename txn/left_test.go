@@ -52,9 +52,9 @@ func (r *replaced) refuses(reason string) {
 	}
 }
 
-// TestFirstRecordsOfAPartition: records wait in a partition of a repartition topic to which nobody
-// has come yet, so that it has no commit. Where records of such a partition were deleted, it had
-// one, which has expired.
+// TestFirstRecordsOfAPartition: records wait in a partition of a repartition topic that no task has
+// processed yet, so that it has no commit. A partition from which records were deleted had a
+// commit, which has expired.
 func TestFirstRecordsOfAPartition(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newReplaced(t)
@@ -113,7 +113,7 @@ func TestWhatWaitsCannotBeRead(t *testing.T) {
 		r.lives(leftBefore, len(r.input), nil)
 		r.produce(t, &kgo.Record{Topic: leftTopic, Partition: p, Key: []byte("k0"), Value: []byte("1"), Timestamp: r.began})
 		r.unreadable(leftTopic)
-		r.refuses("it is not known whether records wait in the repartition topic " + leftTopic)
+		r.refuses("cannot tell whether records wait in the repartition topic " + leftTopic)
 		ran := r.topology(leftBefore).Description()
 		if plan := r.plan(&ran, leftAfter); !planFinds(plan, admin.Refused, "source "+leftTopic+": is gone: a repartition topic: an unknown number") {
 			t.Errorf("with what ran the plan is %+v", plan)

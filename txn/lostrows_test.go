@@ -43,8 +43,8 @@ func (f *timesFeed) feed(t *testing.T, app *txn.App, key string, at time.Time) {
 }
 
 // TestExpiredRowsLeaveTheChangelog: the owner deletes the beginning of a changelog once all of it
-// has expired by the stream time, and nothing before that. What is left restores the same state on
-// an empty disk, and a database that is behind the deletion goes on.
+// has expired by the stream time, and nothing before that. The rest restores the same state on an
+// empty disk, and a database that is behind the deletion continues.
 func TestExpiredRowsLeaveTheChangelog(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := &timesFeed{testBroker: newBroker(t, 1, "in", "out")}
@@ -93,8 +93,9 @@ func TestExpiredRowsLeaveTheChangelog(t *testing.T) {
 }
 
 // TestLostRowsStopATask: brokers have deleted records of a changelog by their clock, and the stream
-// time of the store is behind it. With its directory the task goes on; on an empty disk it stops
-// and names the ways out, and with AcceptLostRows it goes on with what is left.
+// time of the store is behind that clock. With its directory the task continues. On an empty disk
+// it stops and names the recovery actions; with AcceptLostRows it continues with the remaining
+// rows.
 func TestLostRowsStopATask(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := &timesFeed{testBroker: newBroker(t, 1, "in", "out")}

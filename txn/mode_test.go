@@ -163,18 +163,18 @@ func TestModeOfAnOperatorsCommit(t *testing.T) {
 			works(0)
 			works(1)
 			b.offsetsOf(t, "in").Each(func(o kadm.OffsetResponse) {
-				if blob, err := task.ParseBlob(o.Metadata); err != nil || blob.Mode != topology.Backfill || blob.Modeless {
-					t.Errorf("%s[%d] is committed with %+v, %v", o.Topic, o.Partition, blob, err)
+				if committed, err := task.ParseCommitMetadata(o.Metadata); err != nil || committed.Mode != topology.Backfill || committed.Modeless {
+					t.Errorf("%s[%d] is committed with %+v, %v", o.Topic, o.Partition, committed, err)
 				}
 			})
 		})
 	}
 }
 
-// TestModeOfAdoptedState is requirement I2: state of which no commit is known is not anybody's once
-// an operator has adopted it. It has the mode that the commits of the other tasks say. Where there
-// are none it is not guessed, but for the operator to say: a replay that was taken for live would
-// call other systems. An instance in another mode ends at its start.
+// TestModeOfAdoptedState: adopted state without a known commit has a mode (requirement I2). It has
+// the mode that the commits of the other tasks say. If there are none, the operator must say the
+// mode: a replay that was taken for live would call other systems. An instance in another mode ends
+// at its start.
 func TestModeOfAdoptedState(t *testing.T) {
 	for name, test := range map[string]struct {
 		mode topology.Mode
@@ -230,8 +230,8 @@ func TestModeOfAdoptedState(t *testing.T) {
 				t.Errorf("the report says mode %q, assumed: %t", got.Mode, got.ModeAssumed)
 			}
 			b.offsetsOf(t, "in").Each(func(o kadm.OffsetResponse) {
-				if blob, err := task.ParseBlob(o.Metadata); err != nil || blob.Mode != test.mode || blob.Modeless {
-					t.Errorf("%s[%d] is committed with %+v, %v", o.Topic, o.Partition, blob, err)
+				if committed, err := task.ParseCommitMetadata(o.Metadata); err != nil || committed.Mode != test.mode || committed.Modeless {
+					t.Errorf("%s[%d] is committed with %+v, %v", o.Topic, o.Partition, committed, err)
 				}
 			})
 			for _, mode := range []topology.Mode{topology.Live, topology.Backfill, topology.Repair} {

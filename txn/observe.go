@@ -121,8 +121,8 @@ func (a *App) loops() []*health.Loop {
 	return s.Loops()
 }
 
-// notReady says why the process is not doing its share, nothing if it is: a member of the group
-// with all its tasks open, and nothing wrong with a topic.
+// notReady says why the process is not doing its share. It returns nothing if the process is a
+// member of the group with all its tasks open, and no topic has a problem.
 func (a *App) notReady() []string {
 	reasons := a.notAtWork()
 	for _, alert := range a.allAlerts() {

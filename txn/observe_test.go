@@ -127,9 +127,9 @@ func copying(t *testing.T) *topology.Topology {
 	return top
 }
 
-// TestMetricsOfKnownInput, for requirement K1, processes 500 records, 100 duplicates and 7 poison
-// records, while others scrape, and compares every number that follows from that. Then the state
-// directory is lost, and the next life has to say what it restored, and to count from 0.
+// TestMetricsOfKnownInput processes 500 records, 100 duplicates and 7 poison records, while others
+// scrape, and compares every number that follows from that (requirement K1). Then the state
+// directory is lost. The next incarnation must report what it restored, and count from 0.
 func TestMetricsOfKnownInput(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const first, duplicates, poison = 500, 100, 7
@@ -371,7 +371,7 @@ func TestMetricsOfCommitInDoubt(t *testing.T) {
 	})
 }
 
-// TestMetricsSurviveMembership: a new membership opens the tasks anew, and no counter may go back.
+// TestMetricsSurviveMembership: a new membership opens the tasks again, and no counter may go back.
 func TestMetricsSurviveMembership(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 2, "in", "out")

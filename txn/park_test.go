@@ -23,9 +23,9 @@ import (
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
-// TestG6ParkedKey: a key waits through a stop, the loss of the state directory and a start, while
-// others go on; then it follows in order.
-func TestG6ParkedKey(t *testing.T) {
+// TestParkedKeySurvivesRestart: a key waits through a stop, the loss of the state directory and a
+// start, while others go on; then it follows in order. Requirement G6.
+func TestParkedKeySurvivesRestart(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newShop(t, topology.Policy{Action: topology.Park, Backoff: 20 * time.Millisecond, BackoffMax: 50 * time.Millisecond})
 		s.broken.Store("bad", true)
@@ -63,9 +63,9 @@ func TestG6ParkedKey(t *testing.T) {
 	})
 }
 
-// TestG6ParkedKeyThroughAborts: rounds that hold, release and fail parked records are refused again
-// and again, and run again from their journal.
-func TestG6ParkedKeyThroughAborts(t *testing.T) {
+// TestParkedKeyThroughAborts: rounds that hold, release and fail parked records are refused again
+// and again, and run again from their journal. Requirement G6.
+func TestParkedKeyThroughAborts(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newShop(t, topology.Policy{Action: topology.Park, Backoff: 5 * time.Millisecond, BackoffMax: 10 * time.Millisecond})
 		var seen atomic.Int64
@@ -113,11 +113,11 @@ func TestG6ParkedKeyThroughAborts(t *testing.T) {
 	})
 }
 
-// TestG6ParkKeysTakenAway: a topology that has no place for the records that wait, whose offsets
+// TestParkKeysTakenAway: a topology that has no place for the records that wait, whose offsets
 // are committed, does not go on without them: its task is not opened, and the plan says so before.
 // With the option they are processed, and then it can go. It is the same where the last commit is
-// that of a build which did not say that records wait.
-func TestG6ParkKeysTakenAway(t *testing.T) {
+// that of a build which did not say that records wait. Requirement G6.
+func TestParkKeysTakenAway(t *testing.T) {
 	for name, older := range map[string]bool{"": false, "after an older build": true} {
 		bubble(t, name, func(t *testing.T) { testParkKeysTakenAway(t, older) })
 	}
@@ -128,9 +128,9 @@ func (s *shop) unsayParked() {
 	s.t.Helper()
 	offsets := kadm.Offsets{}
 	s.offsetsOf(s.t, "in").Each(func(o kadm.OffsetResponse) {
-		if blob, err := task.ParseBlob(o.Metadata); err == nil {
-			blob.Parked = nil
-			o.Metadata = blob.Encode()
+		if committed, err := task.ParseCommitMetadata(o.Metadata); err == nil {
+			committed.Parked = nil
+			o.Metadata = committed.Encode()
 		}
 		offsets.Add(o.Offset)
 	})
@@ -203,9 +203,9 @@ func testParkKeysTakenAway(t *testing.T, older bool) {
 	}
 }
 
-// TestG6OwnStoreOfSuchAName: a store of an application's own holds no parked records, whatever its
-// name ends in and its rows begin with.
-func TestG6OwnStoreOfSuchAName(t *testing.T) {
+// TestOwnStoreNamedLikeAParkStore: a store of an application's own holds no parked records,
+// whatever its name ends in and its rows begin with. Requirement G6.
+func TestOwnStoreNamedLikeAParkStore(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newShop(t, topology.Policy{})
 		with := func(store string) *topology.Topology {
@@ -239,9 +239,9 @@ func TestG6OwnStoreOfSuchAName(t *testing.T) {
 	})
 }
 
-// TestG1DelayedRetry: a record goes through its delayed retry topics, across a restart, while its
-// key goes on.
-func TestG1DelayedRetry(t *testing.T) {
+// TestDelayedRetry: a record goes through its delayed retry topics, across a restart, while its
+// key goes on. Requirement G1.
+func TestDelayedRetry(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newShop(t, topology.Policy{Action: topology.Delay, Attempts: 3, Then: topology.DeadLetter})
 		s.broken.Store("bad", true)
@@ -301,10 +301,10 @@ func dock(t *testing.T, broken *atomic.Bool) *topology.Topology {
 	return top
 }
 
-// TestG6RefusedAfterParked: the cluster refuses, for good, what is made of records that were
-// parked. Exactly these become dead letters, with the origin that they have had from the beginning,
-// and what waits behind them follows in order.
-func TestG6RefusedAfterParked(t *testing.T) {
+// TestRefusedOutputsOfParkedRecords: the cluster refuses, for good, what is made of records that
+// were parked. Exactly these become dead letters, with the origin that they have had from the
+// beginning, and what waits behind them follows in order. Requirement G6.
+func TestRefusedOutputsOfParkedRecords(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const n = 200
 		poison := []int{0, 90, 91, n - 1}
@@ -361,9 +361,9 @@ func TestG6RefusedAfterParked(t *testing.T) {
 	})
 }
 
-// TestG6LetterOfParkedRefused: where the dead letter is refused as well the task stops, and says at
-// which record.
-func TestG6LetterOfParkedRefused(t *testing.T) {
+// TestRefusedDeadLetterOfAParkedRecord: where the dead letter is refused as well the task stops,
+// and says at which record. Requirement G6.
+func TestRefusedDeadLetterOfAParkedRecord(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 2, "in", "out", "dead") // with a task that goes on
 		out, dead := b.TopicInfo("out").TopicID, b.TopicInfo("dead").TopicID

@@ -27,10 +27,11 @@ func (s *shop) hides(t *testing.T, answers int64) *atomic.Int64 {
 	return &a.answer
 }
 
-// TestG6ParkedOfAnUnknownCommit: where no commit is known, and the store of the records that wait
-// was all that a task had, nothing but its changelog says that they do. The task is not opened
-// without it, and no way out takes its offsets without a word, until what waits is given up.
-func TestG6ParkedOfAnUnknownCommit(t *testing.T) {
+// TestParkedRecordsWithoutKnownCommit: no commit is known, and the store of the parked records was
+// the only store of a task, so only its changelog names the records. The task is not opened without
+// them. Every recovery action that takes its offsets says so, until the records are given up.
+// Requirement G6.
+func TestParkedRecordsWithoutKnownCommit(t *testing.T) {
 	for name, test := range map[string]struct {
 		happens func(*testing.T, *shop)
 		way     string
@@ -70,7 +71,7 @@ func TestG6ParkedOfAnUnknownCommit(t *testing.T) {
 				t.Errorf("the plan is %+v, %v, want that it refuses the task", plan, err)
 			}
 			for name, act := range map[string]func(context.Context, admin.Options) (admin.Report, error){
-				"the way out": func(ctx context.Context, o admin.Options) (admin.Report, error) { return test.act(op, ctx, o) },
+				"the recovery action": func(ctx context.Context, o admin.Options) (admin.Report, error) { return test.act(op, ctx, o) },
 				"reset": func(ctx context.Context, o admin.Options) (admin.Report, error) {
 					return op.Reset(ctx, o, admin.Offsets{"in": admin.End})
 				},
@@ -95,10 +96,10 @@ func TestG6ParkedOfAnUnknownCommit(t *testing.T) {
 	}
 }
 
-// TestG6ParkedChangelogLost: where the last commit leaves it to the changelog what waits, and that
-// has lost records, an operator has to give up what waited, whether the topology has a place for it
-// or not. Stop and refusal name the option.
-func TestG6ParkedChangelogLost(t *testing.T) {
+// TestParkedChangelogLostRecords: where the last commit leaves it to the changelog what waits, and
+// that has lost records, an operator has to give up what waited, whether the topology has a place
+// for it or not. Stop and refusal name the option. Requirement G6.
+func TestParkedChangelogLostRecords(t *testing.T) {
 	remade := func(_ *testing.T, s *shop) { s.remake() }
 	deleted := func(t *testing.T, s *shop) {
 		ends, err := s.adm.ListEndOffsets(t.Context(), parkedChangelog)
@@ -120,7 +121,7 @@ func TestG6ParkedChangelogLost(t *testing.T) {
 		"deleted records":         {deleted, true, []string{"the state was written for 13"}},
 		"no place, another topic": {remade, false, []string{"ends at 0", "`onceward adopt --without-parked in_0`"}},
 		"no place, deleted records": {deleted, false, []string{
-			"as records were deleted, so that it is not known what waits", "`onceward adopt --without-parked in_0`",
+			"as records were deleted: the records that wait", "`onceward adopt --without-parked in_0`",
 		}},
 	} {
 		bubble(t, name, func(t *testing.T) {
@@ -145,10 +146,10 @@ func TestG6ParkedChangelogLost(t *testing.T) {
 	}
 }
 
-// TestG6ParkedHidden: brokers say of a topic that is not there, to who may not see it, that he may
-// not. An application that never parked anything starts with such permissions, and its operator is
-// told what to do.
-func TestG6ParkedHidden(t *testing.T) {
+// TestParkChangelogThatMayNotBeSeen: brokers answer "not authorized" for a missing topic. An
+// application that never parked anything starts with such permissions, and its operator is told
+// what to do. Requirement G6.
+func TestParkChangelogThatMayNotBeSeen(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s, dir := newShop(t, topology.Policy{Action: topology.DeadLetter}), t.TempDir()
 		s.hides(t, 1<<30)
@@ -176,10 +177,10 @@ func TestG6ParkedHidden(t *testing.T) {
 	})
 }
 
-// TestG6OlderCommitThatParks: that records wait for which there is no place, or that nobody knows
-// of, is not believed at once: a coordinator that loads can answer with a commit from before they
-// were processed.
-func TestG6OlderCommitThatParks(t *testing.T) {
+// TestOlderCommitThatParksIsAskedAgain: a commit that names records without a place, or unknown
+// records, is not believed at once. A coordinator that loads can answer with a commit from before
+// they were processed. Requirement G6.
+func TestOlderCommitThatParksIsAskedAgain(t *testing.T) {
 	for name, test := range map[string]struct {
 		said bool
 		then func(*testing.T, *shop)
@@ -233,9 +234,9 @@ func TestG6OlderCommitThatParks(t *testing.T) {
 	}
 }
 
-// TestG6PlanKnowsThePlace: a plan for a topology that has a place for parked records says that
-// their changelog is lost, and not that there is no place for them.
-func TestG6PlanKnowsThePlace(t *testing.T) {
+// TestPlanKnowsThePlaceOfParkedRecords: a plan for a topology that has a place for parked records
+// says that their changelog is lost, and not that there is no place for them. Requirement G6.
+func TestPlanKnowsThePlaceOfParkedRecords(t *testing.T) {
 	for name, said := range map[string]bool{"said": true, "not said": false} {
 		bubble(t, name, func(t *testing.T) {
 			s, _ := parkedShop(t)
@@ -258,10 +259,10 @@ func TestG6PlanKnowsThePlace(t *testing.T) {
 	}
 }
 
-// TestG6WaysNameTheOption: what sends an operator on to another way, of a task with which records
-// wait that have no place or are lost, names the option that this will need, and nothing that would
-// lead back.
-func TestG6WaysNameTheOption(t *testing.T) {
+// TestRefusalsNameWithoutParked: a text that refers an operator to another recovery action names
+// the option that this action needs. This holds for a task with waiting records that have no place
+// or are lost. The text names nothing that would lead back. Requirement G6.
+func TestRefusalsNameWithoutParked(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s, _ := parkedShop(t)
 		_, err := s.office(t).Application(s.without()).Reset(t.Context(), admin.Options{WithoutParked: true}, admin.Offsets{"in": admin.End})
@@ -280,9 +281,9 @@ func TestG6WaysNameTheOption(t *testing.T) {
 	})
 }
 
-// TestG6BelievedOnce: an end of a log that might still come is waited for once by one action,
-// however often the changelog is asked.
-func TestG6BelievedOnce(t *testing.T) {
+// TestEndOfParkChangelogIsAwaitedOnce: an end of a log that might still come is waited for once by
+// one action, however often the changelog is asked. Requirement G6.
+func TestEndOfParkChangelogIsAwaitedOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const forEver = 1 << 30
 		s, _ := parkedShop(t)
@@ -299,9 +300,10 @@ func TestG6BelievedOnce(t *testing.T) {
 	})
 }
 
-// TestG6NothingEverParked: a changelog in which nothing ever was, as the last commit has it, need
-// not be there, nor be seen, by a topology that has no place for parked records any more.
-func TestG6NothingEverParked(t *testing.T) {
+// TestNothingEverParked: a changelog in which nothing ever was, as the last commit has it, need not
+// be there, nor be seen, by a topology that has no place for parked records any more. Requirement
+// G6.
+func TestNothingEverParked(t *testing.T) {
 	for name, happens := range map[string]func(*testing.T, *shop){
 		"no topic": func(t *testing.T, s *shop) {
 			if _, err := s.adm.DeleteTopics(t.Context(), parkedChangelog); err != nil {

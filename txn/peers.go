@@ -24,20 +24,21 @@ import (
 )
 
 // Peers is how the instances of an application watch each other. When an instance dies, its peers
-// see its connections close, end its open transactions and remove its member from the group. Its
-// partitions go on within a second, and not after the session timeout. An instance that lives after
-// all is fenced: it aborts, and joins the group again. Nothing is lost or doubled then.
+// see its connections close, end its open transactions and remove its member from the group. Other
+// instances continue with its partitions within a second, and not after the session timeout. An
+// instance that still lives is fenced: it aborts, and joins the group again. No record is lost or
+// doubled then.
 //
 // Instances that cannot reach each other notice a death by the session timeout and the transaction
 // timeout, as without peers.
 type Peers struct {
-	// Listen is host:port where other instances connect; port 0 takes a free one. [PeersOff] is
-	// nowhere. Default is 127.0.0.1:0 if every address of Config.Brokers is a loopback address and
-	// Config.Dialer is not set, else PeersOff.
+	// Listen is host:port where other instances connect; port 0 takes a free one. [PeersOff] turns
+	// peers off. Default is 127.0.0.1:0 if every address of Config.Brokers is a loopback address
+	// and Config.Dialer is not set, else PeersOff.
 	Listen string
-	// Advertise is host:port that other instances dial. Default is the address that is listened at.
-	// It is required where that is no address of a host, as with 0.0.0.0. Port 0 stands for the
-	// port that is listened at.
+	// Advertise is host:port that other instances dial. Default is the address of the listener. It
+	// is required if that is no address of a host, as with 0.0.0.0. Port 0 stands for the port of
+	// the listener.
 	Advertise string
 	// SecretFile holds a secret of at least 16 bytes that all instances share. A line break at its
 	// end is not part of it.

@@ -17,12 +17,12 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// peerScene is the instances of an application that watch each other, each life on a host of its
-// own.
+// peerScene is the instances of an application that watch each other, each incarnation on a host of
+// its own.
 type peerScene struct {
 	*testBroker
 	t     *testing.T
-	apps  map[string]*txn.App      // the last life of each instance
+	apps  map[string]*txn.App      // the last incarnation of each instance
 	hosts map[string]*virtual.Host // its host
 	names map[string]string        // the name of its host
 	stops map[string]func() error  // an orderly stop
@@ -171,7 +171,7 @@ func (s *peerScene) wantNone(instance, text string) {
 	}
 }
 
-// What the instances log.
+// Log messages of the instances.
 const (
 	suspected    = "a peer is suspected"
 	wasFenced    = "a peer was fenced"

@@ -57,7 +57,7 @@ func TestPeersAreOnWhereBrokersAreOnLoopback(t *testing.T) {
 			t.Errorf("%s: peers connect at %s, want %s", name, got, c.want)
 		}
 	}
-	// What is turned off needs no settings to be taken away.
+	// A feature that is off accepts the settings that belong to it.
 	off := txn.Peers{Listen: txn.PeersOff, SecretFile: "missing", CertFile: "missing"}
 	if _, err := txn.New(countTopology(t), txn.Config{Brokers: []string{"localhost:9092"}, StateDir: t.TempDir(), Peers: off}); err != nil {
 		t.Error(err)

@@ -21,14 +21,17 @@ type Permission struct {
 }
 
 // Permissions returns every permission that running the topology takes, and no other: all instances
-// of an application can share one principal that has nothing else. Create is not needed where the
-// internal topics exist already. What is missing is told at start, before anything is processed: on
-// topics by asking the brokers what is allowed, all of it in one error and before anything is
-// changed; on the group and the transactions by the first request that needs it.
+// of an application can share one principal that has nothing else. Create is not needed if the
+// internal topics exist already.
 //
-// One is not among them, because the topology does not say that it needs it: where a source has
-// lost its ParkKeys, and records were ever parked, Read on the changelog of its parked records,
-// until every task has committed without the option ([topology.ParkKeys]).
+// Missing permissions are reported at start, before anything is processed. For topics the instance
+// asks the brokers and reports all missing ones in one error, before it changes anything. For the
+// group and the transactions the first request that needs a permission reports it.
+//
+// One permission is not among them, because the topology does not say that it needs it. If a source
+// has lost its ParkKeys, and records were ever parked, the application needs Read on the changelog
+// of its parked records. It needs this until every task has committed without the option
+// ([topology.ParkKeys]).
 func Permissions(t *topology.Topology) []Permission {
 	return permissionsOf(topics.Needs(t))
 }

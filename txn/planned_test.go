@@ -366,10 +366,10 @@ func parkThree(r *replaced) {
 	}
 }
 
-// TestPlanIsWhatHappens is what plan promises: each change is planned, and then really started.
-// What is safe starts and goes on with its state. What needs a rebuild stops, or goes on with a
-// state that is not what the input makes, and is that after the rebuild. What is refused touches
-// nothing, and goes on once the way out has been taken.
+// TestPlanIsWhatHappens checks what plan promises: each change is planned, and then really started.
+// A safe change starts and continues with its state. A change that needs a rebuild stops, or
+// continues with a state that the input would not make, and has the right state after the rebuild.
+// A refused change touches nothing, and continues once the recovery action has been taken.
 func TestPlanIsWhatHappens(t *testing.T) {
 	var broken, tried, never atomic.Bool
 	tried.Store(true)
@@ -382,7 +382,7 @@ func TestPlanIsWhatHappens(t *testing.T) {
 	back := func(*replaced) declares { return nil }
 	for name, test := range map[string]struct {
 		before, after declares
-		// prepares is what a first life needs, beside that everything is counted.
+		// prepares is what a first incarnation needs, beside that everything is counted.
 		prepares func(r *replaced)
 		more     func(app *txn.App) bool
 		// happens is what happens while nothing runs.
@@ -395,8 +395,8 @@ func TestPlanIsWhatHappens(t *testing.T) {
 		alone bool
 		// stops is what the reason says with which a start ends that is not to go on.
 		stops string
-		// leads takes the way out of a refusal and returns what runs then, nil for what ran before.
-		// Then in is processed again, if reads says so.
+		// leads takes the recovery action of a refusal and returns what runs then, nil for what ran
+		// before. Then in is processed again, if reads says so.
 		leads func(r *replaced) declares
 		reads bool
 	}{
@@ -459,7 +459,7 @@ func TestPlanIsWhatHappens(t *testing.T) {
 			before: countsOnce, after: countsOtherwise, judgement: admin.Refused, finding: "topic counting-counts-changelog: changelog counting-counts-changelog: cleanup.policy",
 			stops: "cleanup.policy is compact", leads: back,
 		},
-		"a store of another kind that forgets too": {
+		"a store of another kind whose rows expire too": {
 			before: countsWindows(time.Hour, 6*time.Hour), after: passesSessions,
 			judgement: admin.Refused, finding: "store windows: layout window/21600000 becomes session/21600000: its changelog has records of another",
 			stops: "store windows is declared as session/21600000, and was window/21600000", leads: back,
@@ -469,7 +469,7 @@ func TestPlanIsWhatHappens(t *testing.T) {
 			happens: func(_ *testing.T, r *replaced) { r.deleteTopic("counting-counts-changelog") }, judgement: admin.Refused,
 			finding: "task in_0: would not be opened, because state and offsets do not name each other", alone: true,
 			stops: "the cluster lost records", leads: func(r *replaced) declares {
-				r.deleteTopic("counting-counts-changelog") // which the start has created again: the way out does not need it
+				r.deleteTopic("counting-counts-changelog") // which the start has created again: the recovery action does not need it
 				r.rebuild(countsOtherwise)
 				return countsOtherwise
 			}, reads: true,
@@ -499,7 +499,7 @@ func TestPlanIsWhatHappens(t *testing.T) {
 			before: countsOnce, after: countsOnce, happens: func(_ *testing.T, r *replaced) { r.deleteTopic("counting-counts-changelog") },
 			judgement: admin.Refused, finding: "task in_0: would not be opened, because state and offsets do not name each other", alone: true,
 			stops: "the cluster lost records", leads: func(r *replaced) declares {
-				r.deleteTopic("counting-counts-changelog") // which the start has created again: the way out does not need it
+				r.deleteTopic("counting-counts-changelog") // which the start has created again: the recovery action does not need it
 				r.rebuild(countsOnce)
 				return nil
 			}, reads: true,
@@ -564,7 +564,7 @@ func TestPlanIsWhatHappens(t *testing.T) {
 		"a source with parked records is gone, and they are given up": {
 			before: countsAside(&tried), after: countsOnce, prepares: parkThree, more: parked,
 			judgement: admin.Refused, finding: "store side.parked: is gone", alone: true,
-			stops: "to delete the offsets of side from the group gives up what waits", leads: func(r *replaced) declares {
+			stops: "delete the offsets of side from the group", leads: func(r *replaced) declares {
 				gone := kadm.TopicsSet{}
 				gone.Add("side", 0, 1)
 				if _, err := r.adm.DeleteOffsets(r.t.Context(), "counting", gone); err != nil {
@@ -656,11 +656,11 @@ func TestPlanIsWhatHappens(t *testing.T) {
 					n += r.written
 				}
 				if plan := r.plan(&ran, after); plan.Judgement == admin.Refused {
-					t.Errorf("the way out has been taken, and the plan is %+v", plan.Findings)
+					t.Errorf("the recovery action has been taken, and the plan is %+v", plan.Findings)
 				}
 				r.lives(after, n, nil)
 				if !r.right(after) {
-					t.Error("after the way out the state is not right")
+					t.Error("after the recovery action the state is not right")
 				}
 			case admin.Unknown:
 				t.Error("nothing is unknown here")
@@ -738,9 +738,9 @@ func TestPlanOfRecordsThatWouldBeMisread(t *testing.T) {
 	})
 }
 
-// TestParkedOfATopicThatIsStillRead: records wait in the store of a source that is an input of
-// another task now, whose own commit does not say it. The way out must not have the topic read from
-// its start.
+// TestParkedOfATopicThatIsStillRead: records wait in the store of a source. That source is now an
+// input of another task, whose own commit does not name the records. The recovery action must not
+// have the topic read from its start.
 func TestParkedOfATopicThatIsStillRead(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newReplaced(t)

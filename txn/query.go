@@ -21,17 +21,17 @@ var (
 	// ErrTaskStopped says that the task does no work any more. Why it stopped is wrapped with it.
 	ErrTaskStopped = session.ErrTaskStopped
 	// ErrInDoubt says that a commit of the task was sent more than five seconds ago and has no
-	// definite answer yet: readers of the output may see records that the store does not contain.
+	// definite answer yet. Readers of the output may see records that the store does not contain.
 	ErrInDoubt = session.ErrInDoubt
-	// ErrOwnershipLost says that the process knows the task to be another member's, or that it is
-	// in the group as a new member since the task was opened: another process may have gone on with
-	// it.
+	// ErrOwnershipLost says that the process knows the task to be another member's, or that it has
+	// joined the group as a new member since the task was opened. Another process may have
+	// continued with the task.
 	ErrOwnershipLost = session.ErrOwnershipLost
 )
 
-// Epoch names one ownership of a task by one process: views of a partition that carry the same
-// epoch come from one owner, and nobody else owned the task in between. Epochs are compared for
-// equality; they have no order.
+// Epoch names one ownership of a task by one process. Views of a partition that carry the same
+// epoch come from one owner, and no other process owned the task in between. Epochs are compared
+// for equality; they have no order.
 type Epoch struct {
 	// Member is the id under which the process was in the group when the task was opened.
 	Member string
@@ -65,31 +65,34 @@ type readOption func(*readSettings)
 
 func (o readOption) applyRead(s *readSettings) { o(s) }
 
-// Stale makes [Read] serve whatever state of the partition this process has open: while a commit is
+// Stale makes [Read] serve any state of the partition that this process has open: while a commit is
 // in doubt, after the task has stopped or was lost, and while it is restored. [View.WhyStale] says
-// which of them it was, and [View.Positions] how far the state is.
+// which of these it was, and [View.Positions] how far the state is.
 //
-// Every value is still one that was committed. But the state of a task that is being restored is of
-// no one moment: each changelog is at a position of its own, keys that come later are missing, and
-// what was deleted later is there; a store that forgets by time is as it was when the restore
-// began, and shows nothing newer. [View.Round] is then the round that the database was at when the
-// restore began.
+// Every value is still one that was committed. But the state of a task that is being restored
+// belongs to no single moment. Each changelog is at a position of its own, later keys are missing,
+// and rows that were deleted later are there. A store whose rows expire is as it was when the
+// restore began, and shows nothing newer. [View.Round] is then the round that the database was at
+// when the restore began.
 func Stale() ReadOption { return readOption(func(s *readSettings) { s.stale = true }) }
 
-// Read returns a view of a store's partition, for a store of any kind. It reads what is committed
-// and applied, never the writes of an open round. What it contains is told by [View.Positions] and
-// [View.Round], who owned it by [View.Epoch].
+// Read returns a view of a store's partition, for a store of any kind. It reads committed and
+// applied state, never the writes of an open round. [View.Positions] and [View.Round] describe its
+// content, [View.Epoch] its owner.
 //
-// It fails with an error that wraps ErrNotServing while the task is not here, restores, is stopped,
-// is in doubt for more than five seconds, or is known to be lost; all but the first can be read
-// with [Stale]. It fails with state.ErrUnknownStore for a store that the topology does not have,
-// and with state.ErrFailed or state.ErrCorrupt after a failure of the disk. Read does no request: a
-// process that is cut off from the cluster does not know yet that its tasks are somebody else's.
-// Who needs more than committed state at a known position compares epochs or positions.
+// Read fails with an error that wraps
+//   - ErrNotServing while the task is not here, restores, is stopped, is in doubt for more than
+//     five seconds, or is known to be lost; all but the first can be read with [Stale],
+//   - state.ErrUnknownStore for a store that the topology does not have,
+//   - state.ErrFailed or state.ErrCorrupt after a failure of the disk.
+//
+// Read sends no request: a process that is cut off from the cluster does not know yet that another
+// process owns its tasks. A caller that needs more than committed state at a known position
+// compares epochs or positions.
 //
 // The rows of a global table are in partition 0, in every process. Such a view belongs to no round
-// and no owner, so its Round and Epoch are zero; the inputs of its Positions say up to where the
-// topic is in it.
+// and no owner, so its Round and Epoch are zero. The inputs of its Positions say up to which offset
+// the view contains the topic.
 //
 // It may be called from any goroutine at any time, and does not wait for processing.
 func Read[S any](a *App, store topology.Store[S], partition int32, options ...ReadOption) (*View[S], error) {
@@ -104,8 +107,8 @@ func Read[S any](a *App, store topology.Store[S], partition int32, options ...Re
 	return &View[S]{store: store.Open(newViewBytes(got.View, store.Name())), served: got}, nil
 }
 
-// Store returns the store as the view has it. Nothing is expired that was not when the round was
-// committed: the time of a store that forgets is the view's. Writing fails.
+// Store returns the store as the view has it. A row is expired only if it was when the round was
+// committed: the view uses the stream time of that moment. Writing fails.
 func (v *View[S]) Store() S { return v.store }
 
 // Positions says which input offsets and changelog positions the view contains, and by which round

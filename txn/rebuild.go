@@ -13,16 +13,16 @@ import (
 // ErrNoSuchTask says that a task, or a store of it, is not one of this process.
 var ErrNoSuchTask = errors.New("is not one of this instance")
 
-// Rebuild makes the databases of tasks anew from their changelogs, beside the old ones, and then
+// Rebuild rebuilds the databases of tasks from their changelogs, beside the old ones, and then
 // switches. Stores names those to rebuild, none for all; the other stores of a task are copied. No
-// tasks are all that the process has. It fails with ErrNoSuchTask, and does nothing, for a task or
-// store that is not here.
+// tasks means all tasks of the process. Rebuild fails with ErrNoSuchTask, and does nothing, for a
+// task or store that is not here.
 //
-// The membership is begun anew, as by [App.Resume], so that all tasks of the process pause for a
-// moment; those that are rebuilt are restored until it is done, see [App.Status], which Rebuild
-// does not wait for. A task whose changelogs do not hold the state of its last commit stops, with
-// its database as it was. Where stores are to be kept and the database is damaged, the rebuild is
-// given up, and the task is restored in full as at any other start.
+// A new membership begins, as by [App.Resume], so that all tasks of the process pause for a moment.
+// The tasks that are rebuilt have the state restoring until the rebuild is done, see [App.Status];
+// Rebuild does not wait for that. A task whose changelogs do not hold the state of its last commit
+// stops, with its database as it was. If stores are to be kept and the database is damaged, the
+// rebuild is given up. The task is then restored in full, as at any other start.
 func (a *App) Rebuild(tasks []graph.TaskID, stores ...string) error {
 	tasks, err := a.rebuildable(tasks, stores)
 	if err != nil {
@@ -40,8 +40,8 @@ func (a *App) Rebuild(tasks []graph.TaskID, stores ...string) error {
 	return nil
 }
 
-// rebuildable returns the tasks to rebuild: with stores, of no tasks in particular, those that have
-// all of them.
+// rebuildable returns the tasks to rebuild. If stores are named and no tasks, these are the tasks
+// that have all of the stores.
 func (a *App) rebuildable(tasks []graph.TaskID, stores []string) ([]graph.TaskID, error) {
 	has := map[string][]string{}
 	for _, sub := range a.topology.Subtopologies() {

@@ -67,8 +67,8 @@ func running(app *txn.App, tasks int) func() bool {
 	}
 }
 
-// An input that had never moved was never committed, and its start ("latest") was resolved anew by
-// every life: what had arrived in between was skipped.
+// An input that had never moved was never committed, and every incarnation resolved its start
+// ("latest") again: records that had arrived in between were skipped.
 func TestStartOffsetOfQuietInputIsCommitted(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 1, "a", "b", "out")
@@ -130,7 +130,7 @@ func TestTaskLosesOneInput(t *testing.T) {
 
 // foreignLeader is a member that shares our protocol's name and moves partitions one by one, as no
 // version of ours does: b to itself when tear is set, everything else to the application. Its join
-// data mean nothing to us, and its plan names nobody.
+// data mean nothing to us, and its plan names no member.
 type foreignLeader struct {
 	kgo.GroupBalancer
 	tear atomic.Bool

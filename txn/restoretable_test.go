@@ -99,9 +99,9 @@ func newPricesOn(t *testing.T, b *testBroker, configs map[string]string) *prices
 	return p
 }
 
-// feed writes prices of so many keys, each in a batch of its own, between them what leaves no row:
-// nulls that delete, values that cannot be decoded, records without a key, and transactions that
-// are aborted or committed.
+// feed writes prices of the given number of keys, each in a batch of its own. Between them it
+// writes records that leave no row: nulls that delete, values that cannot be decoded, records
+// without a key, and transactions that are aborted or committed.
 func (p *prices) feed(n, keys int, age time.Duration) {
 	p.t.Helper()
 	foreign := p.transactional()
@@ -141,7 +141,7 @@ func (p *prices) feed(n, keys int, age time.Duration) {
 	}
 }
 
-// transactional returns a client with transactions of somebody else.
+// transactional returns a client with transactions of another application.
 func (p *prices) transactional() *kgo.Client {
 	p.t.Helper()
 	return p.client(p.t, kgo.TransactionalID(p.t.Name()), kgo.RecordPartitioner(kgo.ManualPartitioner()))
@@ -356,8 +356,8 @@ func TestKeyInOtherForm(t *testing.T) {
 	})
 }
 
-// TestSettingsOfNow: what a topic keeps is asked for when it has been read. What the session has
-// found at its beginning is old.
+// TestSettingsOfNow: the retention of a topic is asked for after the topic has been read. The
+// settings that the session found at its beginning are old.
 func TestSettingsOfNow(t *testing.T) {
 	day := maps.Clone(compacted)
 	day["min.compaction.lag.ms"] = "86400000"
@@ -368,7 +368,7 @@ func TestSettingsOfNow(t *testing.T) {
 	}{
 		{"the lag was lowered", "min.compaction.lag.ms", "3600000", "may have been compacted, which min.compaction.lag.ms holds off for 1h0m0s", 2 * time.Hour, false},
 		{"the lag was lowered, and a value is hidden", "min.compaction.lag.ms", "3600000", "1 of its keys at least end with a record", 0, true},
-		{"deletions are forgotten at once", "delete.retention.ms", "0", "it keeps deletions for 0s", 0, false},
+		{"deletions are removed at once", "delete.retention.ms", "0", "it keeps deletions for 0s", 0, false},
 	} {
 		bubble(t, tc.name, func(t *testing.T) {
 			p := newPrices(t, day)
@@ -508,7 +508,7 @@ func (p *prices) compactBehindCommit() (at int64) {
 	return at
 }
 
-// newChain forgets the changes so far: after a rebuild from input they come again from the start.
+// newChain drops the changes so far: after a rebuild from input they come again from the start.
 func newChain(p *prices) *prices {
 	p.t.Helper()
 	for _, topic := range []string{"changes", "dead"} {
@@ -554,8 +554,8 @@ func TestOptionOfUsedStore(t *testing.T) {
 	})
 }
 
-// TestCutTopic: a topic that somebody has cut gives back no table, and a directory needs none of
-// what is gone.
+// TestCutTopic: a topic from which records were deleted cannot restore its table, and a directory
+// needs none of the deleted records.
 func TestCutTopic(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		p := newPrices(t, kept)

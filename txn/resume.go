@@ -14,12 +14,12 @@ import (
 // ErrNotStopped says that a task cannot be resumed because it is not stopped in this process.
 var ErrNotStopped = errors.New("is not stopped here")
 
-// Resume opens a stopped task again, once whatever stopped it has been put right. It fails with
-// ErrNotStopped for any other task, and changes nothing where a topic is not as it has to be: the
-// membership could not be begun again.
+// Resume opens a stopped task again, after the operator has removed the reason of its stop. It
+// fails with ErrNotStopped for any other task. It changes nothing if a topic is not as it has to
+// be, because the next membership could not begin.
 //
-// The membership is begun anew, with the same identity: what was fetched and not processed would be
-// missing otherwise. Nothing moves to another instance by that, and the other tasks pause for a
+// A new membership begins, with the same identity: records that were fetched and not processed
+// would be missing otherwise. No task moves to another instance, and the other tasks pause for a
 // moment. If the instance has more than its share once the task works again, tasks move half a
 // minute later. Resume does not wait for the task; see [App.Status].
 func (a *App) Resume(id graph.TaskID) error {

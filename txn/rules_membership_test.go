@@ -68,9 +68,9 @@ func (c *commits) watch(b *testBroker, refuseIf func(*kmsg.TxnOffsetCommitReques
 	})
 }
 
-// TestNewerGenerationWithinTransaction: offsets that are refused because a rebalance has begun a
-// new generation are sent a second time in the same transaction, under the newer one, and it
-// commits: nothing is aborted and nothing is computed twice (rule 6.3).
+// TestNewerGenerationWithinTransaction: offsets are refused because a rebalance has begun a new
+// generation. They are sent a second time in the same transaction, under the newer generation, and
+// it commits: nothing is aborted and nothing is computed twice (rule 6.3).
 func TestNewerGenerationWithinTransaction(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 2, "in", "out")

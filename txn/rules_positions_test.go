@@ -11,7 +11,7 @@ import (
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
-// TestCleanStopKeepsPositions: a clean stop writes the blob of each task's last commit to the
+// TestCleanStopKeepsPositions: a clean stop writes the metadata of each task's last commit to the
 // rounds topic, as the group has it in its offsets (rule 7.6).
 func TestCleanStopKeepsPositions(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
@@ -22,8 +22,8 @@ func TestCleanStopKeepsPositions(t *testing.T) {
 		if err := stop(); err != nil {
 			t.Fatal(err)
 		}
-		committed := map[string]bool{}
-		b.offsetsOf(t, "in").Each(func(o kadm.OffsetResponse) { committed[o.Metadata] = true })
+		texts := map[string]bool{}
+		b.offsetsOf(t, "in").Each(func(o kadm.OffsetResponse) { texts[o.Metadata] = true })
 		cl := b.client(t, kgo.ConsumeTopics("counting-rounds"),
 			kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -33,12 +33,12 @@ func TestCleanStopKeepsPositions(t *testing.T) {
 			cl.PollFetches(ctx).EachRecord(func(r *kgo.Record) { kept[string(r.Key)] = string(r.Value) })
 		}
 		for _, key := range []string{"positions in_0", "positions in_1"} {
-			blob, err := task.ParseBlob(kept[key])
-			if err != nil || !committed[kept[key]] {
+			committed, err := task.ParseCommitMetadata(kept[key])
+			if err != nil || !texts[kept[key]] {
 				t.Errorf("%q is kept as %q (%v), want the metadata of a commit", key, kept[key], err)
 				continue
 			}
-			if at, known := blob.Input("in"); !known || at.Offset != 200 {
+			if at, known := committed.Input("in"); !known || at.Offset != 200 {
 				t.Errorf("%q is kept at offset %d (%t), want 200", key, at.Offset, known)
 			}
 		}

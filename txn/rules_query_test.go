@@ -107,8 +107,8 @@ func TestReadInDoubt(t *testing.T) {
 }
 
 // TestReadWhileRestoring: a task that is being restored is not served, unless stale data are asked
-// for; the next owner says that it is another one, and serves the round that the last one has
-// committed (rule 8.3).
+// for. The next owner has another epoch, and serves the round that the last owner has committed
+// (rule 8.3).
 func TestReadWhileRestoring(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 2, "in", "out")

@@ -27,10 +27,10 @@ const (
 	rarely = time.Hour
 )
 
-// forgotten is a member that the group forgets: it is made to join again, its request is held, and
-// it is removed meanwhile. When the request is let go the client joins as a new member, without any
-// callback.
-type forgotten struct {
+// droppedMember is a member that the group removes without a word: it is made to join again, its
+// request is held, and it is removed meanwhile. When the request continues, the client joins as a
+// new member, without any callback.
+type droppedMember struct {
 	b                *testBroker
 	instance         string
 	rebalance, armed atomic.Bool
@@ -38,10 +38,11 @@ type forgotten struct {
 	letGo            func()
 }
 
-// forget is called before the member starts, which is the only one that joins again until then.
-func (b *testBroker) forget(t *testing.T, instance string) *forgotten {
+// dropSilently is called before the member starts, which is the only one that joins again until
+// then.
+func (b *testBroker) dropSilently(t *testing.T, instance string) *droppedMember {
 	t.Helper()
-	f := &forgotten{b: b, instance: instance, joining: make(chan struct{}), release: make(chan struct{})}
+	f := &droppedMember{b: b, instance: instance, joining: make(chan struct{}), release: make(chan struct{})}
 	f.letGo = sync.OnceFunc(func() { close(f.release) })
 	t.Cleanup(f.letGo)
 	b.ControlKey(keyHeartbeat, func(req kmsg.Request) (kmsg.Response, error, bool) {
@@ -64,8 +65,8 @@ func (b *testBroker) forget(t *testing.T, instance string) *forgotten {
 	return f
 }
 
-// begin returns when the group has forgotten the member.
-func (f *forgotten) begin(t *testing.T) {
+// begin returns when the group has removed the member.
+func (f *droppedMember) begin(t *testing.T) {
 	t.Helper()
 	f.armed.Store(true)
 	f.rebalance.Store(true)
@@ -95,7 +96,7 @@ func (f *forgotten) begin(t *testing.T) {
 }
 
 // end returns when the member is in the group again, under another id than before.
-func (f *forgotten) end(t *testing.T, before string) {
+func (f *droppedMember) end(t *testing.T, before string) {
 	t.Helper()
 	f.letGo()
 	waitFor(t, "the new member", func() bool { now := f.b.memberID(); return now != "" && now != before })
@@ -188,14 +189,15 @@ func hooked(t *testing.T, see func(value string)) *topology.Topology {
 	return top
 }
 
-// TestSilentRejoinWithRound: rule 6.2. While a process computes a round the group forgets it,
-// another one owns its tasks, processes the same records and commits them, and the process is back
-// as a new member without having been told. The broker would accept its round under the new
-// membership. It must be aborted, and every task begins anew where the other owner has left it.
+// TestSilentRejoinWithRound: while a process computes a round, the group removes it, and another
+// process owns its tasks, processes the same records and commits them. The first process is back as
+// a new member without having been told. The broker would accept its round under the new
+// membership. The round must be aborted, and every task starts again where the other owner has left
+// it (rule 6.2).
 func TestSilentRejoinWithRound(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 2, "in", "out")
-		f := b.forget(t, "one")
+		f := b.dropSilently(t, "one")
 		inside, gate := make(chan struct{}), make(chan struct{})
 		open := sync.OnceFunc(func() { close(gate) })
 		defer open()
@@ -228,10 +230,10 @@ func TestSilentRejoinWithRound(t *testing.T) {
 	})
 }
 
-// TestSilentRejoinOfQuietMember: rule 6.2, of a process that has nothing to commit: the member id
-// is watched. It begins its membership anew before it is given a record, and goes on where the
-// other owner has left its tasks. It is the same when the id changes before the watch has looked
-// for the first time.
+// TestSilentRejoinOfQuietMember: the member id of a process that has nothing to commit is watched
+// (rule 6.2). The process begins a new membership before it gets a record, and continues where the
+// other owner has left its tasks. The result is the same when the id changes before the watch has
+// looked for the first time.
 func TestSilentRejoinOfQuietMember(t *testing.T) {
 	for name, age := range map[string]time.Duration{"after a minute": time.Minute, "at once": 0} {
 		bubble(t, name, func(t *testing.T) { testSilentRejoinOfQuietMember(t, age) })
@@ -240,7 +242,7 @@ func TestSilentRejoinOfQuietMember(t *testing.T) {
 
 func testSilentRejoinOfQuietMember(t *testing.T, age time.Duration) {
 	b := newBroker(t, 2, "in", "out")
-	f := b.forget(t, "one")
+	f := b.dropSilently(t, "one")
 	var seen atomic.Int64
 	why := newRestarts(t)
 	app, _ := start(t, hooked(t, func(string) { seen.Add(1) }), b.config(txn.Config{
@@ -269,10 +271,10 @@ func testSilentRejoinOfQuietMember(t *testing.T, age time.Duration) {
 	}
 }
 
-// TestSilentRejoinWhileRestoring: rule 7.1. The member id changes between the reading of the
-// offsets and the end of the restore, and another process has moved the tasks on in between. The
-// second comparison finds it: no task is opened at the old positions, although there is nothing to
-// commit and nobody watches.
+// TestSilentRejoinWhileRestoring: the member id changes between the reading of the offsets and the
+// end of the restore, and another process has moved the tasks on in between (rule 7.1). The second
+// comparison finds it. No task is opened at the old positions, although there is nothing to commit
+// and no watch runs.
 func TestSilentRejoinWhileRestoring(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 2, "in", "out")
@@ -283,7 +285,7 @@ func TestSilentRejoinWhileRestoring(t *testing.T) {
 		if err := stop(); err != nil {
 			t.Fatal(err)
 		}
-		f := b.forget(t, "one")
+		f := b.dropSilently(t, "one")
 		// The fetches of the restore are held. Those of the other process, which come later, are
 		// not.
 		var alone atomic.Bool
@@ -323,14 +325,15 @@ func TestSilentRejoinWhileRestoring(t *testing.T) {
 	})
 }
 
-// TestOwnRejoinIsNoFence: rule 6.8. The answer FENCED_INSTANCE_ID to offsets says that the group
-// has a newer member with this instance id. If that is this process, which has joined again while
-// the offsets were on their way, its tasks are lost (rule 6.2), but nobody else has its identity:
-// it begins its membership anew, and does not end with the advice to look for a second process.
+// TestOwnRejoinIsNoFence: the answer FENCED_INSTANCE_ID to offsets says that the group has a newer
+// member with this instance id (rule 6.8). The newer member can be this process itself, which has
+// joined again while the offsets were on their way. Then its tasks are lost (rule 6.2), but no
+// other process has its identity. It begins a new membership, and does not end with the advice to
+// look for a second process.
 func TestOwnRejoinIsNoFence(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 2, "in", "out")
-		f := b.forget(t, "one")
+		f := b.dropSilently(t, "one")
 		var armed atomic.Bool
 		sent, answer := make(chan struct{}), make(chan struct{})
 		letGo := sync.OnceFunc(func() { close(answer) })

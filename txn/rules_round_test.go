@@ -104,12 +104,12 @@ func TestIncarnation(t *testing.T) {
 			}
 			found := map[uint32]int{}
 			b.offsetsOf(t, "in").Each(func(o kadm.OffsetResponse) {
-				blob, err := task.ParseBlob(o.Metadata)
+				committed, err := task.ParseCommitMetadata(o.Metadata)
 				if err != nil {
 					t.Fatal(err)
 				}
-				found[blob.Round.Incarnation]++
-				lives[blob.Round.Incarnation] = true
+				found[committed.Round.Incarnation]++
+				lives[committed.Round.Incarnation] = true
 			})
 			if len(found) != 1 || found[0] > 0 {
 				t.Errorf("life %d has the incarnations %v, want one that is not 0", life, found)
@@ -237,7 +237,7 @@ func TestEmptyRoundIsCommitted(t *testing.T) {
 			waitFor(t, "the records to be processed", func() bool { return seen.Load() == 400 })
 			committed := func() bool { at := b.committed(t); return at[0] == 200 && at[1] == 200 }
 			never(t, 9*time.Second, "a round was committed before its time", func() bool { return w.of(keyTxnOffsetCommit) > 0 })
-			others := 2 // records of the rounds topic that are no fillers: each task's positions, forgotten by its first commit and kept by a stop
+			others := 2 // records of the rounds topic that are no fillers: each task's positions, deleted by its first commit and written by a stop
 			if bounded {
 				waitFor(t, "the round to be committed by itself", func() bool { return committed() && app.Status().Totals.Records == 400 })
 			} else {

@@ -12,11 +12,11 @@ import (
 	"github.com/onceward/onceward/txn"
 )
 
-// TestStuckRestoreIsReported: rule 7.4. A foreign producer's open transaction holds the last stable
-// offset of a changelog below what has to be read of it: the tail that is missing, or the whole of
-// it in a first life. The restore waits. It names the producer when the transaction timeout and 15
-// s are over, and not before, names it again after as long again, and goes on when the transaction
-// ends.
+// TestStuckRestoreIsReported: a foreign producer's open transaction holds the last stable offset of
+// a changelog below the restore's target (rule 7.4). The unread part is the missing tail, or in a
+// first incarnation the whole changelog. The restore waits. It names the producer when the
+// transaction timeout and 15 s are over, and not before. It names the producer again after as long
+// again, and continues when the transaction ends.
 func TestStuckRestoreIsReported(t *testing.T) {
 	const limit = 10*time.Second + 15*time.Second
 	for _, lives := range []bool{true, false} {

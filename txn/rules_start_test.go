@@ -17,9 +17,9 @@ import (
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
-// TestProducersComeFirst: rule 1.3. Every transactional id that was ever used is initialised before
-// the group is joined: also those of workers that are no more, and also when the coordinator of one
-// of them takes its time.
+// TestProducersComeFirst: every transactional id that was ever used is initialised before the group
+// is joined (rule 1.3). That includes ids of workers that do not exist any more, and an id whose
+// coordinator takes its time.
 func TestProducersComeFirst(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 2, "in", "out")
@@ -120,9 +120,9 @@ func TestProducerThatNeverComes(t *testing.T) {
 	})
 }
 
-// TestLargeMetadataIsReadWhereItIs: rule 4.2. A blob that became a record is read at exactly the
-// offset that the commit names, uncommitted, although newer records with its key are behind it;
-// when it is gone the task stops and says where it was.
+// TestLargeMetadataIsReadWhereItIs: metadata that became a record are read at exactly the offset
+// that the commit names, uncommitted, although newer records with its key are behind it (rule 4.2).
+// When the record is gone, the task stops and says where it was.
 func TestLargeMetadataIsReadWhereItIs(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 1, "in", "out")

@@ -152,9 +152,10 @@ func TestTrailingMarker(t *testing.T) {
 	})
 }
 
-// TestProducersOfEarlierLives: a restart with fewer workers initialises the producers of all
-// workers that there ever were (1.3), so that nothing of an earlier life stays open.
-func TestProducersOfEarlierLives(t *testing.T) {
+// TestProducersOfEarlierIncarnations: a restart with fewer workers initialises the producers of all
+// workers that there ever were, so that no transaction of an earlier incarnation stays open (rule
+// 1.3).
+func TestProducersOfEarlierIncarnations(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 2, "in", "out")
 		dir := t.TempDir()

@@ -118,9 +118,9 @@ func TestAbortWhileRetrying(t *testing.T) {
 	})
 }
 
-// TestNoOpenTransactionWhileAnInputLags: rule 2.6. The input "b" has shown its first records, is
-// known to have more, and its broker falls silent. What was processed is committed, and while the
-// records of "a" wait for those of "b" no transaction is open.
+// TestNoOpenTransactionWhileAnInputLags: the input "b" has shown its first records, is known to
+// have more, and its broker falls silent. The processed records are committed, and while the
+// records of "a" wait for those of "b" no transaction is open (rule 2.6).
 func TestNoOpenTransactionWhileAnInputLags(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBrokers(t, 2, kfake.SeedTopics(1, "a", "b", "out"))
@@ -190,9 +190,9 @@ func TestNoOpenTransactionWhileAnInputLags(t *testing.T) {
 	})
 }
 
-// TestRetryBesideBusyTask: rule 2.6. A record fails for a while in a worker whose other task never
-// runs out of records. What came before it is committed before the next attempt, although the
-// worker has no reason to end a round of the other task; and the attempts are made.
+// TestRetryBesideBusyTask: a record fails for a while in a worker whose other task never runs out
+// of records. The records before it are committed before the next attempt, although the worker has
+// no reason to end a round of the other task; and the attempts are made (rule 2.6).
 func TestRetryBesideBusyTask(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const before, attemptsNeeded, busy = 4, 3, 60_000

@@ -19,7 +19,7 @@ import (
 const keyEpochEnd = 23 // OffsetForLeaderEpoch
 
 // fetchesAnew are the log lines of a session that ends because a log only looked shortened.
-const fetchesAnew = "a log looked shortened after a change of leaders and is not: it has all that was read"
+const fetchesAnew = "a log looked shortened after a change of leaders and is not: it has all records that were read"
 
 // fenceOnce makes the broker refuse one fetch of "in" at an offset that is asked for, as after a
 // change of leaders: the client asks where its leader epoch ends, and goes on from there.
@@ -70,7 +70,7 @@ func TestLogLooksShortened(t *testing.T) {
 		b.read(t, "out", 100)
 
 		// More is aborted, in leader epoch 1, than one fetch takes: the first one moves the client
-		// past records that it gives to nobody. At its end the client is between them and the
+		// past records that it returns to no caller. At its end the client is between them and the
 		// marker.
 		fenced := b.fenceOnce(func(offset int64) bool { return offset > 100 })
 		if err := b.MoveTopicPartition("in", 0, b.PartitionInfo("in", 0).Leader); err != nil {

@@ -30,8 +30,8 @@ func TestFullFileSystem(t *testing.T) {
 	again(t, "TestFullDisk is what there is")
 }
 
-// again runs the test once more in a process that may mount file systems. Where there can be none,
-// it says what there is instead.
+// again runs the test once more in a process that may mount file systems. If there can be no such
+// process, it says what runs instead.
 func again(t *testing.T, instead string) {
 	t.Helper()
 	if !mayMount(t) {
@@ -92,7 +92,7 @@ func TestRemoveOnFullFileSystem(t *testing.T) {
 	}
 }
 
-// inOwnMounts makes a command run where it can mount things that nobody else sees.
+// inOwnMounts makes a command run where it can mount file systems that no other process sees.
 func inOwnMounts(cmd *exec.Cmd) *exec.Cmd {
 	cmd.Env = append(os.Environ(), tmpfsEnv+"=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}

@@ -27,9 +27,9 @@ var ErrIntegrity = session.ErrIntegrity
 // wrapped with it.
 var ErrStopped = session.ErrStopped
 
-// ErrAllStopped says that the instance has tasks and none of them can work any more, be it that the
-// last one stopped or that the last one that worked has moved to another instance. The reason of
-// one is wrapped with it.
+// ErrAllStopped says that the instance has tasks and none of them can work any more: the last one
+// stopped, or the last working one has moved to another instance. The reason of one is wrapped with
+// it.
 var ErrAllStopped = session.ErrAllStopped
 
 // State is what an App is doing.
@@ -38,8 +38,8 @@ type State string
 // The states of an App.
 const (
 	Created State = "created"
-	// Starting: reaching the cluster, verifying topics, ending what a previous life left open,
-	// reading global tables to their ends.
+	// Starting: reaching the cluster, verifying topics, ending transactions of a previous
+	// incarnation, reading global tables to their ends.
 	Starting State = "starting"
 	// Joining: waiting for the group to take the instance in. Reason says what the group waits for.
 	Joining State = "joining"
@@ -65,7 +65,7 @@ const (
 	TaskStopped TaskState = "stopped"
 )
 
-// Status is a picture of the process. What it counts of records, outputs and outcomes is committed.
+// Status is a picture of the process. Its counts of records, outputs and outcomes are committed.
 type Status struct {
 	Application string `json:"application"`
 	Instance    string `json:"instance"`
@@ -81,8 +81,7 @@ type Status struct {
 	Totals       Totals              `json:"totals"`
 	// Alerts are what is wrong with topics of the application, within a minute after it has begun.
 	Alerts []Alert `json:"alerts,omitempty"`
-	// Hanging are transactions of the application that nothing ends, as they were when they were
-	// last looked at.
+	// Hanging are the hanging transactions of the application, as of the last look.
 	Hanging []HangingStatus `json:"hanging,omitempty"`
 	// NotLookedAt says which topics or partitions may hold hanging transactions that are not found:
 	// they have not answered yet, or may not be read. It is empty if all were looked at.
@@ -107,9 +106,9 @@ type TaskStatus struct {
 	Restored      int64 `json:"restored,omitempty"`
 	RestoredBytes int64 `json:"restored_bytes,omitempty"`
 	Remaining     int64 `json:"remaining,omitempty"`
-	// RestoreRate is how many offsets a second the restore has put behind lately, RestoreLeft how
-	// long the rest takes at that rate. Both are zero for a task that does not restore, and as long
-	// as nobody can tell: it waits for memory or for an open transaction.
+	// RestoreRate is how many offsets a second the restore has read lately, RestoreLeft how long
+	// the rest takes at that rate. Both are zero for a task that does not restore, and while the
+	// rate is unknown: the restore waits for memory or for an open transaction.
 	RestoreRate float64       `json:"restore_rate,omitempty"`
 	RestoreLeft time.Duration `json:"restore_left_ns,omitempty"`
 	// Waits are the open transactions that the task waits for.
@@ -165,7 +164,7 @@ type WaitStatus struct {
 	// HeldBy names the producers whose transactions are open, and what their coordinators say of
 	// them. It is empty before the wait has become long enough to ask.
 	HeldBy string `json:"held_by,omitempty"`
-	// Hanging says that one of them is known not to be ongoing: nothing ends it by itself.
+	// Hanging says that one of them is known not to be ongoing: it does not end by itself.
 	// `onceward transactions list` shows it.
 	Hanging bool `json:"hanging,omitempty"`
 }
@@ -182,8 +181,8 @@ func (w WaitStatus) String() string {
 	return text
 }
 
-// RetryStatus is a record that has failed and that is tried again, as its policy says. What is
-// behind it waits.
+// RetryStatus is a record that has failed and that is tried again, as its policy says. The records
+// behind it wait.
 type RetryStatus struct {
 	// Record names the record, or the schedule, as the log does.
 	Record string `json:"record"`
@@ -202,8 +201,8 @@ type InputStatus struct {
 	Partition int32  `json:"partition"`
 	Offset    int64  `json:"offset"`
 	// Lag is how many offsets there are from the committed position to the high watermark, as of a
-	// few seconds ago; nil if that is not known. Control records count: behind a transactional
-	// producer an idle input can show 1.
+	// few seconds ago; nil if unknown. Control records count: behind a transactional producer an
+	// idle input can show 1.
 	Lag *int64 `json:"lag,omitempty"`
 	// StreamTime is zero when no record has moved it.
 	StreamTime time.Time `json:"stream_time,omitzero"`

@@ -111,9 +111,9 @@ func lines[T any](t *testing.T, seq iter.Seq2[T, error]) string {
 
 const kindsKeys = 40
 
-// TestStoresAreRestored: what a store of each kind has is in its changelog, also once that was
-// compacted to the last record of each key, and a store of ids does not need what it has forgotten.
-// A history is kept from compaction by its lag, which kfake does not know.
+// TestStoresAreRestored: the rows of a store of each kind are in its changelog, also once that was
+// compacted to the last record of each key. A store of ids does not need its expired rows. A
+// history is kept from compaction by its lag, which kfake does not know.
 func TestStoresAreRestored(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -128,7 +128,7 @@ func TestStoresAreRestored(t *testing.T) {
 				t.Fatalf("compaction has left %d of %d records", after, before)
 			}
 		}, false},
-		{"old records deleted", deleteForgotten, true},
+		{"old records deleted", deleteExpired, true},
 	} {
 		bubble(t, test.name, func(t *testing.T) {
 			b := newBroker(t, 1, "in")
@@ -213,9 +213,9 @@ func (b *testBroker) logged(t *testing.T, topic string) []*kgo.Record {
 	return out
 }
 
-// deleteForgotten deletes the records of ids in front of the first value that is not forgotten. A
+// deleteExpired deletes the records of ids in front of the first value that is not expired. A
 // delete has nothing to delete then.
-func deleteForgotten(t *testing.T, b *testBroker) {
+func deleteExpired(t *testing.T, b *testBroker) {
 	t.Helper()
 	records := b.logged(t, "kinds-seen-changelog")
 	latest := slices.MaxFunc(records, func(a, c *kgo.Record) int { return a.Timestamp.Compare(c.Timestamp) }).Timestamp
@@ -223,7 +223,7 @@ func deleteForgotten(t *testing.T, b *testBroker) {
 		return r.Value != nil && r.Timestamp.After(latest.Add(-kindsRetention))
 	})
 	if i < 100 {
-		t.Fatalf("only %d of %d records are forgotten", i, len(records))
+		t.Fatalf("only %d of %d records are expired", i, len(records))
 	}
 	if err := b.DeleteRecords("kinds-seen-changelog", 0, records[i].Offset); err != nil {
 		t.Fatal(err)

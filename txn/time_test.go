@@ -72,9 +72,9 @@ func consecutive(t *testing.T, records []*kgo.Record) map[string]int64 {
 	return seen
 }
 
-// TestWallClockWithoutRecords: a task without a single record fires, its rounds carry an offset
-// commit under its membership (or nothing would fence them), an abort loses and repeats no firing,
-// and a restart goes on counting (rules 2.3, 9.4).
+// TestWallClockWithoutRecords: a task without a single record fires. Its rounds carry an offset
+// commit under its membership, because otherwise nothing would fence them. An abort loses and
+// repeats no firing, and a restart continues to count (rules 2.3, 9.4).
 func TestWallClockWithoutRecords(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 2, "in", "out")
@@ -184,22 +184,22 @@ func TestStreamTimeAcrossAborts(t *testing.T) {
 		})
 		cfg := b.config(txn.Config{StateDir: t.TempDir(), Workers: 1, CommitIntervalMax: 5 * time.Millisecond})
 		const lives = 3
-		perLife := 240
+		perStart := 240
 		if virtual.RaceDetector {
-			perLife = 120 // two boundaries in each life, and not four
+			perStart = 120 // two boundaries in each incarnation, and not four
 		}
 		begin := time.Now().Truncate(time.Minute).Add(-24 * time.Hour)
 		for life := range lives {
 			app, stop := start(t, ticking(t, time.Minute, true), cfg)
-			for i := range perLife {
-				at := begin.Add(time.Duration(life*perLife+i) * time.Second)
+			for i := range perStart {
+				at := begin.Add(time.Duration(life*perStart+i) * time.Second)
 				b.produce(t, &kgo.Record{Topic: "in", Key: []byte("k"), Value: []byte("v"), Timestamp: at})
 			}
-			waitFor(t, "the records", func() bool { return app.Status().Totals.Records == int64(perLife) })
+			waitFor(t, "the records", func() bool { return app.Status().Totals.Records == int64(perStart) })
 			if err := stop(); err != nil {
 				t.Fatal(err)
 			}
-			fired := ((life+1)*perLife - 1) / 60 // boundaries passed; the first record only sets the time
+			fired := ((life+1)*perStart - 1) / 60 // boundaries passed; the first record only sets the time
 			if got := consecutive(t, b.read(t, "out", fired)); got["in_0"] != int64(fired) {
 				t.Errorf("life %d: %v, want %d firings", life, got, fired)
 			}
@@ -211,8 +211,8 @@ func TestStreamTimeAcrossAborts(t *testing.T) {
 }
 
 // TestOrderOfInputs: the records of two inputs are processed in the order of their timestamps
-// although one of them comes from a broker that answers late; without the wait, when it answers
-// after all records of the other one, they are not.
+// although one of them comes from a broker that answers late. Without the wait, when that broker
+// answers after all records of the other input, they are not.
 func TestOrderOfInputs(t *testing.T) {
 	for _, tc := range []struct {
 		name    string

@@ -148,9 +148,9 @@ func TestPartitionsAddedWhileRunning(t *testing.T) {
 	})
 }
 
-// TestTopicDeletedWhileRunning: a topic that is deleted, or deleted and created anew, is an alert.
-// The tasks that read it or keep their state in it stop, and only those; tasks that write to it go
-// on until they do.
+// TestTopicDeletedWhileRunning: a topic that is deleted, or deleted and recreated, is an alert.
+// Only the tasks that read it or keep their state in it stop. Tasks that write to it continue until
+// their write fails.
 func TestTopicDeletedWhileRunning(t *testing.T) {
 	for _, test := range []struct {
 		topic   string
@@ -174,7 +174,7 @@ func TestTopicDeletedWhileRunning(t *testing.T) {
 					if _, err := w.adm.CreateTopic(t.Context(), 2, 1, nil, test.topic); err != nil {
 						t.Fatal(err)
 					}
-					want = fmt.Sprintf("%s recreated: %s %[1]s was deleted and created anew while the application ran ", test.topic, test.use)
+					want = fmt.Sprintf("%s recreated: %s %[1]s was deleted and recreated while the application ran ", test.topic, test.use)
 				}
 				if got := w.alerts(t, 1); !strings.HasPrefix(got[0], want) {
 					t.Errorf("the alert is %q, want %q", got[0], want)

@@ -1,15 +1,15 @@
 // Package operations does to running systems what operators do to them, on purpose or not. It has
 // tests only.
 //
-// # Ways out
+// # Recovery actions
 //
 // The test breaks the link between the state of an application and its offsets: offsets are moved,
 // lost, or committed by another program; a changelog is deleted; a database is damaged. Each task
-// stops and names its ways out. Each way out is taken: adopt, accept-skip, reset, rebuild from the
-// changelogs or from the input. Before, it is tried where it must be refused, and as a dry run;
-// neither changes anything. Afterwards state and outputs are exactly a fold of the input that was
-// to be processed, also with an empty state directory. Stores with a time of their own still know
-// it.
+// stops and names its recovery actions. The test takes each of them: adopt, accept-skip, reset,
+// rebuild from the changelogs or from the input. Before, it tries the action where it must be
+// refused, and as a dry run; neither changes anything. Afterwards state and outputs are exactly a
+// fold of the input that was to be processed, also with an empty state directory. Stores with a
+// stream time of their own still know it.
 //
 // # Upgrades
 //
@@ -20,7 +20,7 @@
 // The next build is this one with the tag onceward_next. Its state directory, its commit metadata
 // and what its members tell the group have a minor version that is one higher, and something in
 // them that this build does not know. ONCEWARD_NEXT_MAJOR names those whose major version is one
-// higher too: state, blob, plan.
+// higher too: state, metadata, plan.
 //
 // # Access
 //
@@ -31,6 +31,6 @@
 //
 // # What is not here
 //
-// The command line of the ways out is tested in cmd/cli, how plans of two versions are made in
+// The command line of the recovery actions is tested in cmd/cli, plans of two versions in
 // txn/internal/assign, and faults of the network in package faults.
 package operations

@@ -189,7 +189,7 @@ func testHangingUnknown(t *testing.T, s *hangingScene) {
 		t.Errorf("without an outcome the repair returned %+v, %v", report, err)
 	}
 	named := admin.RepairOptions{Transactions: []string{id}}
-	s.refused(a, named, "who knows it names it with --outcome")
+	s.refused(a, named, "name its end with --outcome if you know it")
 	named.Outcome = admin.OutcomeCommit
 	offsets := named
 	offsets.Partitions = []admin.Partition{{Topic: tx.Partitions[2].Topic, Partition: tx.Partitions[2].Partition}}

@@ -108,7 +108,7 @@ func TestTasksOfNewerCommitsStopAlone(t *testing.T) {
 		dirs := map[string]string{"old": t.TempDir(), "new": t.TempDir()}
 		old := s.start(s.this, "old", dirs["old"], "")
 		s.until("the older build to join", 1, func() string { return s.view().evenly(upgradePartitions, "old") })
-		newer := s.start(s.next, "new", dirs["new"], "blob")
+		newer := s.start(s.next, "new", dirs["new"], "metadata")
 		s.until("the newer build to join", 1, func() string { return s.view().evenly(upgradePartitions/2, "old", "new") })
 		s.feed(20)
 		before := s.commits()
@@ -145,7 +145,7 @@ func TestTasksOfNewerCommitsStopAlone(t *testing.T) {
 		})
 		old.Tell(syscall.SIGTERM)
 		old.refused("tasks are stopped", "version 2, this build reads 1")
-		s.start(s.next, "new", dirs["new"], "blob")
+		s.start(s.next, "new", dirs["new"], "metadata")
 		s.checkExact()
 	})
 }
@@ -205,9 +205,9 @@ func TestNewerCommitsAreRefused(t *testing.T) {
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
 		s, dir := newUpgradeScene(t, c), t.TempDir()
 		s.life(s.this, dir, "")
-		s.life(s.next, dir, "blob")
+		s.life(s.next, dir, "metadata")
 		s.refusal(s.this, dir, "its last commit is that of a newer build", "version 2, this build reads 1", "run that build or a newer one")
-		s.life(s.next, dir, "blob")
+		s.life(s.next, dir, "metadata")
 		s.checkExact()
 	})
 }

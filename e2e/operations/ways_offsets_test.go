@@ -159,7 +159,7 @@ func TestExpiredOffsets(t *testing.T) {
 		e.expire()
 		e.refuses(op.AdoptFromRounds, "not a clean one", "rebuild from-input")
 		e.commit(200, "")
-		e.refuses(op.AcceptSkip, "not known for which offsets")
+		e.refuses(op.AcceptSkip, "offsets for which the state was written are unknown")
 		e.refuses(op.Adopt, "in which mode", "--mode")
 		e.does(live(op.Adopt))
 		e.goesOn(200, 20)

@@ -107,7 +107,7 @@ func TestRetentionIsCompared_C8(t *testing.T) {
 	t.Parallel()
 	cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) {
 		e := newCopiesScene(t, c, inbox.Retain(time.Hour), inbox.Globally(schemas.String(), schemas.JSON[payment]()))
-		const finding = "retention.ms is 604800000 and has to be at most 3600000: node inbox knows a record again for 1h0m0s"
+		const finding = "retention.ms is 604800000 and has to be at most 3600000: node inbox recognises a record for 1h0m0s"
 		err := e.start(t.TempDir()).Wait()
 		if err == nil || !strings.Contains(err.Error(), "topic "+e.in+": "+finding) {
 			t.Errorf("the application ended with %v", err)

@@ -52,7 +52,7 @@ func TestInputLosesItsEnd(t *testing.T) {
 	})
 	reason := r.Status().Tasks[0].Reason
 	want := fmt.Sprintf("records up to offset %d, the last of them of leader epoch", before.Tasks[0].Inputs[0].Offset-1)
-	if !strings.Contains(reason, want) || !strings.Contains(reason, fmt.Sprintf("it leaves that epoch at offset %d ", cut)) {
+	if !strings.Contains(reason, want) || !strings.Contains(reason, fmt.Sprintf("It leaves that epoch at offset %d ", cut)) {
 		t.Errorf("the task stops because of %q; want %q and the offset %d", reason, want, cut)
 	}
 	e.feed(each, plain)

@@ -1,16 +1,18 @@
-// Package admin is what an operator reads and does from outside of an application: which of its
-// transactions are open, how far its group has come, what its topics hold ([Client]), what the
-// state of an instance on this machine holds ([OpenState]), whether that is what its changelogs say
-// ([Client.Verify]), and the ways out where it has stopped ([Application]). It takes part in
-// nothing: no membership, no transaction.
+// Package admin has what an operator reads and does from outside of an application:
+//   - its open transactions, the progress of its group, and the content of its topics ([Client]),
+//   - the state of an instance on this machine ([OpenState]),
+//   - whether that state is what its changelogs say ([Client.Verify]),
+//   - the recovery actions for a stopped application ([Application]).
+//
+// It joins no group and takes part in no transaction of the application.
 //
 // A Client is safe for concurrent use.
 //
-// # Ways out
+// # Recovery actions
 //
-// State and committed offsets name each other; where they do not, a task stops instead of guessing,
-// because a guess applies input twice or leaves it out. An operator knows what nothing in the
-// cluster tells, and says it by one of the actions of [Application]:
+// State and committed offsets must name each other. If they do not, a task stops instead of
+// guessing, because a guess applies input twice or leaves it out. An operator knows what the
+// cluster does not, and says it by one of the actions of [Application]:
 //
 //	action                what is said                                                state       offsets
 //	AcceptSkip            they were moved forward on purpose                          stays       as committed
@@ -18,19 +20,21 @@
 //	AdoptFromRounds       they have expired                                           stays       those of the last clean stop
 //	Reset                 they are to be moved                                        stays       as wanted, not back
 //	RebuildFromInput      the state is not worth keeping                              emptied     log start, or as wanted
-//	RebuildFromChangelog  a database is not what its changelogs hold                  made anew   stay
+//	RebuildFromChangelog  a database is not what its changelogs hold                  rebuilt     stay
 //
 // A task with a table that is restored from its topic (topology.RestoreFromTopic) keeps its
 // offsets: AcceptSkip, Adopt and Reset are refused for it, and RebuildFromInput begins at the start
 // of that topic. [Client.Verify] has nothing to compare such a store with.
 //
-// Every action looks at all tasks first and is refused as a whole, by a [Refusal] of one line, if
-// it is for one of them; then nothing was changed, but that RebuildFromInput may have created empty
-// internal topics, as a start would. Tasks that need nothing are left alone, so that an action can
-// be done again. All but the last want the group to be empty: they initialise every transactional
-// id of the application, so that nothing of it can be pending, and commit offsets and metadata by
-// one request from outside of the group, which brokers take only while it is empty. A runtime never
-// sends such a request.
+// Every action looks at all tasks first. If one task refuses it, the action is refused as a whole,
+// by a [Refusal] of one line. Then nothing was changed, except that RebuildFromInput may have
+// created empty internal topics, as a start would. Tasks that need nothing are left alone, so that
+// an action can be repeated.
+//
+// All but the last need the group to be empty. They initialise every transactional id of the
+// application, so that none of its transactions can be pending. They commit offsets and metadata by
+// one request from outside of the group, which brokers accept only while the group is empty. A
+// runtime never sends such a request.
 package admin
 
 import (

@@ -12,17 +12,18 @@ import (
 // nothing is the reason of a task that needs nothing.
 const nothing = "state and offsets name each other"
 
-// Adopt declares that the state as the changelogs hold it, all of it, belongs to the offsets that
-// the group has committed, and commits both together. It is an operator's word, which nothing can
-// check: input that the state contains already and that comes after the offsets is applied twice,
-// and what lies before them and is not in the state is missing. Tasks that open anyway are left
+// Adopt declares that the whole state in the changelogs belongs to the offsets that the group has
+// committed, and commits both together. The operator is responsible for this, because nothing can
+// check it. If the state already contains input behind the offsets, that input is applied twice. If
+// the state lacks input before the offsets, that input is missing. Tasks that open anyway are left
 // alone.
 //
-// It is refused with a Refusal unless the group is empty and every input of the task has a
-// committed offset inside its log, and where parked records wait (topology.ParkKeys) for which the
-// topology has no store, or which its changelog has lost, unless Options.WithoutParked gives them
-// up. Where no commit is known that says what waits, the changelogs say it, also those of stores
-// that the topology does not have. It waits for transactions that are open on the changelogs.
+// Adopt is refused with a Refusal unless the group is empty and every input of the task has a
+// committed offset inside its log. It is also refused if parked records wait (topology.ParkKeys)
+// for which the topology has no store, or which its changelog has lost, unless
+// Options.WithoutParked gives them up. If no known commit says which records wait, the changelogs
+// say it, also those of stores that the topology does not have. Adopt waits for transactions that
+// are open on the changelogs.
 //
 // State of which no commit is known counts as written in the mode that the commits of the
 // application's other tasks say. Where these differ, or none says it, it is refused unless
@@ -72,11 +73,11 @@ func (op *operation) adopt(ctx context.Context, s sight) (change, error) {
 	return change{reason: s.reason(), next: next, keepsState: true, keeps: kept, adopts: s.HasState}, nil
 }
 
-// AdoptFromRounds brings back offsets that are gone, because they expire when a group is empty for
-// long (offsets.retention.minutes): it takes offsets and positions from what the last clean stop of
-// each task has kept in the rounds topic. It is refused for a task that still has offsets and does
-// not open, and where the changelogs hold more than the kept positions name: then the stop was not
-// the last thing that happened. Parked records are as with Adopt.
+// AdoptFromRounds restores offsets that are gone, because they expire when a group is empty for
+// long (offsets.retention.minutes). It takes offsets and positions from the record that the last
+// clean stop of each task has written to the rounds topic. It is refused for a task that still has
+// offsets and does not open. It is also refused if the changelogs hold more than the positions of
+// that record: then the task continued after the stop. Parked records are as with Adopt.
 func (a *Application) AdoptFromRounds(ctx context.Context, o Options) (Report, error) {
 	return a.act(ctx, "adopt --from-rounds", o, func(op *operation) planner { return op.adoptFromRounds })
 }
@@ -97,7 +98,7 @@ func (op *operation) adoptFromRounds(ctx context.Context, s sight) (change, erro
 		if err := s.refuseFromSource(); err != nil {
 			return change{}, err
 		}
-		return change{}, refuse("it has committed offsets: decide on those, with %s", s.waysOut())
+		return change{}, refuse("it has committed offsets: decide on those, with %s", s.recoveryActions())
 	}
 	kept, err := op.keptPositions(ctx, s.target)
 	if err != nil {
@@ -117,7 +118,7 @@ func (op *operation) adoptFromRounds(ctx context.Context, s sight) (change, erro
 	for i, in := range s.Inputs {
 		named, known := kept.Input(in.Topic)
 		if !known {
-			named = task.BlobInput{Offset: in.Start, StreamTime: state.NoTime} // a new input
+			named = task.CommittedInput{Offset: in.Start, StreamTime: state.NoTime} // a new input
 		}
 		if err := s.inLog(i, named.Offset); err != nil {
 			return change{}, err
@@ -140,8 +141,8 @@ func (s sight) refuseHalf() error {
 }
 
 // refuseFromSource refuses to move an offset of a task with a table that is restored from its
-// topic: such a table is what the topic holds up to the offset, so that it would change with it,
-// and what it has taken would not be known.
+// topic. Such a table is the content of the topic up to the offset. It would change with the
+// offset, and the records that it has taken would be unknown.
 func (s sight) refuseFromSource() error {
 	for _, c := range s.Changelogs {
 		if c.FromSource != nil {
@@ -154,16 +155,16 @@ func (s sight) refuseFromSource() error {
 
 // lastPositions returns the newest positions that are known of a task: those of its commit, else
 // those that a clean stop has kept; nil if there are none.
-func (op *operation) lastPositions(ctx context.Context, s sight) (*task.Blob, error) {
-	if s.Blob != nil {
-		return s.Blob, nil
+func (op *operation) lastPositions(ctx context.Context, s sight) (*task.CommitMetadata, error) {
+	if s.Commit != nil {
+		return s.Commit, nil
 	}
 	return op.keptPositions(ctx, s.target)
 }
 
 // describesState refuses positions that are not those of the state that the changelogs hold: they
 // name other topics, or the logs go on behind them, or end before them.
-func (op *operation) describesState(ctx context.Context, s sight, b *task.Blob) error {
+func (op *operation) describesState(ctx context.Context, s sight, b *task.CommitMetadata) error {
 	var named []state.Changelog
 	for _, c := range s.Changelogs {
 		at, known := b.Target(c.Store)
@@ -180,8 +181,8 @@ func (op *operation) describesState(ctx context.Context, s sight, b *task.Blob) 
 			return err
 		}
 		if more {
-			return refuse("the changelog %s[%d] holds committed records behind offset %d, where the last known commit ends, so the offsets "+
-				"that belong to the state are not known: %s if you know that it belongs to the committed ones, or "+
+			return refuse("the changelog %s[%d] holds committed records behind offset %d, where the last known commit ends. So the offsets "+
+				"that belong to the state are unknown: %s if you know that it belongs to the committed ones, or "+
 				"`onceward rebuild from-input %s`", c.Topic, s.id.Partition, at, s.adoptLost(false), s.id)
 		}
 	}
@@ -192,9 +193,9 @@ func (op *operation) describesState(ctx context.Context, s sight, b *task.Blob) 
 	return nil
 }
 
-// positionsOf returns where a blob is in the changelogs. The state behind it is the same:
-// describesState has seen to it.
-func positionsOf(s sight, b *task.Blob) []state.Changelog {
+// positionsOf returns where the commit metadata are in the changelogs. The state behind these
+// positions is the same: describesState has checked that.
+func positionsOf(s sight, b *task.CommitMetadata) []state.Changelog {
 	var out []state.Changelog
 	for _, c := range s.Changelogs {
 		at, _ := b.Changelog(c.Store)
@@ -227,7 +228,7 @@ func (s sight) reason() string {
 	for i, beyond := range s.Beyond {
 		if beyond {
 			c := s.Changelogs[i]
-			at, _ := s.Blob.Target(c.Store)
+			at, _ := s.Commit.Target(c.Store)
 			return fmt.Sprintf("the changelog %s[%d] holds committed records behind offset %d, which the last commit names", c.Topic,
 				s.id.Partition, at)
 		}

@@ -40,10 +40,13 @@ func (o *office) appendTime(topic string) {
 	})
 }
 
-// TestG5RedriveAppendTime: a record keeps its time where the dead-letter topic has the broker's: as
-// it died first, as an operator has edited it, when it dies again with a time that a redrive has
-// given it, and where its dead letter does not say it because an older build has written it.
-func TestG5RedriveAppendTime(t *testing.T) {
+// TestRedriveKeepsTheTimeOfTheRecord: a record keeps its time if the dead-letter topic has the
+// broker's time. Requirement G5. The cases are:
+//   - the record failed for the first time,
+//   - an operator has edited it,
+//   - it fails again with a time that a redrive has given it,
+//   - an older build has written its dead letter, which does not say the time.
+func TestRedriveKeepsTheTimeOfTheRecord(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		o := newOffice(t)
 		o.appendTime("dead")
@@ -90,9 +93,10 @@ func TestG5RedriveAppendTime(t *testing.T) {
 	})
 }
 
-// TestG5RedriveOlder: the dead letters of older builds do not say which time the record had when it
-// died last. It is the dead letter's then, unless that is the time of the failure.
-func TestG5RedriveOlder(t *testing.T) {
+// TestRedriveOfOlderDeadLetters: the dead letters of older builds do not say which time the record
+// had when it died last. It is the dead letter's then, unless that is the time of the failure.
+// Requirement G5.
+func TestRedriveOfOlderDeadLetters(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		o := newOffice(t)
 		o.dieOlder("a=1")

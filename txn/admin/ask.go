@@ -12,7 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Question is a record for every task that reads a topic of commands, such as those of a
+// Question is a record for every task that reads a topic of commands. Such tasks are those of a
 // projection.Choose: each of them obeys the copy in its partition, and answers it in another topic
 // under the same key.
 type Question struct {
@@ -29,7 +29,7 @@ type Question struct {
 // there before are not taken.
 //
 // A copy is a plain record, outside of any transaction: after an error it may have been written or
-// not. Who asks again under the same ID has to be understood as who repeats.
+// not. So receivers must treat a second question with the same ID as a repetition.
 func (c *Client) Ask(ctx context.Context, q Question) (map[int32]Record, error) {
 	count, err := c.PartitionCount(ctx, q.Topic)
 	if err != nil {

@@ -23,8 +23,8 @@ type moving struct {
 	answering
 	mu      sync.Mutex
 	moments []moment
-	// last counts the questions that got the last moment, and tired ends the context of who asks
-	// when there were several.
+	// last counts the questions that got the last moment, and tired ends the context of the caller
+	// after several.
 	last  int
 	tired func()
 }

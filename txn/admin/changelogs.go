@@ -59,10 +59,10 @@ func (op *operation) eachRow(ctx context.Context, t target, c restore.Changelog,
 	return n, err
 }
 
-// streamTimeIn returns the stream time of a store that holds all that its changelog does: the last
-// one that is known, or that of a row which was written later. What was late and left no row is not
-// known, and does not matter: it has moved no stream time.
-func (op *operation) streamTimeIn(ctx context.Context, s sight, c restore.Changelog, last *task.Blob) (int64, error) {
+// streamTimeIn returns the stream time of a store that contains its whole changelog: the last known
+// one, or that of a row that was written later. Late records that left no row are unknown and do
+// not matter: they have moved no stream time.
+func (op *operation) streamTimeIn(ctx context.Context, s sight, c restore.Changelog, last *task.CommitMetadata) (int64, error) {
 	layout := s.layout(c.Store)
 	known, _ := last.Changelog(c.Store)
 	if !layout.Kind.Forgets() {

@@ -111,9 +111,9 @@ func (c clockCase) check(t *testing.T, layout state.Layout, moment time.Time) {
 	}
 }
 
-// TestVerifyForgets: what the broker has deleted of a changelog by the clock, and the store still
-// has by its stream time, is no difference, and what it cannot have deleted is one.
-func TestVerifyForgets(t *testing.T) {
+// TestVerifyOfExpiredRows: what the broker has deleted of a changelog by the clock, and the store
+// still has by its stream time, is no difference, and what it cannot have deleted is one.
+func TestVerifyOfExpiredRows(t *testing.T) {
 	const week = 7 * 24 * time.Hour
 	layout := state.Layout{Kind: state.DedupeKind, Retention: time.Hour.Milliseconds()}
 	settings := func(more ...string) map[string]string {
@@ -164,7 +164,7 @@ func TestVerifyHistories(t *testing.T) {
 	// The moment is when a bubble begins. One second after 1970 is that long before it.
 	epoch := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).Sub(time.UnixMilli(1000))
 	for _, c := range []clockCase{
-		{name: "superseded long ago, and forgotten by the store", log: []timed{{"k=1", 180 * minute}, {"k=2", 120 * minute}, {"k=3", 0}},
+		{name: "superseded long ago, and expired in the store", log: []timed{{"k=1", 180 * minute}, {"k=2", 120 * minute}, {"k=3", 0}},
 			rows: []timed{{"k=2", 120 * minute}, {"k=3", 0}}},
 		{name: "superseded long ago, and compacted", log: []timed{{"k=3", 0}}, rows: []timed{
 			{"k=1", 180 * minute}, {"k=2", 120 * minute}, {"k=3", 0}}, unjudged: 1},
@@ -174,7 +174,7 @@ func TestVerifyHistories(t *testing.T) {
 			differences: 1, first: "extra x"},
 		{name: "the last version is not in the store", log: []timed{{"k=2", 0}, {"x=1", 180 * minute}}, rows: []timed{{"k=2", 0}},
 			differences: 1, first: "missing x"},
-		{name: "deleted long ago, and forgotten by the store", log: []timed{{"x=1", 180 * minute}, {"x", 120 * minute}, {"k=2", 0}},
+		{name: "deleted long ago, and expired in the store", log: []timed{{"x=1", 180 * minute}, {"x", 120 * minute}, {"k=2", 0}},
 			rows: []timed{{"k=2", 0}}},
 		{name: "deleted lately, and not in the store", log: []timed{{"x", 30 * minute}, {"k=2", 0}}, rows: []timed{{"k=2", 0}},
 			differences: 1, first: "missing x"},

@@ -15,9 +15,9 @@ import (
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
-// TestG5Edit: an edition takes the place of the dead letter, in its order, and the dead letter as
-// it died stays in the topic.
-func TestG5Edit(t *testing.T) {
+// TestEditionReplacesTheDeadLetter: an edition takes the place of the dead letter, in its order,
+// and the dead letter as it died stays in the topic. Requirement G5.
+func TestEditionReplacesTheDeadLetter(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		o := newOffice(t)
 		o.die("a=1", "a=2", "b=3")
@@ -62,9 +62,10 @@ func TestG5Edit(t *testing.T) {
 	})
 }
 
-// TestG5EditCut claims that a cut dead letter is whole when editions have replaced every cut part.
-// One edition may replace all of them, or several may share the work.
-func TestG5EditCut(t *testing.T) {
+// TestEditionsReplaceCutParts claims that a cut dead letter is whole when editions have replaced
+// every cut part. One edition may replace all of them, or several may share the work. Requirement
+// G5.
+func TestEditionsReplaceCutParts(t *testing.T) {
 	const (
 		value = 1 << iota
 		key
@@ -131,9 +132,9 @@ func TestG5EditCut(t *testing.T) {
 	}
 }
 
-// TestG5EditOwnKey: a record that travels under another key than its own has its own changed,
-// wherever it is redriven to.
-func TestG5EditOwnKey(t *testing.T) {
+// TestEditOfARecordUnderAnotherKey: a record that travels under another key than its own has its
+// own changed, wherever it is redriven to. Requirement G5.
+func TestEditOfARecordUnderAnotherKey(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		for to, want := range map[string]string{"": "id own=new", "other": "new"} {
 			o := newOffice(t)
@@ -175,9 +176,9 @@ func letterRecord(r Record) *kgo.Record {
 	return out
 }
 
-// TestG5Identities: dead letters of different records are different dead letters, though they agree
-// in what says which record it was.
-func TestG5Identities(t *testing.T) {
+// TestDeadLettersOfDifferentRecords: dead letters of different records are different dead letters,
+// though they agree in what says which record it was. Requirement G5.
+func TestDeadLettersOfDifferentRecords(t *testing.T) {
 	t.Run("a topic that was created again", func(t *testing.T) {
 		virtual.Test(t, func(t *testing.T) {
 			o := newOffice(t)
@@ -227,9 +228,9 @@ func TestG5Identities(t *testing.T) {
 	})
 }
 
-// TestG5Copies: a dead letter that is in the topic twice, because its input was read again, is one
-// dead letter.
-func TestG5Copies(t *testing.T) {
+// TestCopiesAreOneDeadLetter: a dead letter that is in the topic twice, because its input was read
+// again, is one dead letter. Requirement G5.
+func TestCopiesAreOneDeadLetter(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		o := newOffice(t)
 		o.die("a=1")

@@ -28,13 +28,13 @@ type ForensicOptions struct {
 	// Scratch is the directory for temporary state, which is removed again; default is that of the
 	// system.
 	Scratch string
-	// State is that of an instance of the application, which has to be stopped, and whose state is
-	// compared with what the inputs make, as far as it has read them; nil is none. Where a
-	// difference need not mean that the state is wrong, because it depends on more than its inputs
-	// hold, it is said ([ForensicStore.NotComparable]): schedules of the wall clock, records that
+	// State is that of a stopped instance of the application. Its state is compared with what the
+	// inputs make, as far as it has read them; nil compares nothing. A difference need not mean
+	// that the state is wrong if the state depends on more than its inputs hold.
+	// [ForensicStore.NotComparable] names these reasons: schedules of the wall clock, records that
 	// are parked or delayed, repartition topics, and inputs that are compacted or have lost their
-	// first records. Not known is what user functions depend on by themselves, and what operators
-	// have done to the offsets.
+	// first records. Two reasons are unknown: what user functions depend on by themselves, and what
+	// operators have done to the offsets.
 	State *State
 	// Output is called for each record that would have been produced, those of internal topics left
 	// out; nil is nothing. Its error ends the run.
@@ -85,16 +85,16 @@ type ForensicStop struct {
 	Reason    string `json:"reason"`
 }
 
-// Forensic runs a topology over what its inputs hold now, in mode topology.Forensic, and tells what
-// it would have done. It changes nothing: there is no group and no producer, and the state, empty
-// at the beginning, is temporary. So it can run beside the application, and as somebody who may
-// only read.
+// Forensic runs a topology over the present content of its inputs, in mode topology.Forensic, and
+// reports what it would have done. It changes nothing: there is no group and no producer, and the
+// state, empty at the beginning, is temporary. So it can run beside the application, and as a
+// principal that may only read.
 //
-// Schedules of the wall clock do not fire, and what the cluster would refuse for its size is not
-// refused. Nothing waits: a retry comes at once, a delayed record as soon as it is its turn, and a
-// parked one when all inputs are read, again and again until it has failed a hundred times. Effects
-// outside of the topology are suppressed by package processors/effect in this mode; what user
-// functions do by themselves, they do.
+// Schedules of the wall clock do not fire, and records are not refused for their size. Nothing
+// waits: a retry comes at once, and a delayed record as soon as it is its turn. A parked record
+// comes when all inputs are read, again and again until it has failed a hundred times. Package
+// processors/effect suppresses effects outside of the topology in this mode. User functions run as
+// they are.
 //
 // A topology with global tables is refused: no commit names the rows that a record has met.
 func (c *Client) Forensic(ctx context.Context, t *topology.Topology, o ForensicOptions) (_ ForensicReport, err error) {
@@ -154,7 +154,7 @@ type partitionOf struct {
 	partition int32
 }
 
-// open finds out what there is to read, and makes the tasks.
+// open finds out what to read, and makes the tasks.
 func (f *forensic) open(ctx context.Context) error {
 	details, err := f.client.adm.ListTopics(ctx, f.topology.Topics()...)
 	if err != nil {
@@ -257,7 +257,7 @@ func (f *forensic) bound(ctx context.Context, id graph.TaskID, q *forensicQueue,
 	case from == End:
 		from = q.end
 	case from < start || from > q.end:
-		return fmt.Errorf("%s[%d] holds the offsets from %d to %d, and %d is none of them",
+		return fmt.Errorf("%s[%d] holds the offsets from %d to %d, and not %d",
 			q.topic, q.partition, start, q.end, from)
 	}
 	q.from, q.next = from, from
@@ -267,8 +267,8 @@ func (f *forensic) bound(ctx context.Context, id graph.TaskID, q *forensicQueue,
 	return nil
 }
 
-// run lets all tasks work in turn until nothing is left. What one writes to a repartition topic
-// another one finds in its queue.
+// run lets all tasks work in turn until nothing is left. A record that one task writes to a
+// repartition topic goes to the queue of another task.
 func (f *forensic) run(ctx context.Context) error {
 	for busy := true; busy; {
 		busy = false

@@ -130,7 +130,7 @@ func (f *forensic) compareStore(ctx context.Context, t *forensicTask, d state.De
 	return found, nil
 }
 
-// outOfSight reports whether nobody can read a row any more: either side may have it or not.
+// outOfSight reports whether a row has expired: either side may have it or not.
 func outOfSight(l state.Layout, row state.Entry, streamTime int64) bool {
 	if !l.Segmented() {
 		return false

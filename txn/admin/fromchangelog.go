@@ -14,15 +14,15 @@ import (
 	"github.com/onceward/onceward/txn/internal/restore"
 )
 
-// RebuildFromChangelog makes databases in the state directory of a stopped instance anew from their
-// changelogs, beside the old ones, and then switches; for an instance that runs there is
+// RebuildFromChangelog rebuilds databases in the state directory of a stopped instance from their
+// changelogs, beside the old ones, and then switches. For an instance that runs, use
 // txn.RebuildTasks. Stores names those to rebuild, none for all; the other stores of a task are
-// copied. Without Options.Tasks it is about all tasks that the directory has and that have those
+// copied. Without Options.Tasks it rebuilds all tasks that the directory has and that have those
 // stores.
 //
-// It changes nothing on the cluster, and other instances may run. It is refused where the
-// changelogs do not hold the state of the last commit. Of several tasks those before a failure, or
-// before the end of ctx, are rebuilt, and each of the others is as it was.
+// It changes nothing on the cluster, and other instances may run. It is refused if the changelogs
+// do not hold the state of the last commit. If one of several tasks fails, or ctx ends, the tasks
+// before are rebuilt, and each of the others is as it was.
 func (a *Application) RebuildFromChangelog(ctx context.Context, stateDir string, stores []string, o Options) (Report, error) {
 	const name = "rebuild from-changelog"
 	op, err := a.open(ctx, o)
@@ -69,7 +69,7 @@ func (op *operation) rebuildIn(ctx context.Context, dir *state.Directory, stores
 			Task: t.id.String(), Changed: true, Reason: "the operator wants it", Inputs: []InputReport{}, Changelogs: []ChangelogReport{},
 		}
 		for _, c := range s.Changelogs {
-			if at, _ := s.Blob.Target(c.Store); len(stores) == 0 || slices.Contains(stores, c.Store) {
+			if at, _ := s.Commit.Target(c.Store); len(stores) == 0 || slices.Contains(stores, c.Store) {
 				tr.Changelogs = append(tr.Changelogs, ChangelogReport{Store: c.Store, Topic: c.Topic, Partition: t.id.Partition, Position: at})
 			}
 		}

@@ -18,9 +18,8 @@ import (
 )
 
 // RebuildFromInput empties the state of tasks and lets their inputs be read again, from the start
-// of their logs or where offsets says. What the tasks write is written again too: consumers of
-// their outputs see it a second time, and what the inputs have forgotten is missing in the new
-// state.
+// of their logs or from the given offsets. The tasks write their outputs again too: consumers see
+// them a second time. Records that the inputs do not hold any more are missing in the new state.
 //
 // A store is emptied by tombstones in its changelog, so that the databases of all instances follow
 // by themselves, wherever they are. Until that is done, the committed offsets carry no metadata and
@@ -31,20 +30,21 @@ import (
 // from offset 0, and any other offset is refused.
 //
 // A store that the topology has gained since the application ran gets its changelog, so that it is
-// filled before the topology starts, which would go on with an empty one; and so do the repartition
-// topics that it has gained. They are created as a start would, with as many replicas as the rounds
-// topic has, and the min.insync.replicas that this sets: how the application is configured
-// (txn.Config.InternalReplicas) nobody else says here, and what its starts have made, or have found
-// to be enough, is enough for the next one.
+// filled before the topology starts, which would otherwise start with an empty one. The same holds
+// for new repartition topics. They are created as a start would, with as many replicas as the
+// rounds topic has, and the min.insync.replicas that this sets. The configuration of the
+// application (txn.Config.InternalReplicas) is unknown here. The replicas that its starts have
+// created, or have accepted, are enough for the next topic.
 //
 // It is refused for a task with a store that keeps histories (topology.VersionedStore), unless its
 // changelog is empty: a record without a value ends a version there, and empties nothing. The
 // refusal says what to do.
 //
 // It is refused for a task that reads a repartition topic from which records have been deleted, as
-// their only copy is gone, unless every task that writes to the topic is rebuilt with it; and for
-// tasks that write to a repartition topic unless all of them, and all that read it, are rebuilt
-// together: they write everything again. Readers then begin behind what the topic holds.
+// their only copy is gone, unless every task that writes to the topic is rebuilt with it. It is
+// refused for tasks that write to a repartition topic unless all of them, and all that read it, are
+// rebuilt together: they write everything again. Readers then begin behind the present content of
+// the topic.
 //
 // Records that wait in delayed retry topics (topology.RetryTopics) come again with the inputs that
 // they are from. Those that do not, because their input is read from behind them or does not hold
@@ -110,15 +110,15 @@ func (op *operation) fromInput(ctx context.Context, s sight, offsets Offsets) (c
 	return c, nil
 }
 
-// readAgain returns the position at which a store begins anew that is restored from its source. It
-// has no changelog that would be emptied: the digest says to databases that they are from before.
+// readAgain returns the first position of a store that is restored from its source. The store has
+// no changelog to empty: the digest tells older databases that they are outdated.
 func (s sight) readAgain(cl restore.Changelog, inputs []state.Input) (state.Changelog, error) {
 	at, _ := state.Positions{Inputs: inputs}.Input(cl.Topic, s.id.Partition)
 	if at.Offset > 0 {
 		return state.Changelog{}, refuse("store %s is restored from the topic %s (RestoreFromTopic), which has to be read from offset 0, and not "+
 			"from %d", cl.Store, cl.Topic, at.Offset)
 	}
-	last, _ := s.Blob.Changelog(cl.Store)
+	last, _ := s.Commit.Changelog(cl.Store)
 	return state.Changelog{Store: cl.Store, TopicID: cl.TopicID, StreamTime: task.NextDigest(last.StreamTime)}, nil
 }
 
@@ -130,12 +130,12 @@ func (op *operation) lostRecords(s sight) error {
 	for _, c := range s.Changelogs {
 		now = append(now, positionIn(c, 0, 0))
 	}
-	if s.Blob == nil || len(now) != len(s.Blob.Changelogs) || task.TopicsHash(now) != s.Blob.Topics {
+	if s.Commit == nil || len(now) != len(s.Commit.Changelogs) || task.TopicsHash(now) != s.Commit.Topics {
 		return nil // databases that were written from another topic are emptied by themselves
 	}
 	for _, c := range s.Changelogs {
-		if target, _ := s.Blob.Target(c.Store); target > c.HighWatermark && c.FromSource == nil {
-			return refuse("the changelog %s[%d] ends at %d and the last commit names %d, so databases may hold what the log does not: delete "+
+		if target, _ := s.Commit.Target(c.Store); target > c.HighWatermark && c.FromSource == nil {
+			return refuse("the changelog %s[%d] ends at %d and the last commit names %d: databases may have rows that the log does not have. Delete "+
 				"the topic, start the application once, which creates it, and rebuild all tasks of %s", c.Topic, s.id.Partition,
 				c.HighWatermark, target, s.sub.Name)
 		}
@@ -169,8 +169,8 @@ func (op *operation) replayFrom(s sight, i int, writtenAgain bool, offsets Offse
 }
 
 // writtenAgain returns the repartition topics among the sources of a subtopology that are written
-// again, and refuses where a repartition topic would be written again for readers that are not
-// rebuilt, or by some of its writers only.
+// again. It refuses if a repartition topic would be written again for readers that are not rebuilt,
+// or by some of its writers only.
 func (op *operation) writtenAgain(sub graph.Subtopology) (map[string]bool, error) {
 	again := map[string]bool{}
 	for _, other := range op.topology.Subtopologies() {
@@ -301,7 +301,7 @@ func (op *operation) eraseOne(ctx context.Context, cl *kgo.Client, c change, i i
 		return err
 	}
 	if want := c.next.Changelogs[i].Applied; end != want || n != c.tombstones[i] {
-		return fmt.Errorf("it ends at %d after %d tombstones, and not at %d: somebody else writes to it", end, n, want)
+		return fmt.Errorf("it ends at %d after %d tombstones, and not at %d: another process writes to it", end, n, want)
 	}
 	return nil
 }

@@ -72,10 +72,11 @@ func (h *histories) settleSide(waiting []Difference, next []byte) ([]Difference,
 	return kept, nil
 }
 
-// judgeVersion judges a version, given when the next one of its key begins, if there is one. A
-// version that was superseded at the horizon or before it is out of sight, and so is a last one
-// that says that the key was deleted then: each side may have it or not. What was superseded later
-// the changelog may have lost to compaction, and a deletion together with its tombstone.
+// judgeVersion judges a version. It gets the time at which the next version of its key begins, if
+// there is one. Two kinds of versions are not visible any more, and each side may have them or not.
+// One was superseded at the retention limit or before it; the other is a last version that says
+// that the key was deleted before the limit. If a version was superseded later, the changelog may
+// have lost it to compaction, and may have lost a deletion together with its tombstone.
 func (h *histories) judgeVersion(d *Difference, next int64, superseded bool) error {
 	l, now := h.outcome.Layout, h.streamTime()
 	p, err := l.Parts(d.Key, d.row())

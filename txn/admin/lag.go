@@ -9,7 +9,7 @@ import (
 )
 
 // FillEnds asks the cluster where the changelogs end, for tasks of an instance that does not run.
-// What it does not know stays unknown.
+// Ends that the cluster does not answer stay unknown.
 func (c *Client) FillEnds(ctx context.Context, tasks []TaskState) error {
 	var topics []string
 	for _, t := range tasks {

@@ -29,8 +29,9 @@ func (o *office) olderMark(l DeadLetter, session string) (at time.Time) {
 	return at
 }
 
-// TestG5MarkOfAnOlderBuild: what an older build has redriven is neither redriven nor edited again.
-func TestG5MarkOfAnOlderBuild(t *testing.T) {
+// TestMarkOfAnOlderBuildCounts: what an older build has redriven is neither redriven nor edited
+// again. Requirement G5.
+func TestMarkOfAnOlderBuildCounts(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		for _, session := range []string{"", "session"} {
 			o := newOffice(t)
@@ -54,9 +55,9 @@ func TestG5MarkOfAnOlderBuild(t *testing.T) {
 	})
 }
 
-// TestG5MarkOfAnOlderBuildIsOfOne: of several dead letters that an older build took for one it has
-// redriven the first, and the others wait.
-func TestG5MarkOfAnOlderBuildIsOfOne(t *testing.T) {
+// TestMarkOfAnOlderBuildCountsForOne: of several dead letters that an older build took for one it
+// has redriven the first, and the others wait. Requirement G5.
+func TestMarkOfAnOlderBuildCountsForOne(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		o := newOffice(t)
 		o.die("a=1")

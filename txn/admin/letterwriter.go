@@ -20,7 +20,7 @@ import (
 const redriveTimeout = 30 * time.Second
 
 // ErrRedriveFenced says that another redrive, or edit, of the same topic has begun, or that a
-// transaction took so long that the brokers have aborted it. What was committed before stays.
+// transaction took so long that the brokers have aborted it. Earlier commits stay.
 var ErrRedriveFenced = errors.New("another redrive or edit of the topic has begun, or a transaction took longer than " +
 	redriveTimeout.String() + "; what was committed stays")
 
@@ -111,10 +111,11 @@ type written struct{ records, marks []*broker.Record }
 // commit writes in one transaction; done says that it is known to be committed, with an error or
 // without.
 //
-// committed looks in the log for whether it took place. It is asked after every try that failed,
-// when nothing of it can be open any more. A try that failed is no proof that nobody else was
-// there: it can have hung while another writer did all its work, and settling makes this one the
-// valid one again. So committed also has to refuse records that are not to be written any more.
+// committed looks in the log for whether the transaction was committed. It is asked after every
+// failed try, when none of its transactions can be open any more. A failed try does not prove that
+// no other writer was there: it can have hung while another writer did all its work, and settling
+// makes this writer the valid one again. So committed also has to refuse records that are not to be
+// written any more.
 func (w *letterWriter) commit(
 	ctx context.Context, all written, committed func(context.Context) (bool, error), crash func(string) error,
 ) (done bool, err error) {

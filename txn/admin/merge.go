@@ -8,9 +8,9 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// sides are what two sides have next, in the order of their keys: order is negative where only a
-// has the key, positive where only b has it, and 0 where both have it. What the other side has next
-// is there in any case, unless it has ended.
+// sides are the next rows of two sides, in the order of their keys: order is negative if only a has
+// the key, positive if only b has it, and 0 if both have it. The next row of the other side is
+// there in any case, unless that side has ended.
 type sides struct {
 	a, b  state.Entry
 	order int

@@ -30,9 +30,9 @@ type committedMode struct {
 }
 
 // modeOf returns the mode in which a change of a task is committed: that of its last known commit.
-// With none known, or one that says none, it is not for an operator's commit to say, and the first
-// round decides. State that is adopted is something else. It was written in some mode, and in a
-// commit of none it would be anybody's: see adoptedMode.
+// If no commit is known, or the commit says none, an operator's commit does not say one either, and
+// the first round decides. Adopted state is an exception. It was written in some mode, and a commit
+// without a mode would make it usable in any mode: see adoptedMode.
 func (op *operation) modeOf(ctx context.Context, s sight, c change) (committedMode, error) {
 	last, err := op.lastPositions(ctx, s)
 	switch {
@@ -46,11 +46,11 @@ func (op *operation) modeOf(ctx context.Context, s sight, c change) (committedMo
 	return committedMode{Mode: last.Mode, modeless: last.Modeless}, nil
 }
 
-// adoptedMode returns the mode of adopted state of which no commit says it: that which the last
-// known commits of the application's tasks say, also of those that are not acted on, or
-// Options.Mode. Where neither says one it is refused. Rejected: to take it for Live, as most state
-// is. Who runs a replay is then told that the application has run live, and to go on so, and calls
-// other systems.
+// adoptedMode returns the mode of adopted state if its commit does not say it. It is the mode in
+// the last known commits of the application's tasks, also of those that are not acted on, or
+// Options.Mode. If neither says one, the adoption is refused. Rejected: to take the state for Live,
+// as most state is. The operator of a replay would then be told that the application has run live,
+// and to continue so, and would call other systems.
 func (op *operation) adoptedMode(ctx context.Context, s sight) (committedMode, error) {
 	if op.modes == nil {
 		modes, err := op.knownModes(ctx)

@@ -65,8 +65,8 @@ type sight struct {
 
 type bounds struct{ start, end int64 }
 
-// reportAfter is when a wait for somebody's transaction is reported, and then again: the runtime's
-// transaction timeout and a margin.
+// reportAfter is how long a wait for another producer's transaction lasts before it is reported,
+// and then again: the runtime's transaction timeout and a margin.
 const reportAfter = 25 * time.Second
 
 // newWaits returns what reports the waits of a tool.
@@ -219,8 +219,8 @@ func (op *operation) changelogTopic(store string) string {
 	return ""
 }
 
-// forget makes the next look read everything again.
-func (op *operation) forget() { op.kept, op.modes = nil, nil }
+// invalidate makes the next look read everything again.
+func (op *operation) invalidate() { op.kept, op.modes = nil, nil }
 
 // parallelLooks bounds how many tasks are looked at together: a look can wait for a while, and does
 // not cost much.
@@ -319,7 +319,7 @@ func (op *operation) fence(ctx context.Context, ids []string) error {
 
 // keptPositions returns what the last clean stop has kept of a task in the rounds topic (rule 7.6);
 // nil if there is nothing.
-func (op *operation) keptPositions(ctx context.Context, t target) (*task.Blob, error) {
+func (op *operation) keptPositions(ctx context.Context, t target) (*task.CommitMetadata, error) {
 	if op.kept == nil {
 		kept, err := op.readKept(ctx)
 		if err != nil {
@@ -420,19 +420,19 @@ func (op *operation) commitOffsets(ctx context.Context, offsets kadm.Offsets) er
 	for _, o := range stored {
 		want, _ := offsets.Lookup(o.Topic, o.Partition)
 		if o.At != want.At || o.Metadata != want.Metadata {
-			return fmt.Errorf("somebody else has committed %s[%d] at the same time: it is at %d, and not at %d", o.Topic, o.Partition,
+			return fmt.Errorf("another process has committed %s[%d] at the same time: it is at %d, and not at %d", o.Topic, o.Partition,
 				o.At, want.At)
 		}
 	}
 	return nil
 }
 
-// metadata returns the text to commit: the blob, or a reference to the record that it is too large
-// for.
+// metadata returns the text to commit: the commit metadata, or a reference to the record that holds
+// them if they are too large.
 func (op *operation) metadata(ctx context.Context, c change) (string, error) {
-	blob := task.NewBlob(fingerprint(op.topology), *c.next)
-	blob.Parked, blob.Mode, blob.Modeless = c.parked, c.mode.Mode, c.mode.modeless
-	text := blob.Encode()
+	committed := task.NewCommitMetadata(fingerprint(op.topology), *c.next)
+	committed.Parked, committed.Mode, committed.Modeless = c.parked, c.mode.Mode, c.mode.modeless
+	text := committed.Encode()
 	if len(text) <= task.MetadataMax {
 		return text, nil
 	}
@@ -440,11 +440,11 @@ func (op *operation) metadata(ctx context.Context, c change) (string, error) {
 	if err := op.cluster.Write(ctx, r); err != nil {
 		return "", fmt.Errorf("writing the metadata of task %s: %w", c.id, err)
 	}
-	return task.Reference{Round: blob.Round, Partition: r.Partition, Offset: r.Offset}.Encode(), nil
+	return task.Reference{Round: committed.Round, Partition: r.Partition, Offset: r.Offset}.Encode(), nil
 }
 
-// streamTime is what a blob says of a topic, state.NoTime if it says nothing.
-func streamTime(b *task.Blob, topic string) int64 {
+// streamTime is the stream time of a topic in commit metadata, state.NoTime if they have none.
+func streamTime(b *task.CommitMetadata, topic string) int64 {
 	if in, known := b.Input(topic); known {
 		return in.StreamTime
 	}

@@ -28,10 +28,10 @@ func overtaken(point string, meanwhile func()) func(string) error {
 	}
 }
 
-// TestG5RedriveOvertaken: a redrive that hangs and comes back with a timeout, which does not say
-// that it was fenced, writes nothing again that another one has redriven meanwhile: neither its
-// batch nor what comes behind it. What it has committed it reports.
-func TestG5RedriveOvertaken(t *testing.T) {
+// TestOvertakenRedriveWritesNothing: a redrive hangs and comes back with a timeout, which does not
+// say that it was fenced. It does not write again what another redrive has written meanwhile:
+// neither its batch nor a later one. It reports what it has committed. Requirement G5.
+func TestOvertakenRedriveWritesNothing(t *testing.T) {
 	var keys [][]byte // of one partition, because it is there that they meet
 	for i := 0; len(keys) < 3; i++ {
 		if key := fmt.Append(nil, "k", i); graph.PartitionOf(key, officePartitions) == 0 {
@@ -66,9 +66,9 @@ func TestG5RedriveOvertaken(t *testing.T) {
 	}
 }
 
-// TestG5RedriveEditedMeanwhile: a batch that has hung while a dead letter was edited is not written
-// as it was before.
-func TestG5RedriveEditedMeanwhile(t *testing.T) {
+// TestRedriveOfADeadLetterEditedMeanwhile: a batch that has hung while a dead letter was edited is
+// not written as it was before. Requirement G5.
+func TestRedriveOfADeadLetterEditedMeanwhile(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		o := newOffice(t)
 		o.die("a=1", "a=2")
@@ -87,9 +87,9 @@ func TestG5RedriveEditedMeanwhile(t *testing.T) {
 	})
 }
 
-// TestG5RedriveAlone: with nobody else a batch that fails with a timeout is written once, by this
-// redrive.
-func TestG5RedriveAlone(t *testing.T) {
+// TestTimedOutRedriveWritesOnce: without another redrive, a batch that fails with a timeout is
+// written once, by this redrive. Requirement G5.
+func TestTimedOutRedriveWritesOnce(t *testing.T) {
 	for _, point := range crashPoints {
 		t.Run(point, func(t *testing.T) {
 			virtual.Test(t, func(t *testing.T) {
@@ -103,10 +103,11 @@ func TestG5RedriveAlone(t *testing.T) {
 	}
 }
 
-// TestG5MarkHeaders: a record that brings the headers of a mark dies as any other, and makes no
-// mark: neither hides its dead letter nor marks another one. The headers do not outlive it. The
-// same holds for a dead letter that has them, from a runtime that let them pass.
-func TestG5MarkHeaders(t *testing.T) {
+// TestHeadersOfAMarkMakeNoMark: a record that brings the headers of a mark dies as any other, and
+// makes no mark: neither hides its dead letter nor marks another one. The headers do not outlive
+// it. The same holds for a dead letter that has them, from a runtime that let them pass.
+// Requirement G5.
+func TestHeadersOfAMarkMakeNoMark(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		o := newOffice(t)
 		o.die("a=1")
@@ -136,7 +137,7 @@ func TestG5MarkHeaders(t *testing.T) {
 		}
 		old.Headers = append(old.Headers, kgo.RecordHeader{Key: HeaderRedriven, Value: []byte(forged)})
 		o.write(old)
-		// What is neither a dead letter nor a mark says nothing.
+		// A record that is neither a dead letter nor a mark says nothing.
 		for _, r := range []kgo.Record{{Key: []byte("k")}, {Value: []byte("v")}, {Key: []byte{}}, {Value: []byte{}}} {
 			r.Topic, r.Partition = "dead", victim.Partition
 			r.Headers = []kgo.RecordHeader{{Key: HeaderRedriven, Value: []byte(forged)}}
@@ -195,9 +196,9 @@ func TestTargetsConcurrent(t *testing.T) {
 	})
 }
 
-// TestG5EditOvertaken: an edit that hangs and comes back with a timeout looks at the dead letter
-// again.
-func TestG5EditOvertaken(t *testing.T) {
+// TestOvertakenEditLooksAgain: an edit that hangs and comes back with a timeout looks at the dead
+// letter again. Requirement G5.
+func TestOvertakenEditLooksAgain(t *testing.T) {
 	for name, c := range map[string]struct {
 		point     string
 		meanwhile func(o *office, seen DeadLetter)

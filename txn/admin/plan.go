@@ -23,8 +23,8 @@ const (
 	Safe Judgement = "safe"
 	// Unknown: it cannot be told, because what ran before is not known, or where.
 	Unknown Judgement = "unknown"
-	// Rebuild: the topology starts, and its state is not what it would be had it run from the
-	// beginning, or cannot be read, until it is made anew.
+	// Rebuild: the topology starts. Its state differs from the state after a run from the
+	// beginning, or cannot be read, until it is rebuilt.
 	Rebuild Judgement = "rebuild"
 	// Refused: it does not start as it is, or what waits, or is in a changelog, would be lost or
 	// misread.
@@ -39,7 +39,7 @@ type Finding struct {
 	// Subject and Name are what it is about, such as "store" and "counts".
 	Subject string `json:"subject"`
 	Name    string `json:"name"`
-	// What was found and what follows.
+	// The finding and its consequence.
 	What string `json:"what"`
 	// Remedy is what to do; empty where nothing is to be done.
 	Remedy string `json:"remedy,omitempty"`
@@ -60,9 +60,9 @@ type Plan struct {
 	Findings []Finding `json:"findings"`
 }
 
-// prospect is everything that a plan is made of: what the topology is and was, and what the cluster
-// has.
-type prospect struct {
+// planInput is everything that a plan is made of: what the topology is and was, and what the
+// cluster has.
+type planInput struct {
 	// before is nil if it is not known.
 	before *graph.Description
 	after  graph.Description
@@ -79,7 +79,7 @@ type prospect struct {
 	// parkedUnknown are those of which it is not known, because a commit leaves it to a changelog
 	// that is gone.
 	parkedUnknown map[string]bool
-	tasks         []taskProspect
+	tasks         []taskPlanInput
 	// left is what waits for tasks that the topology does not have any more.
 	left []restore.Left
 	// unassigned counts the partitions of inputs that are more than the state was made for.
@@ -90,8 +90,8 @@ type prospect struct {
 	members []string
 }
 
-// taskProspect is a task of the new topology.
-type taskProspect struct {
+// taskPlanInput is a task of the new topology.
+type taskPlanInput struct {
 	id graph.TaskID
 	// stop is why it would not be opened, nil if it would.
 	stop *restore.StopError
@@ -108,7 +108,7 @@ type taskProspect struct {
 }
 
 // judge makes the plan. It reads nothing but its argument.
-func (p prospect) judge() Plan {
+func (p planInput) judge() Plan {
 	plan := Plan{Application: p.after.Application, After: p.after.Fingerprint, Members: append([]string{}, p.members...), Judgement: Safe}
 	add := func(f ...Finding) { plan.Findings = append(plan.Findings, f...) }
 	for _, m := range p.mismatches {
@@ -162,16 +162,16 @@ func (p prospect) judge() Plan {
 }
 
 // started reports whether the application has ever committed anything.
-func (p prospect) started() bool {
+func (p planInput) started() bool {
 	if !p.looked {
 		return p.before != nil
 	}
-	return slices.ContainsFunc(p.tasks, func(t taskProspect) bool { return t.committed || t.stop != nil })
+	return slices.ContainsFunc(p.tasks, func(t taskPlanInput) bool { return t.committed || t.stop != nil })
 }
 
 // judgeTasks says which tasks would not be opened, and which of their stores begin with nothing
 // although their inputs do not.
-func (p prospect) judgeTasks() []Finding {
+func (p planInput) judgeTasks() []Finding {
 	var findings []Finding
 	empty := map[string][]string{}
 	gone := map[string]int{}
@@ -181,7 +181,7 @@ func (p prospect) judgeTasks() []Finding {
 			if t.stop.Cause != nil {
 				what = fmt.Sprintf("would not be opened: %s: %v", t.stop.Reason, t.stop.Cause)
 			}
-			findings = append(findings, Finding{Refused, "task", t.id.String(), what, t.stop.WayOut})
+			findings = append(findings, Finding{Refused, "task", t.id.String(), what, t.stop.Recovery})
 			continue
 		}
 		if !t.committed {
@@ -209,16 +209,16 @@ func (p prospect) judgeTasks() []Finding {
 	return findings
 }
 
-// judgeLeft says what waits for nobody, where the comparison with the topology that ran does not
-// say it.
-func (p prospect) judgeLeft() []Finding {
+// judgeLeft reports records that no task would process, if the comparison with the topology that
+// ran does not report them.
+func (p planInput) judgeLeft() []Finding {
 	var findings []Finding
 	for _, l := range p.left {
 		switch {
 		case l.Store != "" && p.parked[l.Store] == 0 && !p.parkedUnknown[l.Store]:
-			findings = append(findings, Finding{Refused, graph.SubjectStore, l.Store, l.String(), l.WayOut()})
+			findings = append(findings, Finding{Refused, graph.SubjectStore, l.Store, l.String(), l.Recovery()})
 		case l.Store == "" && !p.unread[l.Topic].Any():
-			findings = append(findings, Finding{Refused, graph.SubjectSource, l.Topic, l.String(), l.WayOut()})
+			findings = append(findings, Finding{Refused, graph.SubjectSource, l.Topic, l.String(), l.Recovery()})
 		default:
 		}
 	}
@@ -226,7 +226,7 @@ func (p prospect) judgeLeft() []Finding {
 }
 
 // judgeDifference judges what the tasks alone do not show.
-func (p prospect) judgeDifference(d graph.Difference) Finding {
+func (p planInput) judgeDifference(d graph.Difference) Finding {
 	f := Finding{Judgement: Safe, Subject: d.Subject, Name: d.Name, What: difference(d)}
 	switch d.Subject {
 	case graph.SubjectStore:
@@ -248,7 +248,7 @@ func (p prospect) judgeDifference(d graph.Difference) Finding {
 	return f
 }
 
-func (p prospect) judgeStore(d graph.Difference, f *Finding) {
+func (p planInput) judgeStore(d graph.Difference, f *Finding) {
 	switch d.Attribute {
 	case graph.AttributeExistence:
 		switch {
@@ -259,12 +259,12 @@ func (p prospect) judgeStore(d graph.Difference, f *Finding) {
 		case d.After != "":
 		case p.parked[d.Name] > 0:
 			f.Judgement = Refused
-			f.What += fmt.Sprintf(": %d parked records wait in it that nobody would process", p.parked[d.Name])
+			f.What += fmt.Sprintf(": %d parked records wait in it that no task would process", p.parked[d.Name])
 			f.Remedy = "keep ParkKeys of the source, without the policies that park, until nothing waits"
 		case p.parkedUnknown[d.Name]:
 			f.Judgement = Refused
-			f.What += ": it is not known whether parked records wait in it, because its changelog may not be seen or has lost records, or is not " +
-				"there and the last commits name it"
+			f.What += ": parked records may wait in it, because its changelog may not be seen, has lost records, or does not " +
+				"exist although the last commits name it"
 			f.Remedy = "`onceward rebuild from-input` reads what waited again with its input; `onceward adopt --without-parked` gives it up"
 		case fromSource(p.before, d.Name):
 			f.What += ": it has no changelog that would stay; if it comes back, its input has to be read again"
@@ -314,12 +314,13 @@ func (p prospect) judgeStore(d graph.Difference, f *Finding) {
 }
 
 // judgeKind judges a store that becomes one of another kind, which cannot read the records of the
-// one before. A start goes by the changelog too: where that holds nothing, as after the topic was
-// deleted, there is nothing to misread, and rows that a directory has of it are left behind. Where
-// this topology has committed what it holds, the description is that of a directory that it has not
-// run in: a start there is refused if its rows came from the same topic, and goes on if that was
-// created again since. Only the directory tells.
-func (p prospect) judgeKind(store string, f *Finding) {
+// earlier one. A start goes by the changelog too. If the changelog is empty, as after the topic was
+// deleted, no record can be misread, and rows that a directory has of it are left behind.
+//
+// If this topology has committed the present content, the description is that of a directory that
+// it has not run in. A start there is refused if the rows of the directory came from the same
+// topic, and continues if the topic was recreated since. Only the directory tells.
+func (p planInput) judgeKind(store string, f *Finding) {
 	holds, ours := false, true
 	for _, t := range p.tasksWith(store) {
 		fills := slices.Contains(t.holds, store)
@@ -333,11 +334,11 @@ func (p prospect) judgeKind(store string, f *Finding) {
 			"`onceward rebuild from-input` before the start"
 	case holds:
 		f.Judgement = Unknown
-		f.What += ": what was committed last is of this topology, and the changelog has records: whether of this kind of store alone is not known"
-		f.Remedy = "nothing is to be done if the topic was deleted and created again since that topology ran in the directory; if not, start with an " +
-			"empty directory where this topology has begun with an empty changelog"
+		f.What += ": the last commit is of this topology, and the changelog has records, possibly of another kind of store too"
+		f.Remedy = "nothing is to be done if the topic was deleted and created again since that topology ran in the directory. If not, start with an " +
+			"empty directory if this topology has begun with an empty changelog"
 	case ours:
-		f.What += ": its changelog holds nothing, and what was committed last is of this topology"
+		f.What += ": its changelog holds nothing, and the last commit is of this topology"
 	default:
 		f.Judgement = Rebuild
 		f.What += ": its changelog holds nothing, and its tasks have processed input: it will know only what comes from now on"
@@ -346,7 +347,7 @@ func (p prospect) judgeKind(store string, f *Finding) {
 }
 
 // tasksWith returns the tasks that have a store.
-func (p prospect) tasksWith(store string) (tasks []taskProspect) {
+func (p planInput) tasksWith(store string) (tasks []taskPlanInput) {
 	for _, sub := range p.after.Subtopologies {
 		if !slices.ContainsFunc(sub.Stores, func(s graph.StoreDescription) bool { return s.Name == store }) {
 			continue
@@ -372,11 +373,11 @@ func fromSource(d *graph.Description, store string) bool {
 	return false
 }
 
-func (p prospect) judgeSource(d graph.Difference, f *Finding) {
+func (p planInput) judgeSource(d graph.Difference, f *Finding) {
 	why := ""
 	switch {
 	case d.Attribute == graph.AttributeExistence && d.After == "":
-		why = "that nobody would process"
+		why = "that no task would process"
 	case d.Attribute == graph.AttributeFormats:
 		why = "that were written by the codecs before"
 	case d.Attribute == graph.AttributeStart:

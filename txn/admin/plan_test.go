@@ -46,8 +46,8 @@ func TestPlanRestoredTable(t *testing.T) {
 		"gone":                          {describe(topology.RestoreFromTopic()), without(describe()), Safe, "it has no changelog that would stay"},
 		"gone, with a changelog":        {describe(), without(describe()), Safe, "its changelog stays"},
 	} {
-		task := taskProspect{id: graph.TaskID{Subtopology: "prices"}, committed: true}
-		plan := prospect{looked: true, before: &test.before, after: test.after, unread: map[string]restore.Unread{}, tasks: []taskProspect{task}}.judge()
+		task := taskPlanInput{id: graph.TaskID{Subtopology: "prices"}, committed: true}
+		plan := planInput{looked: true, before: &test.before, after: test.after, unread: map[string]restore.Unread{}, tasks: []taskPlanInput{task}}.judge()
 		if plan.Judgement != test.want || !strings.Contains(plan.text(), test.text) {
 			t.Errorf("%s: the plan is %s:\n%s", name, plan.Judgement, plan.text())
 		}
@@ -95,24 +95,24 @@ func (p Plan) text() string {
 
 func TestPlanJudges(t *testing.T) {
 	words := graph.TaskID{Subtopology: "words", Partition: 1}
-	running := taskProspect{id: words, committed: true}
+	running := taskPlanInput{id: words, committed: true}
 	windowed := func(d *planned) {
 		d.counts = topology.WindowStore("counts", schemas.String(), schemas.Int64(), time.Hour)
 	}
 	for name, test := range map[string]struct {
 		change  func(d *planned)
-		cluster func(p *prospect)
+		cluster func(p *planInput)
 		want    Judgement
 		// texts have to be in the findings, in this order.
 		texts []string
 	}{
 		"nothing has changed": {want: Safe, texts: []string{"safe topology app: has the structure of the one that ran; functions and expressions are not compared"}},
 		"a new application": {
-			cluster: func(p *prospect) { p.tasks, p.before = nil, nil; p.missing = []string{"app-rounds"} },
+			cluster: func(p *planInput) { p.tasks, p.before = nil, nil; p.missing = []string{"app-rounds"} },
 			want:    Safe, texts: []string{"safe topic app-rounds: does not exist: the start creates it"},
 		},
 		"it is not known what ran": {
-			cluster: func(p *prospect) { p.before = nil }, want: Unknown, texts: []string{"unknown topology app: ", "--state-dir"},
+			cluster: func(p *planInput) { p.before = nil }, want: Unknown, texts: []string{"unknown topology app: ", "--state-dir"},
 		},
 		"codecs of a store": {
 			change: func(d *planned) { d.counts = topology.KeyValueStore("counts", schemas.String(), schemas.String()) },
@@ -122,25 +122,25 @@ func TestPlanJudges(t *testing.T) {
 		},
 		"codecs of a store that has nothing yet": {
 			change:  func(d *planned) { d.counts = topology.KeyValueStore("counts", schemas.String(), schemas.String()) },
-			cluster: func(p *prospect) { p.tasks[0].committed = false },
+			cluster: func(p *planInput) { p.tasks[0].committed = false },
 			want:    Safe, texts: []string{"safe store counts: formats"},
 		},
 		"kind of a store": {
 			change:  windowed,
-			cluster: func(p *prospect) { p.tasks[0].holds = []string{"counts"} },
+			cluster: func(p *planInput) { p.tasks[0].holds = []string{"counts"} },
 			want:    Refused, texts: []string{"refused store counts: layout keyvalue becomes window", "another name"},
 		},
 		"kind of a store that this topology has filled, by the description of a directory elsewhere": {
 			change:  windowed,
-			cluster: func(p *prospect) { p.tasks[0].holds, p.tasks[0].current = []string{"counts"}, true },
+			cluster: func(p *planInput) { p.tasks[0].holds, p.tasks[0].current = []string{"counts"}, true },
 			want:    Unknown, texts: []string{
 				"unknown store counts: layout keyvalue becomes window", "the changelog has records", "created again since",
 			},
 		},
 		"kind of a store that holds records of nobody's commit": {
 			change: windowed,
-			cluster: func(p *prospect) {
-				p.tasks = append(p.tasks, taskProspect{id: p.tasks[0].id, committed: true, current: true})
+			cluster: func(p *planInput) {
+				p.tasks = append(p.tasks, taskPlanInput{id: p.tasks[0].id, committed: true, current: true})
 				p.tasks[0].holds, p.tasks[0].committed = []string{"counts"}, false
 			},
 			want: Refused, texts: []string{"refused store counts: layout keyvalue becomes window", "another name"},
@@ -151,15 +151,15 @@ func TestPlanJudges(t *testing.T) {
 		},
 		"kind of a store that was emptied for it": {
 			change:  windowed,
-			cluster: func(p *prospect) { p.tasks[0].current = true },
-			want:    Safe, texts: []string{"safe store counts: layout keyvalue becomes window", "what was committed last is of this topology"},
+			cluster: func(p *planInput) { p.tasks[0].current = true },
+			want:    Safe, texts: []string{"safe store counts: layout keyvalue becomes window", "the last commit is of this topology"},
 		},
 		"a repartition topic that is gone, and cannot be read": {
-			cluster: func(p *prospect) {
+			cluster: func(p *planInput) {
 				p.left = []restore.Left{{Topic: "app-old-repartition", Unread: restore.Unread{Hidden: true}}}
 			},
 			want: Refused, texts: []string{
-				"refused source app-old-repartition: it is not known whether records wait", "allow the application to read that topic",
+				"refused source app-old-repartition: cannot tell whether records wait", "allow the application to read that topic",
 			},
 		},
 		"kind of a store whose records are the same": {
@@ -167,7 +167,7 @@ func TestPlanJudges(t *testing.T) {
 			want:   Rebuild, texts: []string{"rebuild store counts: layout keyvalue becomes timestamped: it is restored in full", "stream times"},
 		},
 		"parked records of a task that is gone": {
-			cluster: func(p *prospect) {
+			cluster: func(p *planInput) {
 				p.left = []restore.Left{
 					{Topic: "side", Store: "side.parked", Unread: restore.Unread{Records: 3}},
 					{Topic: "app-old-repartition", Unread: restore.Unread{Records: 2}},
@@ -180,20 +180,20 @@ func TestPlanJudges(t *testing.T) {
 		},
 		"another store": {
 			change:  func(d *planned) { d.counts = topology.KeyValueStore("totals", schemas.String(), schemas.Int64()) },
-			cluster: func(p *prospect) { p.tasks[0].empty = []string{"totals"} },
+			cluster: func(p *planInput) { p.tasks[0].empty = []string{"totals"} },
 			want:    Rebuild, texts: []string{
 				"rebuild store totals: begins empty", "rebuild from-input words_1", "safe store counts: is gone", "comes back",
 			},
 		},
 		"a store of parked records that is gone, and records wait in it": {
 			change:  func(d *planned) { d.counts = topology.KeyValueStore("totals", schemas.String(), schemas.Int64()) },
-			cluster: func(p *prospect) { p.parked = map[string]int64{"counts": 5} },
+			cluster: func(p *planInput) { p.parked = map[string]int64{"counts": 5} },
 			want:    Refused, texts: []string{"refused store counts: is gone", "5 parked records wait in it", "keep ParkKeys"},
 		},
 		"a store of parked records that is gone, with its changelog": {
 			change:  func(d *planned) { d.counts = topology.KeyValueStore("totals", schemas.String(), schemas.Int64()) },
-			cluster: func(p *prospect) { p.parkedUnknown = map[string]bool{"counts": true} },
-			want:    Refused, texts: []string{"refused store counts: is gone", "it is not known whether parked", "adopt --without-parked"},
+			cluster: func(p *planInput) { p.parkedUnknown = map[string]bool{"counts": true} },
+			want:    Refused, texts: []string{"refused store counts: is gone", "parked records may wait in it", "adopt --without-parked"},
 		},
 		"codec of a repartition topic that is read to its end": {
 			change: func(d *planned) { d.lines = schemas.JSON[string]() },
@@ -201,35 +201,35 @@ func TestPlanJudges(t *testing.T) {
 		},
 		"codec of a repartition topic in which records wait": {
 			change:  func(d *planned) { d.lines = schemas.JSON[string]() },
-			cluster: func(p *prospect) { p.unread["app-words-repartition"] = restore.Unread{Records: 7} },
+			cluster: func(p *planInput) { p.unread["app-words-repartition"] = restore.Unread{Records: 7} },
 			want:    Refused, texts: []string{"refused source app-words-repartition: formats", "7 records wait in it that were written by"},
 		},
 		"a repartition topic that is gone, and records wait in it": {
 			change:  func(d *planned) { d.moved = "others" },
-			cluster: func(p *prospect) { p.unread["app-words-repartition"] = restore.Unread{Records: 7} },
+			cluster: func(p *planInput) { p.unread["app-words-repartition"] = restore.Unread{Records: 7} },
 			want:    Refused, texts: []string{
-				"refused source app-words-repartition: is gone", "7 records wait in it that nobody", "its tasks have other names",
+				"refused source app-words-repartition: is gone", "7 records wait in it that no task", "its tasks have other names",
 			},
 		},
 		"a task that does not open": {
-			cluster: func(p *prospect) {
-				p.tasks[0].stop = &restore.StopError{Task: words, Reason: "offsets went back", WayOut: "Way out: none"}
+			cluster: func(p *planInput) {
+				p.tasks[0].stop = &restore.StopError{Task: words, Reason: "offsets went back", Recovery: "Recovery action: none"}
 			},
-			want: Refused, texts: []string{"refused task words_1: would not be opened", "offsets went back -> Way out: none"},
+			want: Refused, texts: []string{"refused task words_1: would not be opened", "offsets went back -> Recovery action: none"},
 		},
 		"an input that has grown": {
-			cluster: func(p *prospect) { p.unassigned = map[string]int32{"lines": 2} },
+			cluster: func(p *planInput) { p.unassigned = map[string]int32{"lines": 2} },
 			want:    Rebuild, texts: []string{"rebuild topic lines: has 2 partitions more than the state was made for", "another application id"},
 		},
 		"a topic that does not fit, and codecs": {
 			change: func(d *planned) { d.counts = topology.KeyValueStore("counts", schemas.String(), schemas.String()) },
-			cluster: func(p *prospect) {
+			cluster: func(p *planInput) {
 				p.mismatches, p.tasks = []*topics.Mismatch{{Topic: "lines", Use: "topic"}}, nil
 			},
 			want: Refused, texts: []string{"refused topic lines: ", "rebuild store counts: formats"},
 		},
 		"a topic that does not fit": {
-			cluster: func(p *prospect) {
+			cluster: func(p *planInput) {
 				p.mismatches = []*topics.Mismatch{{Topic: "lines", Use: "topic", Setting: "x", Found: "1", Needed: "2", Remedy: "change it"}}
 			},
 			want: Refused, texts: []string{"refused topic lines: topic lines: x is 1 and has to be 2: change it"},
@@ -241,7 +241,7 @@ func TestPlanJudges(t *testing.T) {
 			if test.change != nil {
 				test.change(&d)
 			}
-			p := prospect{looked: true, before: &before, after: d.describe(t), unread: map[string]restore.Unread{}, tasks: []taskProspect{running}}
+			p := planInput{looked: true, before: &before, after: d.describe(t), unread: map[string]restore.Unread{}, tasks: []taskPlanInput{running}}
 			if test.cluster != nil {
 				test.cluster(&p)
 			}
@@ -266,7 +266,7 @@ func TestPlanJudgesWindows(t *testing.T) {
 		Subject: graph.SubjectNode, Name: "counts", Attribute: graph.AttributeWindows, Before: "size 1h0m0s", After: "size 2h0m0s",
 	}
 	for started, want := range map[bool]Judgement{true: Rebuild, false: Safe} {
-		p := prospect{looked: true, tasks: []taskProspect{{committed: started}}}
+		p := planInput{looked: true, tasks: []taskPlanInput{{committed: started}}}
 		if f := p.judgeDifference(windows); f.Judgement != want || !strings.HasPrefix(f.What, "windows size 1h0m0s becomes size 2h0m0s") {
 			t.Errorf("started %t: %+v", started, f)
 		}

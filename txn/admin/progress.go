@@ -18,14 +18,13 @@ type Progress struct {
 	// Left is the distance to the end in offsets, of which compaction and aborted transactions may
 	// have emptied some.
 	Left int64
-	// Rate is how many offsets a second were put behind lately, Remaining how long the rest takes
-	// at this rate. Both are 0 as long as nobody can tell.
+	// Rate is how many offsets a second were read lately, Remaining how long the rest takes at this
+	// rate. Both are 0 while the rate is unknown.
 	Rate      float64
 	Remaining time.Duration
 }
 
-// toldEvery is how often somebody who wants to know is told how far a reading is, and once more at
-// its end.
+// toldEvery is how often a caller is told the progress of a reading, and once more at its end.
 const toldEvery = 250 * time.Millisecond
 
 func progressOf(task graph.TaskID, store string, s restore.Snapshot) Progress {

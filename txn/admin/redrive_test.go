@@ -18,9 +18,9 @@ import (
 	"github.com/onceward/onceward/txn/internal/broker"
 )
 
-// TestG5Redrive: what is redriven is the record as it was, once; the marks keep it from being
-// redriven again.
-func TestG5Redrive(t *testing.T) {
+// TestRedriveWritesEachRecordOnce: what is redriven is the record as it was, once; the marks keep
+// it from being redriven again. Requirement G5.
+func TestRedriveWritesEachRecordOnce(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		o := newOffice(t)
 		o.die("a=1", "b=2", "a=3", "c=poison")
@@ -77,8 +77,9 @@ func headersFrom(hs []Header) (out []topology.Header) {
 	return out
 }
 
-// TestG5Filter chooses by everything that a dead letter can be chosen by.
-func TestG5Filter(t *testing.T) {
+// TestFilterOfDeadLetters chooses by everything that a dead letter can be chosen by. Requirement
+// G5.
+func TestFilterOfDeadLetters(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		o := newOffice(t)
 		o.die("a=1", "b=poison", "a=3")
@@ -144,10 +145,10 @@ func (o *office) all(f LetterFilter) map[string]DeadLetter {
 // crashPoints are all points of a batch.
 var crashPoints = []string{crashBegun, crashRecords, crashFlushed, crashAnswered}
 
-// TestG5RedriveKilled: killed at any point of any batch and done again, a redrive has written every
-// record once. The control is a reader that does not tell what is committed: it sees what the
-// killed ones have left.
-func TestG5RedriveKilled(t *testing.T) {
+// TestKilledRedriveWritesEachRecordOnce: killed at any point of any batch and done again, a redrive
+// has written every record once. The control is a reader that does not tell what is committed: it
+// sees what the killed ones have left. Requirement G5.
+func TestKilledRedriveWritesEachRecordOnce(t *testing.T) {
 	for _, point := range crashPoints {
 		for batch := range 3 {
 			t.Run(fmt.Sprintf("%s-%d", point, batch), func(t *testing.T) {
@@ -218,10 +219,10 @@ func (o *office) uncommitted(topic string) (n int) {
 	return n
 }
 
-// TestG5MarksBehindOpenTransaction: a mark that is committed behind a transaction of somebody else,
-// who has not ended it, counts. The control is what a reader up to the last stable offset knows:
-// nothing of it.
-func TestG5MarksBehindOpenTransaction(t *testing.T) {
+// TestMarksBehindAnOpenTransactionCount: a mark counts that is committed behind an open transaction
+// of another producer. The control is a reader up to the last stable offset, which does not see the
+// mark. Requirement G5.
+func TestMarksBehindAnOpenTransactionCount(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		o := newOffice(t)
 		o.die("a=1")
@@ -266,9 +267,9 @@ func TestG5MarksBehindOpenTransaction(t *testing.T) {
 	})
 }
 
-// TestG5TwoRedrives: of two at a time the older one ends, between two batches at the latest, and
-// nothing is written twice.
-func TestG5TwoRedrives(t *testing.T) {
+// TestOlderOfTwoRedrivesEnds: of two at a time the older one ends, between two batches at the
+// latest, and nothing is written twice. Requirement G5.
+func TestOlderOfTwoRedrivesEnds(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		o := newOffice(t)
 		var records []string
@@ -291,9 +292,9 @@ func TestG5TwoRedrives(t *testing.T) {
 	})
 }
 
-// TestG5LoopGuard: what dies again and again is left alone at some point, keeps its id and its
-// first origin, and does not grow.
-func TestG5LoopGuard(t *testing.T) {
+// TestRecordThatFailsAgainAndAgainIsLeft: what dies again and again is left alone at some point,
+// keeps its id and its first origin, and does not grow. Requirement G5.
+func TestRecordThatFailsAgainAndAgainIsLeft(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		o := newOffice(t)
 		o.die("a=1")
@@ -328,10 +329,10 @@ func TestG5LoopGuard(t *testing.T) {
 	})
 }
 
-// TestG5OwnKey: a record that died under another key than its own is chosen by its own, written
-// back as it died, and to another topic as the application knows it. On demand it says that it
-// comes again.
-func TestG5OwnKey(t *testing.T) {
+// TestRedriveOfARecordUnderAnotherKey: a record that died under another key than its own is chosen
+// by its own, written back as it died, and to another topic as the application knows it. On demand
+// it says that it comes again. Requirement G5.
+func TestRedriveOfARecordUnderAnotherKey(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		o := newOffice(t)
 		for _, value := range []string{"1", "2"} {
@@ -369,8 +370,9 @@ func TestG5OwnKey(t *testing.T) {
 	})
 }
 
-// TestG5Left: what cannot be redriven as it was stays where it is, with the reason.
-func TestG5Left(t *testing.T) {
+// TestWhatCannotBeRedrivenStays: what cannot be redriven as it was stays where it is, with the
+// reason. Requirement G5.
+func TestWhatCannotBeRedrivenStays(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		o := newOffice(t)
 		o.die("a=1")
@@ -426,9 +428,10 @@ func TestG5Left(t *testing.T) {
 	})
 }
 
-// TestG5RedriveAhead: a record that was somewhat ahead of the clock when it died is redriven as far
-// as the topic takes it, also where its dead letter has the broker's time.
-func TestG5RedriveAhead(t *testing.T) {
+// TestRedriveOfARecordAheadOfTheClock: a record that was somewhat ahead of the clock when it died
+// is redriven as far as the topic takes it, also where its dead letter has the broker's time.
+// Requirement G5.
+func TestRedriveOfARecordAheadOfTheClock(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		const unlimited = "9223372036854775807"
 		for _, c := range []struct {
@@ -477,8 +480,8 @@ func (o *office) setting(topic, name, value string) {
 	}
 }
 
-// TestG5Rate: the records come no faster than they may.
-func TestG5Rate(t *testing.T) {
+// TestRedriveRate: the records come no faster than they may. Requirement G5.
+func TestRedriveRate(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		o := newOffice(t)
 		var records []string

@@ -10,9 +10,9 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// TestRedriveLeavesLettersOfReplays is requirement I2: the inputs of a replay are those of the live
-// application, so that its dead letters are redriven only for who names the application, or says
-// that they are repairs.
+// TestRedriveLeavesLettersOfReplays: the inputs of a replay are those of the live application. So
+// its dead letters are redriven only if the caller names the application, or says that they are
+// repairs. Requirement I2.
 func TestRedriveLeavesLettersOfReplays(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		for name, test := range map[string]struct {

@@ -10,9 +10,9 @@ import (
 	"github.com/onceward/onceward/txn/internal/broker"
 )
 
-// TestG5Refused: a dead letter that the cluster refuses, for a reason that shows only then, stays
-// where it is, and those around it are redriven in their order.
-func TestG5Refused(t *testing.T) {
+// TestRefusedRedriveStays: a dead letter that the cluster refuses, for a reason that shows only
+// then, stays where it is, and those around it are redriven in their order. Requirement G5.
+func TestRefusedRedriveStays(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		o := newOffice(t)
 		large := "" // compressed too

@@ -27,9 +27,9 @@ var (
 	laterID = state.IDOf("later")
 )
 
-// addRow takes the row of a record. It puts an end to other rows of its id, as in a restore: the
-// changelog may be compacted while it is read, which takes the tombstones of an id that came back
-// at another time.
+// addRow takes the row of a record. It ends other rows of its id, as in a restore: the changelog
+// may be compacted while it is read, which removes the tombstones of an id that came back at
+// another time.
 func (r *replay) addRow(rec *broker.Record) error {
 	layout := r.outcome.Layout
 	w, err := r.log.row(layout, rec)
@@ -120,7 +120,7 @@ func (p *pending) put(w state.Write) {
 func (p *pending) full() bool { return p.records >= pendingRecords || p.bytes >= pendingBytes }
 
 func (p *pending) apply(db state.Database) error {
-	at := db.Positions() // it stays: nobody goes on from the scratch database
+	at := db.Positions() // it stays: no process continues from the scratch database
 	err := db.Apply(at, at, maps.Values(p.writes))
 	clear(p.writes)
 	p.records, p.bytes = 0, 0
@@ -162,7 +162,7 @@ func (h *histories) compared(a, b state.Entry, order int) error {
 		d = Difference{Kind: OtherValue, Key: a.Key, Local: a.Value, Changelog: b.Value}
 	}
 	switch {
-	case h.forgotten(&d):
+	case h.expired(&d):
 		return nil
 	case h.outcome.Layout.Kind == state.VersionedKind:
 		h.hold(d)
@@ -171,9 +171,10 @@ func (h *histories) compared(a, b state.Entry, order int) error {
 	return h.judge(&d, h.lost(&d))
 }
 
-// judge counts a difference, or says that it cannot be told: because the changelog may have lost
-// the record of the row, because a key that was written past the position may have lost its older
-// records to compaction, or one that was deleted past it even its tombstone.
+// judge counts a difference, or an unknown result. The result is unknown in three cases. The
+// changelog may have lost the record of the row. A key that was written past the position may have
+// lost its older records to compaction. A key that was deleted past it may have lost even its
+// tombstone.
 func (r *replay) judge(d *Difference, lost bool) error {
 	o := r.outcome
 	key := d.Key

@@ -25,8 +25,8 @@ const (
 	scratchDatabase = "replayed"
 )
 
-// newScratch makes the directory, or takes one that nobody uses any more. It refuses a directory
-// with anything else in it.
+// newScratch makes the directory, or takes one that no process uses any more. It refuses a
+// directory with anything else in it.
 func newScratch(path string) (*scratch, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func newScratch(path string) (*scratch, error) {
 	}
 	for _, e := range entries {
 		if e.Name() != scratchLock && e.Name() != scratchDatabase {
-			return nil, fmt.Errorf("%s has %q in it, which is none of ours: name a directory that is empty or not there", path, e.Name())
+			return nil, fmt.Errorf("%s contains %q, which this command has not written: name a directory that is empty or does not exist", path, e.Name())
 		}
 	}
 	s := &scratch{path: path, lock: flock.New(filepath.Join(path, scratchLock), flock.SetPermissions(0o600))}
@@ -70,7 +70,7 @@ func (s *scratch) close(db state.Database) error {
 	return errors.Join(db.Close(), os.RemoveAll(s.database()))
 }
 
-// remove removes the directory. Whoever else wants it makes another one.
+// remove removes the directory. Another caller makes another one.
 func (s *scratch) remove() error {
 	return errors.Join(os.RemoveAll(s.path), s.lock.Close())
 }

@@ -8,13 +8,13 @@ import (
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
-// AcceptSkip takes offsets that were moved forward on purpose, by a tool that knows nothing of the
-// state: the state stays as it is, the input between is left out, and offsets and state are
+// AcceptSkip takes offsets that were moved forward on purpose, by a tool that does not know the
+// state. The state stays as it is, the input between is left out, and offsets and state are
 // committed together. Tasks that open anyway are left alone.
 //
-// It is refused where an offset was moved back, because input would be applied twice, and where it
-// is not known for which offsets the state was written: neither the commit nor what a clean stop
-// has kept says it, or the changelogs have gone on since. Parked records are as with Adopt.
+// It is refused if an offset was moved back, because input would be applied twice. It is refused if
+// the offsets for which the state was written are unknown: neither the commit nor the record of a
+// clean stop names them, or the changelogs have continued since. Parked records are as with Adopt.
 func (a *Application) AcceptSkip(ctx context.Context, o Options) (Report, error) {
 	return a.act(ctx, "accept-skip", o, func(op *operation) planner { return op.acceptSkip })
 }
@@ -43,8 +43,8 @@ func (op *operation) acceptSkip(ctx context.Context, s sight) (change, error) {
 		return change{}, err
 	}
 	if last == nil {
-		return change{}, refuse("it is not known for which offsets the state was written, because the commit does not say it and its last "+
-			"stop was not a clean one: `onceward adopt %s%s` if the state belongs to the committed offsets, or "+
+		return change{}, refuse("the offsets for which the state was written are unknown: the commit does not name them, and the last "+
+			"stop was not a clean one. `onceward adopt %s%s` if the state belongs to the committed offsets, or "+
 			"`onceward rebuild from-input %s`", s.parkedFlag(), s.id, s.id)
 	}
 	next, err := op.skip(ctx, s, last, wanted)
@@ -69,7 +69,7 @@ func (op *operation) reset(ctx context.Context, s sight, offsets Offsets) (chang
 		return change{}, err
 	}
 	if !s.Named() {
-		if waits := s.withoutPlace(s.Blob); len(waits) > 0 && !op.withoutParked {
+		if waits := s.withoutPlace(s.Commit); len(waits) > 0 && !op.withoutParked {
 			return change{}, s.noPlace(waits[0])
 		}
 		if err := s.refuseHalf(); err != nil {
@@ -78,12 +78,12 @@ func (op *operation) reset(ctx context.Context, s sight, offsets Offsets) (chang
 		if err := s.refuseFromSource(); err != nil {
 			return change{}, err
 		}
-		return change{}, refuse("%s: see to that first, with %s", s.reason(), s.waysOut())
+		return change{}, refuse("%s: see to that first, with %s", s.reason(), s.recoveryActions())
 	}
 	wanted, moves := make([]int64, len(s.Inputs)), false
 	for i, in := range s.Inputs {
 		wanted[i] = in.Committed
-		if named, known := s.Blob.Input(in.Topic); known && wanted[i] < 0 {
+		if named, known := s.Commit.Input(in.Topic); known && wanted[i] < 0 {
 			wanted[i] = named.Offset
 		}
 		if at, named := offsets[in.Topic]; named {
@@ -99,9 +99,9 @@ func (op *operation) reset(ctx context.Context, s sight, offsets Offsets) (chang
 	if err := s.refuseFromSource(); err != nil {
 		return change{}, err
 	}
-	if s.HasState && s.Blob != nil {
-		next, err := op.skip(ctx, s, s.Blob, wanted)
-		return change{reason: "the operator moves it", next: next, keepsState: true, keeps: s.Blob}, err
+	if s.HasState && s.Commit != nil {
+		next, err := op.skip(ctx, s, s.Commit, wanted)
+		return change{reason: "the operator moves it", next: next, keepsState: true, keeps: s.Commit}, err
 	}
 	// There is no state that could contain anything, as far as the topology has it: parked records
 	// can wait beside it.
@@ -119,18 +119,18 @@ func (op *operation) reset(ctx context.Context, s sight, offsets Offsets) (chang
 	}
 	next.Round = declared(next.Changelogs)
 	next.State = next.Round
-	return change{reason: "the operator moves it", next: next, keepsState: true, keeps: s.Blob}, nil
+	return change{reason: "the operator moves it", next: next, keepsState: true, keeps: s.Commit}, nil
 }
 
-// waysOut are the commands for a task whose state and offsets do not name each other.
-func (s sight) waysOut() string {
+// recoveryActions are the commands for a task whose state and offsets do not name each other.
+func (s sight) recoveryActions() string {
 	flag := s.parkedFlag()
 	return fmt.Sprintf("`onceward accept-skip %s%s`, `onceward adopt %s%s` or `onceward rebuild from-input %s`", flag, s.id, flag, s.id, s.id)
 }
 
 // skip returns the positions of a state that was written up to last, with its inputs at the wanted
 // offsets, none of which may be lower. An input without an offset stays where the state is.
-func (op *operation) skip(ctx context.Context, s sight, last *task.Blob, wanted []int64) (*state.Positions, error) {
+func (op *operation) skip(ctx context.Context, s sight, last *task.CommitMetadata, wanted []int64) (*state.Positions, error) {
 	if err := op.describesState(ctx, s, last); err != nil {
 		return nil, err
 	}

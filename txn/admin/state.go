@@ -251,11 +251,11 @@ func (s *State) Get(ctx context.Context, store string, partition int32, key []by
 	return row, nil
 }
 
-// GetBehind waits until the state contains what came of the record at an offset of an input, in the
-// partition of that number, and returns the row of a key as it is then: for those who have written
-// the record, and want to know what has become of it. It fails as Get does, but for a task that is
-// being restored or in doubt, which is waited for; and when ctx ends. The state of an instance that
-// does not run stays where it is.
+// GetBehind waits until the state contains the result of the record at an offset of an input, in
+// the partition of that number, and returns the row of a key as it is then. It is for callers that
+// have written the record, and want to read its result. It fails as Get does, and when ctx ends,
+// but it waits for a task that is being restored or in doubt. The state of an instance that does
+// not run stays where it is.
 func (s *State) GetBehind(ctx context.Context, store string, partition int32, key []byte, topic string, offset int64) (Row, error) {
 	pause := backoff.Backoff{Next: 20 * time.Millisecond, Max: 500 * time.Millisecond}
 	for {

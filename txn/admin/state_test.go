@@ -175,7 +175,8 @@ func TestStoppedState(t *testing.T) {
 	})
 }
 
-// TestUnfinishedRestore: what a restore left in the middle is read only by who asks for it.
+// TestUnfinishedRestore: the rows of an unfinished restore are read only by callers that ask for
+// them.
 func TestUnfinishedRestore(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		s := newScene(t)
@@ -352,7 +353,7 @@ func TestVerifyWithoutChangelog(t *testing.T) {
 		{"another topic", func(t *testing.T, s *scene) {
 			s.topicID[0] ^= 1
 			s.store(t, 2, 0, "a=1", "b=2")
-		}, "created anew"},
+		}, "deleted and recreated"},
 		{"ends before", func(t *testing.T, s *scene) { s.store(t, 9, 0, "a=1", "b=2") }, "ends at 2, the state is at 9"},
 		{"cut off", func(t *testing.T, s *scene) {
 			s.write(t, "c=3", "d=4")

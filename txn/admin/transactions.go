@@ -15,7 +15,7 @@ import (
 )
 
 // Transaction is a transaction that partitions of an application hold open, its own or one of
-// somebody else. Its JSON form is for programs, and its fields stay.
+// another producer. Its JSON form is for programs, and its fields stay.
 type Transaction struct {
 	// ID names it: producer id and epoch, with a slash between them.
 	ID            string `json:"id"`
@@ -82,8 +82,8 @@ type OpenTransactions struct {
 // from a while before its records on, which can take long; with ids (Transaction.ID) that is done
 // for these only. It changes nothing, and instances may run.
 //
-// It takes the permission to read each topic, that of committed offsets (__consumer_offsets)
-// included. What may not be read is left out, and told in Unasked.
+// It needs the permission to read each topic, that of committed offsets (__consumer_offsets)
+// included. Topics that may not be read are left out, and named in Unasked.
 func (a *Application) Transactions(ctx context.Context, ids ...string) (OpenTransactions, error) {
 	out := OpenTransactions{Application: a.topology.Application(), Transactions: []Transaction{}}
 	c, err := a.cluster(ctx)
@@ -323,13 +323,13 @@ func (o RepairOptions) repair(ctx context.Context, c *broker.Cluster, f hanging.
 	case verdict != hanging.Unknown && o.Outcome != "" && verdict.String() != o.Outcome:
 		return leave("the evidence says %s: %s", verdict, strings.Join(f.Decision.Reasons, "; "))
 	case verdict == hanging.Unknown && o.Outcome == "":
-		return leave("the evidence does not tell how it ended: %s; who knows it names it with --outcome", strings.Join(f.Decision.Reasons, "; "))
+		return leave("the evidence does not tell how it ended: %s; name its end with --outcome if you know it", strings.Join(f.Decision.Reasons, "; "))
 	case verdict == hanging.Unknown && !f.Known() && !o.NotOngoing:
-		return leave("no coordinator names its producer: it can be ongoing under a transactional id that this principal may not describe; " +
-			"grant Describe on the transactional id, or stop whatever writes with it and say so with --not-ongoing")
+		return leave("no coordinator names its producer: it can be ongoing under a transactional id that this principal may not describe. " +
+			"Grant Describe on the transactional id, or stop every process that writes with it and say so with --not-ongoing")
 	case verdict == hanging.Unknown && f.Behind() && !o.NotOngoing:
 		return leave("its coordinator knows the older epoch %d of %s, and does not tell whether it is ongoing. Try again. If that stays so, stop "+
-			"whatever writes with the id and say so with --not-ongoing", f.Named.Epoch, f.Named.TransactionalID)
+			"every process that writes with the id and say so with --not-ongoing", f.Named.Epoch, f.Named.TransactionalID)
 	case !named && !f.Own:
 		return leave("it is not known to be one of the application: name it to repair it")
 	case len(o.Partitions) == 0 && f.Open[len(f.Open)-1].Topic == broker.OffsetsTopic && (unasked != nil || len(f.Evidence.Unread) > 0):

@@ -21,9 +21,9 @@ import (
 // rows.
 var ErrFromSource = errors.New("the store is restored from its source topic, and has no changelog to compare it with")
 
-// ErrChangelog says that a changelog does not have what the state was made of: it is gone, it is
-// another one of that name, it was cut off in front of the position of the state, or it ends before
-// it. It wraps txn.ErrIntegrity.
+// ErrChangelog says that a changelog does not have what the state was made of. It is gone, it is
+// another one of that name, its beginning was deleted up to behind the position of the state, or it
+// ends before the position. It wraps txn.ErrIntegrity.
 var ErrChangelog = fmt.Errorf("%w: the changelog is not the one of this state", txn.ErrIntegrity)
 
 // VerifyOptions are the options of Verify. The zero value verifies everything.
@@ -37,8 +37,8 @@ type VerifyOptions struct {
 	// DifferencesMax is how many differences of a store are returned, the first by the order of the
 	// keys. Default 10.
 	DifferencesMax int
-	// Progress is told how far the reading of a changelog is, a few times a second at most and at
-	// its end. What is written meanwhile to the changelog of a running instance is read after that,
+	// Progress is told the progress of reading a changelog, a few times a second at most and at its
+	// end. Records that a running instance writes to the changelog meanwhile are read after that,
 	// as another such reading of the same store.
 	Progress func(Progress)
 }
@@ -57,12 +57,11 @@ type Verification struct {
 	// Differences counts the keys that differ, First has some of them.
 	Differences int64
 	First       []Difference
-	// Unjudged counts the keys that differ in a way that nobody can judge. Either the changelog was
-	// written past Position since, and compaction may have removed what was below. Or only the
-	// state has the row, and it is so old by the clock that the broker may have deleted its record,
-	// or compacted it away, while the store, which goes by its stream time, still has it. Rows that
-	// are out of sight by the stream time are not counted at all: nobody reads them, and each side
-	// may have them or not.
+	// Unjudged counts the keys that differ in a way that cannot be judged. Either the changelog was
+	// written past Position since, and compaction may have removed older records. Or only the state
+	// has the row, and it is so old by the clock that the broker may have deleted or compacted its
+	// record. The store goes by its stream time and still has it. Expired rows are not counted at
+	// all: they are not read, and each side may have them or not.
 	Unjudged int64
 	// Unused says that the state names no position in the changelog: the topology that ran last
 	// does not have the store, and what is left of it was not looked at.
@@ -271,7 +270,7 @@ func (r *replay) check(ctx context.Context) error {
 	case !found:
 		return fmt.Errorf("%w: %s does not exist", ErrChangelog, o.Changelog)
 	case topic.ID != r.topicID:
-		return fmt.Errorf("%w: %s has the topic id %x, the state was made with %x: it was deleted and created anew",
+		return fmt.Errorf("%w: %s has the topic id %x, the state was made with %x: it was deleted and recreated",
 			ErrChangelog, o.Changelog, topic.ID, r.topicID)
 	case o.Task.Partition >= topic.Partitions:
 		return fmt.Errorf("%w: %s has %d partitions", ErrChangelog, o.Changelog, topic.Partitions)
@@ -340,7 +339,7 @@ func (r *replay) behind(ctx context.Context, scan *Scan) (left int64, err error)
 	}
 	at, _ := scan.Positions.Changelog(o.Store)
 	if at.TopicID != r.topicID || position(at) < r.rows {
-		return 0, errors.New("the state was restored anew meanwhile; verify it again")
+		return 0, errors.New("the state was restored again meanwhile; verify it again")
 	}
 	o.At, o.Position = scan.At, position(at)
 	if r.stable, err = r.cluster.StableEnd(ctx, o.Changelog, o.Task.Partition); err != nil {

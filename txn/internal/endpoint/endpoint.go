@@ -3,14 +3,14 @@
 // # Contract
 //
 // There is no authentication, so the endpoint is not reachable from other machines unless its owner
-// says so: it listens on a loopback address or on a Unix domain socket that only its owner can
-// open, and [Parse] refuses every other address that is not stated to be exposed. A reverse proxy
-// with TLS and authentication is the other way to reach it from elsewhere.
+// says so. It listens on a loopback address or on a Unix domain socket that only its owner can
+// open. [Parse] refuses every other address that is not stated to be exposed. A reverse proxy with
+// TLS and authentication is the other way to reach it from elsewhere.
 //
 // Only GET and HEAD are answered. A request to a loopback address must name a loopback host in its
-// Host header: a page in a browser of this machine could otherwise reach the endpoint through a
+// Host header. Otherwise a page in a browser of this machine could reach the endpoint through a
 // name of its own that resolves to 127.0.0.1 (DNS rebinding). Headers, their time and the time of
-// an answer are bounded. Nothing that is served changes anything, and there is no profiling here.
+// an answer are bounded. No request changes anything, and there is no profiling here.
 //
 // # Concurrency
 //
@@ -64,9 +64,9 @@ func Parse(s string, exposed bool) (Address, error) {
 		return Address{}, fmt.Errorf("%q is neither host:port nor unix:/path", s)
 	}
 	if !loopback.Host(host) && !exposed {
-		return Address{}, fmt.Errorf("%q can be reached from other machines, and what is served there has no authentication: "+
-			"listen on 127.0.0.1 or on unix:/path, and put a reverse proxy with TLS and authentication in front for others; or state that "+
-			"everybody who reaches it may see the metrics, with the names of topics, tasks and nodes in them, and the reasons of stopped tasks "+
+		return Address{}, fmt.Errorf("%q can be reached from other machines, and has no authentication: "+
+			"listen on 127.0.0.1 or on unix:/path, and put a reverse proxy with TLS and authentication in front. Or state that "+
+			"every client may see the metrics, with the names of topics, tasks and nodes in them, and the reasons of stopped tasks "+
 			"(HTTPExposed, --http-exposed)", s)
 	}
 	return Address{Network: "tcp", Path: s, Exposed: exposed && !loopback.Host(host)}, nil
@@ -88,8 +88,7 @@ const (
 	maxHeaderBytes = 16 << 10
 )
 
-// Serve listens and answers with h. What goes wrong with single connections is logged at debug
-// level.
+// Serve listens and answers with h. Errors of single connections are logged at debug level.
 func Serve(a Address, h http.Handler, log *slog.Logger) (*Server, error) {
 	l, err := listen(a)
 	if err != nil {

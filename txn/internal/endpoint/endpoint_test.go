@@ -199,7 +199,7 @@ func TestSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// What a killed process leaves behind: a socket that nobody listens on.
+	// A killed process leaves a socket behind on which no process listens.
 	left, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
 		t.Fatal(err)

@@ -14,9 +14,9 @@ import (
 // the other for its chunk. A seat is given back while there is nothing to read (an open transaction
 // holds the changelog): others go on.
 //
-// Nobody waits for ever: a chunk that cannot grow waits only while another chunk is on its way to a
-// database, whose pages come back. Otherwise it goes to the database itself, smaller than it could
-// be. Whoever waits for a first page holds none.
+// No chunk waits for ever. A chunk that cannot grow waits only while another chunk is on its way to
+// a database, because the pages of that one come back. Otherwise it goes to the database itself,
+// smaller than it could be. A restore that waits for its first page holds none.
 type budget struct {
 	mu      sync.Mutex
 	seats   int       // free ones
@@ -25,16 +25,16 @@ type budget struct {
 	waiters []*waiter // in the order of their ranks
 
 	pagesMax, seatsMax int
-	// spare and spareIndexes are memory that is not in use, for pages and for the indexes of
-	// chunks, kept while anybody has a seat, and never more than there are free pages: otherwise
-	// the garbage collector would have to find it again and again.
+	// spare and spareIndexes are unused memory for pages and for the indexes of chunks. They are
+	// kept while a restore has a seat, and are never more than the free pages. Without them the
+	// garbage collector would have to collect this memory again and again.
 	spare        [][]byte
 	spareIndexes [][]entry
 }
 
-// rank orders those who wait: active tasks before standbys, then by when they would be done, had
-// they begun when they came. So what is short goes first, and what is long is overtaken by so much
-// and no more.
+// rank orders the waiters: active tasks before standbys, then by the time at which each would have
+// finished if it had started on arrival. So short restores go first, and the delay of a long one is
+// bounded.
 type rank struct {
 	standby bool
 	done    time.Time
@@ -88,8 +88,7 @@ func newBudget(bytes int64, seats int) *budget {
 // filled. Its entries cannot name more pages than chunkPagesMax.
 func (b *budget) chunkPages() int { return min(b.pagesMax/2, chunkPagesMax) }
 
-// memory returns what is in use and what there is, in bytes. Seats count as if their answers were
-// full.
+// memory returns the bytes in use and in total. Seats count as if their answers were full.
 func (b *budget) memory() (used, all int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -112,7 +111,7 @@ func (b *budget) stand() {
 	b.trim()
 }
 
-// trim gives the spare memory up when nobody needs any. The caller holds the lock.
+// trim releases the spare memory when no restore needs it. The caller holds the lock.
 func (b *budget) trim() {
 	if b.seats == b.seatsMax && b.pages == b.pagesMax {
 		b.spare, b.spareIndexes = nil, nil
@@ -183,8 +182,8 @@ func (b *budget) add(loading int) {
 	b.next()
 }
 
-// next gives what there is to those who wait, in their order: pages are not given to a later one
-// while an earlier one needs more than there are. The caller holds the lock.
+// next gives free seats and pages to the waiters in their order. A later waiter gets no pages while
+// an earlier one needs more than are free. The caller holds the lock.
 func (b *budget) next() {
 	short := false
 	b.waiters = slices.DeleteFunc(b.waiters, func(w *waiter) bool {
@@ -234,8 +233,8 @@ func (b *budget) index(pages int) []entry {
 	return make([]entry, 0, pages*entriesPerPage)
 }
 
-// drop gives spare memory up as far as there are fewer free pages, because what is made anew takes
-// its place. The caller holds the lock.
+// drop releases spare memory until it is no more than the free pages, because new memory takes its
+// place. The caller holds the lock.
 func (b *budget) drop() {
 	all := len(b.spare)
 	for _, index := range b.spareIndexes {
@@ -249,8 +248,8 @@ func (b *budget) drop() {
 	}
 }
 
-// keep takes back the memory of a chunk for the next ones. What was taken for it is to be released
-// apart.
+// keep takes back the memory of a chunk for later chunks. The caller releases the pages of the
+// chunk separately.
 func (b *budget) keep(c *chunk) {
 	pages, index := c.reset()
 	b.keepIndex(index)

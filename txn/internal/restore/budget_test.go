@@ -89,7 +89,7 @@ func TestBudgetNeverStuck(t *testing.T) {
 			t.Fatal(ok, err)
 		}
 		if ok, err := b.take(t.Context(), rank{}, 1, true); ok || err != nil {
-			t.Fatalf("a chunk was made to wait for pages that nobody gives back: %t, %v", ok, err)
+			t.Fatalf("a chunk was made to wait for pages that no chunk gives back: %t, %v", ok, err)
 		}
 		loaded := b.load()
 		got := make(chan bool, 2)
@@ -104,7 +104,7 @@ func TestBudgetNeverStuck(t *testing.T) {
 		go ask()
 		synctest.Wait()
 		if len(got) != 0 {
-			t.Fatal("nobody waits for the chunk that is loaded")
+			t.Fatal("no waiter waits for the chunk that is loaded")
 		}
 		b.release(1)
 		loaded()
@@ -118,8 +118,8 @@ func TestBudgetNeverStuck(t *testing.T) {
 	})
 }
 
-// TestBudgetFirstPageWaits: who has nothing waits, behind those who came before, and a large record
-// is taken when everything is free.
+// TestBudgetFirstPageWaits: a restore without a page waits behind the earlier ones, and a large
+// record is taken when everything is free.
 func TestBudgetFirstPageWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBudget(0, 1)

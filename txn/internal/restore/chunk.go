@@ -160,8 +160,8 @@ func (c *chunk) all(store state.StoreID) iter.Seq[state.Write] {
 	}
 }
 
-// lookAhead writes are brought into the processor's cache at a time. In the order of the keys each
-// is somewhere else, and waiting for memory one by one was the largest part of a restore; loads
+// The writes are brought into the processor's cache lookAhead at a time. In key order each of them
+// is elsewhere in memory, and waiting for them one by one was the largest part of a restore. Loads
 // that do not depend on each other are waited for together.
 const lookAhead = 32
 

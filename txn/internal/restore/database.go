@@ -52,7 +52,7 @@ func (o *opening) relay(db state.Database, changelogs []Changelog) error {
 	for _, d := range o.req.declarations() {
 		if before, other := was(d); other && !d.Layout.Reads(before) && misread(db.Positions(), changelogs, d.Name) {
 			return &StopError{Task: o.req.Task, Cause: ErrKind, Reason: fmt.Sprintf("store %s is declared as %s, and was %s", d.Name, d.Layout, before),
-				WayOut: o.req.waysOut("give the store another name", "run the topology before")}
+				Recovery: o.req.recoveryActions("give the store another name", "run the topology before")}
 		}
 	}
 	for _, d := range o.req.declarations() {
@@ -73,9 +73,9 @@ func (o *opening) relay(db state.Database, changelogs []Changelog) error {
 	return db.Declare(o.req.declarations()...)
 }
 
-// forsake empties the stores that the database has rows of and no position. They were in none of
-// the topologies that have run here since, so nobody knows what their rows belong to: the changelog
-// may have been deleted, or emptied, and what there is of it is restored in any case.
+// forsake empties the stores of which the database has rows and no position. No topology that has
+// run here since had these stores, so the rows cannot be attributed to a changelog: it may have
+// been deleted or emptied. The records that the changelog has are restored in any case.
 func (o *opening) forsake(db state.Database) error {
 	base := db.Positions()
 	for _, d := range o.req.declarations() {
@@ -96,11 +96,13 @@ func (o *opening) forsake(db state.Database) error {
 	return nil
 }
 
-// misread reports whether a store of another kind than its rows would be restored from the records
-// of that kind: those of the changelog that the database is in. A database that is in another topic
-// of the name, or has no position of the store because it was in none of the topologies that have
-// run here since, says nothing of what is in the changelog now. Such a store is emptied, as in an
-// empty directory.
+// misread reports whether a store would be restored from records of another kind. The rows of the
+// store are of another kind, and the database has read the changelog that the store would be
+// restored from.
+//
+// The database says nothing about the present content of the changelog in two cases. It was written
+// from another topic of the same name, or it has no position of the store, because no topology that
+// has run here since had the store. Such a store is emptied, as in an empty directory.
 func misread(at state.Positions, changelogs []Changelog, store string) bool {
 	have, _ := at.Changelog(store)
 	return have.Scanned > 0 && slices.ContainsFunc(changelogs, func(c Changelog) bool {

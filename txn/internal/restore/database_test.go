@@ -73,7 +73,7 @@ func TestRelayOfAnotherKind(t *testing.T) {
 	err := o.relay(db, []Changelog{{Store: "a", TopicID: topicA}, {Store: "b", TopicID: topicB}})
 	stop, stops := errors.AsType[*StopError](err)
 	if !stops || !errors.Is(err, ErrKind) || !strings.Contains(stop.Reason, "store b is declared as session/1000, and was window/1000") ||
-		!strings.Contains(stop.WayOut, "another name") {
+		!strings.Contains(stop.Recovery, "another name") {
 		t.Errorf("it returned %v", err)
 	}
 	if !db.Positions().Same(at) {

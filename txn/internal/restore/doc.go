@@ -3,17 +3,17 @@
 //
 // # Order
 //
-// The member id is read first, then the stable offsets of the task's inputs (they wait for
-// transactions that are still pending), then the commit metadata in them, then the changelogs; the
-// caller compares the member id again afterwards. In any other order a commit of a previous owner
-// could fall between two readings.
+// A restore reads in this order: the member id, the stable offsets of the task's inputs, the commit
+// metadata in them, the changelogs. Reading the offsets waits for transactions that are still
+// pending. The caller compares the member id again afterwards. In any other order a commit of a
+// previous owner could fall between two readings.
 //
 // # Judgement
 //
 // [Judge] is a pure function from what was found (offsets, metadata, database, bounds of the
-// changelogs) to a [Plan] or a [StopError]. State and offsets name each other; where they do not,
-// the task stops and names the ways out instead of guessing: a guess applies input twice or loses
-// it.
+// changelogs) to a [Plan] or a [StopError]. State and offsets must name each other. If they do not,
+// the task stops and names the recovery actions instead of guessing: a guess applies input twice or
+// loses it.
 //
 // A store is restored in full for itself: its neighbours in the database keep what they have. Only
 // a database that cannot be opened, or that holds a part of what does not exist any more, is
@@ -27,25 +27,25 @@
 //
 //	broker ──answer──► decode ──chunk──► sort ──► Database.Load or Apply, with the position behind the chunk
 //
-// A chunk keeps the last write of each key. Large ones become sorted tables; the small tail that a
-// restart misses goes the way of a round. A restore that ends before its target, by a kill, an
-// error, or because the task is taken away, leaves what it has: the database is at a position of
-// each changelog that is below the target, and the next restore goes on there. The last step
+// A chunk keeps the last write of each key. Large chunks become sorted tables; the small tail that
+// a restart misses is applied like a round. A restore can end before its target, by a kill, an
+// error, or because the task is taken away. It then leaves what it has: the database is at a
+// position below the target in each changelog, and the next restore continues there. The last step
 // carries the commit's own positions.
 //
 // # Tables without a changelog
 //
-// A table can be restored from the topic that it is read from, which takes the place of the
-// changelog in all that is said here. What is different, and how a restore shows that nothing is
-// missing, is in source.go.
+// A table can be restored from the topic that it is read from. That topic takes the place of the
+// changelog in everything above. The differences, and how a restore shows that no record is
+// missing, are in source.go.
 //
 // # Memory
 //
 // All restores of a process share one budget (Restorer.BytesMax). It bounds how many changelogs are
-// read at a time, which is about as many as there are cores, and how large their chunks become. Who
-// comes next: active tasks before standbys, short ones before long ones, and nobody is overtaken
-// for ever. A changelog that waits for somebody's open transaction holds nothing of it.
+// read at a time, about as many as there are cores, and how large their chunks become. Active tasks
+// go before standbys, and short restores before long ones; no restore is overtaken for ever. A
+// changelog that waits for another producer's open transaction holds no part of the budget.
 //
-// What the databases themselves need is not in it, nor is what the client's connections and the
-// decompression of a single batch take.
+// The budget does not include the memory of the databases, of the client's connections, and of the
+// decompression of a single batch.
 package restore

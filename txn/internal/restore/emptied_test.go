@@ -59,8 +59,8 @@ func killedWhileEmptied(t *testing.T, emptied int, keeps bool) error {
 		})
 		rows = append(rows, state.Write{Store: state.IDOf(store), Key: []byte("deleted, and the tombstone is gone"), Value: []byte("v")})
 	}
-	blob := task.NewBlob([8]byte{1}, last)
-	f.Blob = &blob
+	committed := task.NewCommitMetadata([8]byte{1}, last)
+	f.Commit = &committed
 	if err := b.db.Apply(state.Positions{}, old, slices.Values(rows)); err != nil {
 		t.Fatal(err)
 	}
@@ -104,9 +104,9 @@ func killedWhileEmptied(t *testing.T, emptied int, keeps bool) error {
 	return nil
 }
 
-// TestKilledWhileEmptied: between the emptying of a store and the first chunk that is read for it
-// lies nothing that a kill could make look like state. What is empty is read from the start, what
-// is not is emptied by the next life.
+// TestKilledWhileEmptied: a kill between the emptying of a store and the first chunk that is read
+// for it leaves nothing that looks like state. An empty store is read from the start, and the next
+// incarnation empties the others.
 func TestKilledWhileEmptied(t *testing.T) {
 	for emptied := range 3 {
 		if err := killedWhileEmptied(t, emptied, false); err != nil {

@@ -25,7 +25,7 @@ func (r *Restorer) find(ctx context.Context, req Request) (found Found, metadata
 	if found, metadata, err = r.findInputs(ctx, req); err != nil {
 		return Found{}, "", err
 	}
-	if found.Blob, err = r.commit(ctx, req, found, metadata); err != nil {
+	if found.Commit, err = r.commit(ctx, req, found, metadata); err != nil {
 		return Found{}, "", err
 	}
 	for _, s := range req.Stores {
@@ -120,34 +120,35 @@ func (r *Restorer) findInputs(ctx context.Context, req Request) (found Found, me
 // commit returns what the last commit says, nil if it is not ours, with what an older build has not
 // said of parked records. Where that is not to be found out, the rest of it is returned beside a
 // StopError; so is nothing where no commit is known, and records wait.
-func (r *Restorer) commit(ctx context.Context, req Request, found Found, metadata string) (*task.Blob, error) {
-	b, err := r.blob(ctx, req, metadata)
+func (r *Restorer) commit(ctx context.Context, req Request, found Found, metadata string) (*task.CommitMetadata, error) {
+	b, err := r.readMetadata(ctx, req, metadata)
 	switch {
 	case err != nil:
 	case b != nil:
 		err = r.findParked(ctx, req, b)
 	case !found.Rebuilding: // then what waits is read again with its input
-		err = r.findForgotten(ctx, req, found)
+		err = r.findParkedWithoutCommit(ctx, req, found)
 	}
 	return b, err
 }
 
-// blob returns what the metadata says, nil if it does not speak our language. Metadata can refer to
-// a record of the rounds topic; the record must then be there, and be the one that is meant.
-func (r *Restorer) blob(ctx context.Context, req Request, metadata string) (*task.Blob, error) {
+// readMetadata returns what the metadata says, nil if it does not speak our language. Metadata can
+// refer to a record of the rounds topic; the record must then be there, and be the one that is
+// meant.
+func (r *Restorer) readMetadata(ctx context.Context, req Request, metadata string) (*task.CommitMetadata, error) {
 	id := req.Task
 	ref, ok := task.ParseReference(metadata)
 	if !ok {
-		blob, err := task.ParseBlob(metadata)
+		committed, err := task.ParseCommitMetadata(metadata)
 		if errors.Is(err, state.ErrFormat) {
 			return nil, newer(id, "its last commit", err)
 		}
 		if err != nil {
 			return nil, nil //nolint:nilerr,nilnil // metadata of another program is no error here, Judge decides what it means
 		}
-		return &blob, nil
+		return &committed, nil
 	}
-	t, there := r.Layout[r.RoundsTopic] // a plan, and what waits for nobody, are looked at before the start that creates it
+	t, there := r.Layout[r.RoundsTopic] // a plan and Left look before the start that creates the topic
 	reader := r.Cluster.NewReader(t.Name, t.ID, ref.Partition, false, 1<<20)
 	var f broker.Fetched
 	for reading := 0; there && len(f.Records) == 0 && reading < watermarkReadings; reading++ {
@@ -166,22 +167,22 @@ func (r *Restorer) blob(ctx context.Context, req Request, metadata string) (*tas
 		}
 	}
 	if len(f.Records) > 0 && f.Records[0].Offset == ref.Offset && string(f.Records[0].Key) == string(task.RecordKey(id.String())) {
-		blob, err := task.ParseBlob(string(f.Records[0].Value))
+		committed, err := task.ParseCommitMetadata(string(f.Records[0].Value))
 		if errors.Is(err, state.ErrFormat) {
 			return nil, newer(id, "its last commit", err)
 		}
-		if err == nil && blob.Round == ref.Round {
-			return &blob, nil
+		if err == nil && committed.Round == ref.Round {
+			return &committed, nil
 		}
 	}
-	return nil, &StopError{Task: id, WayOut: req.waysOut(adopt, fromInput), Reason: fmt.Sprintf(
+	return nil, &StopError{Task: id, Recovery: req.recoveryActions(adopt, fromInput), Reason: fmt.Sprintf(
 		"the last commit names the record at %s[%d] offset %d, and that is not there", r.RoundsTopic, ref.Partition, ref.Offset)}
 }
 
 // newer stops a task because a newer build has written something of it.
 func newer(id graph.TaskID, what string, err error) *StopError {
 	return &StopError{Task: id, Cause: err, Reason: what + " is that of a newer build",
-		WayOut: "Way out: run that build or a newer one, which goes on from there"}
+		Recovery: "Recovery action: run that build or a newer one, which goes on from there"}
 }
 
 func (r *Restorer) start(ctx context.Context, s Source, partition int32) (int64, error) {
@@ -216,15 +217,15 @@ func (r *Restorer) logBounds(
 }
 
 func (r *Restorer) findChangelog(ctx context.Context, s Store, found Found) (Changelog, error) {
-	t, blob, partition := r.Layout[s.ChangelogTopic], found.Blob, found.Task.Partition
+	t, committed, partition := r.Layout[s.ChangelogTopic], found.Commit, found.Task.Partition
 	c := Changelog{Store: s.Name, Topic: s.ChangelogTopic, TopicID: t.ID, DeleteRetention: t.DeleteRetention, Deletes: t.Deletes,
 		Retention: t.Retention, Layout: s.Layout, Parks: s.Parks}
 	if s.FromSource != nil {
 		c.FromSource, c.Compacted, c.CompactionLag = s.FromSource, t.Compacted, t.CompactionLag
-		c.Deletes, c.Retention = false, 0 // nothing of it may be forgotten
+		c.Deletes, c.Retention = false, 0 // no record of it may expire
 		c.Taken = found.taken(c.Topic)
 	}
-	target, known := blob.Target(s.Name)
+	target, known := committed.Target(s.Name)
 	var err error
 	if c.LogStart, c.HighWatermark, err = r.logBounds(ctx, s.ChangelogTopic, partition, target, watermarkReadings); err != nil {
 		return Changelog{}, err
@@ -237,8 +238,8 @@ func (r *Restorer) findChangelog(ctx context.Context, s Store, found Found) (Cha
 }
 
 // committedNow reports whether a committed record can be read at or after an offset. Unlike empty
-// it waits for nobody: what is open now was written by a round that is not the last commit's
-// either, but the task must not wait for whoever left it behind.
+// it does not wait. A transaction that is open now belongs to a round that is not the last commit's
+// either, and the task must not wait for the producer that left it open.
 func (r *Restorer) committedNow(ctx context.Context, c Changelog, partition int32, from int64) (bool, error) {
 	stable, err := r.Cluster.StableEnd(ctx, c.Topic, partition)
 	if err != nil {

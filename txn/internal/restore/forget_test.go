@@ -36,8 +36,9 @@ func rowsOf(t *testing.T, db state.Database, store string) (ids []string) {
 	return ids
 }
 
-// TestReplayForgets: rows that nobody can read any more at the committed stream time are left out.
-func TestReplayForgets(t *testing.T) {
+// TestReplayLeavesOutExpiredRows: rows that cannot be read any more at the committed stream time
+// are left out.
+func TestReplayLeavesOutExpiredRows(t *testing.T) {
 	const minute = 60_000
 	dedupe := Store{Name: "ids", Layout: state.Layout{Kind: state.DedupeKind, Retention: 2 * minute}}
 	for _, tc := range []struct {
@@ -108,7 +109,7 @@ func TestReplayMisfit(t *testing.T) {
 	b := newBench(t, 0, 1, map[string]*fakeLog{"ids": dedupeLog(batchtest.Record{Timestamp: 5, Key: []byte("an id"), Value: []byte("v")})})
 	err := b.opening(windows).replay(t.Context(), b.replays())
 	stop, stops := errors.AsType[*StopError](err)
-	if !stops || !errors.Is(err, state.ErrCorrupt) || !strings.Contains(stop.Reason, "ids[1] holds at offset 0") || stop.WayOut == "" {
+	if !stops || !errors.Is(err, state.ErrCorrupt) || !strings.Contains(stop.Reason, "ids[1] holds at offset 0") || stop.Recovery == "" {
 		t.Errorf("got %v, want a stop", err)
 	}
 	if strings.Contains(err.Error(), "an id") {

@@ -45,8 +45,8 @@ type Changelog struct {
 	// Parks says that the store is that of an input's parked records.
 	Parks bool
 
-	// FromSource is set for a store without a changelog, of which Topic is the input topic that it
-	// is restored from. What follows is for such a store; see source.go.
+	// FromSource is set for a store without a changelog. Topic is then the input topic that the
+	// store is restored from. The fields below are for such a store; see source.go.
 	FromSource *graph.SourceRows
 	// Taken is the offset up to which the task has taken the input.
 	Taken int64
@@ -60,9 +60,9 @@ type Changelog struct {
 type Found struct {
 	Task   graph.TaskID
 	Inputs []Input
-	// Blob is the metadata committed with the first input partition; nil when there is none or it
+	// Commit is the metadata committed with the first input partition; nil when there is none or it
 	// is not ours.
-	Blob       *task.Blob
+	Commit     *task.CommitMetadata
 	Changelogs []Changelog
 	// Kept says that the group has no offset and a clean stop has kept the last ones. It is looked
 	// for where no changelog could tell that there was state: the task has a table that is restored
@@ -106,14 +106,16 @@ type Plan struct {
 
 // StopError says why a task cannot be opened, and what an operator can do.
 type StopError struct {
-	Task   graph.TaskID
-	Reason string
-	WayOut string
-	// Cause wraps state.ErrFormat where a newer build has been there, and state.ErrCorrupt where a
-	// changelog holds what the store cannot have. It is ErrLostRows for a changelog that may have
-	// lost rows, ErrNotExact for a table whose topic cannot give it back, ErrParked where parked
-	// records would be left behind, or may be, and nil where state and offsets do not name each
-	// other.
+	Task     graph.TaskID
+	Reason   string
+	Recovery string
+	// Cause is:
+	//  - an error that wraps state.ErrFormat, if a newer build wrote to the task,
+	//  - an error that wraps state.ErrCorrupt, if a changelog holds what the store cannot have,
+	//  - ErrLostRows, if a changelog may have lost rows,
+	//  - ErrNotExact, if the topic of a table cannot restore the table,
+	//  - ErrParked, if parked records would be left behind, or may be,
+	//  - nil, if state and offsets do not name each other.
 	Cause error
 	// Parked says that records wait, or may, which a state is not kept with: a way that keeps it
 	// has to give them up.
@@ -128,9 +130,9 @@ func (e *StopError) Unwrap() error { return e.Cause }
 
 func (e *StopError) Error() string {
 	if e.Cause != nil {
-		return fmt.Sprintf("task %s is not opened: %s: %v. %s", e.Task, e.Reason, e.Cause, e.WayOut)
+		return fmt.Sprintf("task %s is not opened: %s: %v. %s", e.Task, e.Reason, e.Cause, e.Recovery)
 	}
-	return fmt.Sprintf("task %s is not opened, because state and offsets do not name each other: %s. %s", e.Task, e.Reason, e.WayOut)
+	return fmt.Sprintf("task %s is not opened, because state and offsets do not name each other: %s. %s", e.Task, e.Reason, e.Recovery)
 }
 
 // tombstoneMargin of the tombstones' retention is how old a gap may be before deletions may be
@@ -151,7 +153,7 @@ func Judge(f Found) (Plan, error) {
 	if !f.anyCommitted() {
 		return judgeNew(f)
 	}
-	if f.Blob == nil {
+	if f.Commit == nil {
 		if f.emptyState() {
 			return f.fresh(), nil
 		}
@@ -164,7 +166,7 @@ func Judge(f Found) (Plan, error) {
 	if err := f.checkInputs(); err != nil {
 		return Plan{}, err
 	}
-	return judgeBlob(f, f.Blob)
+	return judgeCommit(f, f.Commit)
 }
 
 func (f Found) anyCommitted() bool {
@@ -172,12 +174,12 @@ func (f Found) anyCommitted() bool {
 }
 
 func (f Found) stop(reason string, ways ...string) error {
-	return &StopError{Task: f.Task, Reason: reason, WayOut: f.waysOut(ways...)}
+	return &StopError{Task: f.Task, Reason: reason, Recovery: f.recoveryActions(ways...)}
 }
 
 // older stops a task because the last commit is older than the state.
 func (f Found) older(reason string, ways ...string) *StopError {
-	return &StopError{Task: f.Task, Reason: reason, WayOut: f.waysOut(ways...), older: true}
+	return &StopError{Task: f.Task, Reason: reason, Recovery: f.recoveryActions(ways...), older: true}
 }
 
 // notLast stops a task because a changelog goes on behind what the last commit names of it.
@@ -211,8 +213,8 @@ func (f Found) hasAny() bool {
 	return slices.ContainsFunc(f.Changelogs, func(c Changelog) bool { return f.have(c.Store).Applied > 0 })
 }
 
-// startPositions are those of a task without a usable blob: committed offsets where there are some,
-// start offsets elsewhere.
+// startPositions are those of a task without usable commit metadata: the committed offset of each
+// input that has one, and the start offset of the others.
 func startPositions(f Found) state.Positions {
 	p := state.Positions{WrittenAt: f.Now.UnixMilli()}
 	for _, in := range f.Inputs {
@@ -225,10 +227,10 @@ func startPositions(f Found) state.Positions {
 	for _, c := range f.Changelogs {
 		p.Changelogs = append(p.Changelogs, state.Changelog{Store: c.Store, TopicID: c.TopicID, StreamTime: f.firstDigest(c)})
 	}
-	if f.Blob != nil {
-		p.Round, p.State = f.Blob.Round, f.Blob.State
+	if f.Commit != nil {
+		p.Round, p.State = f.Commit.Round, f.Commit.State
 		for i := range p.Inputs {
-			if named, ok := f.Blob.Input(p.Inputs[i].Topic); ok {
+			if named, ok := f.Commit.Input(p.Inputs[i].Topic); ok {
 				p.Inputs[i].StreamTime = named.StreamTime
 			}
 		}
@@ -272,7 +274,7 @@ const (
 	Recreated Cause = "changelog_recreated"
 	// Truncated: the changelog starts after the position of the database.
 	Truncated Cause = "changelog_truncated"
-	// Expired: the changelog may have forgotten deletions that the database has not seen.
+	// Expired: the changelog may have lost deletions that the database has not seen.
 	Expired Cause = "tombstones_expired"
 	// Reread: its source was read again from the start since.
 	Reread Cause = "source_reread"
@@ -291,11 +293,11 @@ func (f Found) fresh() Plan {
 	return plan
 }
 
-// checkInputs compares the committed offsets with the list in the blob: they differ when somebody
-// moved them.
+// checkInputs compares the committed offsets with the list in the commit metadata. They differ when
+// an operator or another program moved the offsets.
 func (f Found) checkInputs() error {
 	for _, in := range f.Inputs {
-		named, ok := f.Blob.Input(in.Topic)
+		named, ok := f.Commit.Input(in.Topic)
 		// An input whose position never moved has no commit of its own.
 		if ok && in.Committed >= 0 && in.Committed != named.Offset {
 			return f.stop(fmt.Sprintf("the committed offset of %s[%d] is %d, and the state was written for %d", in.Topic, in.Partition,
@@ -305,7 +307,7 @@ func (f Found) checkInputs() error {
 	return nil
 }
 
-func judgeBlob(f Found, b *task.Blob) (Plan, error) {
+func judgeCommit(f Found, b *task.CommitMetadata) (Plan, error) {
 	plan := Plan{Positions: state.Positions{Round: b.Round, State: b.State, WrittenAt: f.Now.UnixMilli()}}
 	for _, in := range f.Inputs {
 		at, streamTime := in.Committed, state.NoTime
@@ -351,7 +353,7 @@ func judgeBlob(f Found, b *task.Blob) (Plan, error) {
 			if c.Parks {
 				keep = withoutParked
 			}
-			return Plan{}, &StopError{Task: f.Task, Parked: c.Parks, WayOut: f.waysOut(fromInput, keep), Reason: fmt.Sprintf(
+			return Plan{}, &StopError{Task: f.Task, Parked: c.Parks, Recovery: f.recoveryActions(fromInput, keep), Reason: fmt.Sprintf(
 				"changelog %s[%d] ends at %d, and the last commit names %d: the cluster lost records", c.Topic, f.Task.Partition,
 				c.HighWatermark, target)}
 		}
@@ -368,8 +370,8 @@ func judgeBlob(f Found, b *task.Blob) (Plan, error) {
 	if len(named) == len(b.Changelogs) && task.TopicsHash(named) != b.Topics {
 		return Plan{}, f.stop("a changelog topic is not the one that the last commit names: it was deleted and created again", fromInput, adopt)
 	}
-	// With a store of the commit gone from the topology, the hash says nothing, and which of two
-	// topics the commit means nobody can tell.
+	// If a store of the commit is gone from the topology, the hash says nothing. Which of two
+	// topics the commit means is then unknown.
 	if i := slices.IndexFunc(plan.Replays, func(r Replay) bool { return r.Full == Recreated }); i >= 0 && len(named) != len(b.Changelogs) {
 		return Plan{}, f.stop(fmt.Sprintf("the database was written from another topic than %s is now, and the last commit has stores that the "+
 			"topology does not have, so it cannot be told which topic it means", plan.Replays[i].Topic), fromInput, adopt)
@@ -383,9 +385,9 @@ func judgeBlob(f Found, b *task.Blob) (Plan, error) {
 	return plan, nil
 }
 
-// judgeChangelog adds what one changelog needs to the plan. What one store has to be restored in
-// full for does not concern its neighbours.
-func (f Found) judgeChangelog(c Changelog, committed task.BlobChangelog, plan *Plan, missing *bool) error {
+// judgeChangelog adds what one changelog needs to the plan. The reason for which one store is
+// restored in full does not concern its neighbours.
+func (f Found) judgeChangelog(c Changelog, committed task.CommittedChangelog, plan *Plan, missing *bool) error {
 	have, target := f.have(c.Store), committed.Applied
 	replay := Replay{Changelog: c, From: max(have.Scanned, c.LogStart), Target: target, StreamTime: committed.StreamTime}
 	if have.TopicID != c.TopicID {
@@ -425,12 +427,12 @@ func (f Found) judgeChangelog(c Changelog, committed task.BlobChangelog, plan *P
 	return nil
 }
 
-// expired reports whether all that was deleted of the changelog has expired in the store at a
-// stream time. Then a database goes on where the log begins: what it has from before and what was
-// deleted there meanwhile, nobody reads. The owner of a task deletes nothing else. Brokers delete
-// by their clock: where that is ahead of the stream time, because input is old or there was none
-// for a while, rows that can still be read may have lost the records that have changed or deleted
-// them since.
+// expired reports whether everything that was deleted from the changelog has expired in the store
+// at a stream time. Then a database continues where the log begins: its older rows, and the records
+// deleted from the log meanwhile, are not read any more.
+// The owner of a task deletes expired records only. Brokers delete by their clock. That clock can
+// be ahead of the stream time, because input is old or there was none for a while. Then rows that
+// can still be read may have lost the records that have changed or deleted them since.
 func (c Changelog) expired(now time.Time, streamTime int64) bool {
 	return c.Deletes && (c.Retention == 0 || !c.Layout.Live(now.Add(-c.Retention).UnixMilli(), streamTime))
 }

@@ -35,11 +35,11 @@ func committed() state.Positions {
 // found is a task whose database is at its last commit.
 func found() Found {
 	p := committed()
-	blob := task.NewBlob([8]byte{1}, p)
+	committed := task.NewCommitMetadata([8]byte{1}, p)
 	return Found{
 		Task: graph.TaskID{Subtopology: "in", Partition: 3}, HasState: true, Now: judgeNow,
 		Inputs: []Input{{Topic: "in", Partition: 3, Committed: 100}},
-		Blob:   &blob,
+		Commit: &committed,
 		Changelogs: []Changelog{
 			{Store: "a", Topic: "app-a-changelog", TopicID: topicA, HighWatermark: 60, DeleteRetention: 10 * time.Hour},
 			{Store: "b", Topic: "app-b-changelog", TopicID: topicB, HighWatermark: 30, DeleteRetention: 10 * time.Hour},
@@ -48,9 +48,9 @@ func found() Found {
 	}
 }
 
-// forgets makes store a one of ids, which are remembered for an hour, with a log that is kept for a
+// expires makes store a one of ids, which are remembered for an hour, with a log that is kept for a
 // day more and begins at start.
-func forgets(f *Found, start int64) {
+func expires(f *Found, start int64) {
 	c := &f.Changelogs[0]
 	c.LogStart, c.Deletes, c.Retention = start, true, 25*time.Hour
 	c.Layout = state.Layout{Kind: state.DedupeKind, Retention: time.Hour.Milliseconds()}
@@ -90,28 +90,28 @@ func TestJudge(t *testing.T) {
 			f.Database.Changelogs[0].Applied, f.Database.Changelogs[0].Scanned = 49, 50
 			f.Database.State, f.Database.Round = state.RoundID{}, state.RoundID{}
 		}, a: [2]int64{50, 50}, b: [2]int64{30, 30}},
-		{name: "a log that forgets was cut above the database", change: func(f *Found) {
+		{name: "a log with a retention was cut above the database", change: func(f *Found) {
 			f.Database.Changelogs[0].Applied, f.Database.Changelogs[0].Scanned = 10, 10
-			forgets(f, 20)
+			expires(f, 20)
 		}, a: [2]int64{20, 50}, b: [2]int64{30, 30}},
-		{name: "a log that forgets, cut, and a gap old enough for tombstones to be gone", change: func(f *Found) {
+		{name: "a log with a retention, cut, and a gap old enough for tombstones to be gone", change: func(f *Found) {
 			f.Database.Changelogs[0].Applied, f.Database.Changelogs[0].Scanned = 10, 10
-			forgets(f, 20)
+			expires(f, 20)
 			f.Database.WrittenAt = old
 		}, a: [2]int64{20, 50}, b: [2]int64{30, 30}, full: "deletions may be missing"},
-		{name: "a log that forgets by the clock what the store can still read", change: func(f *Found) {
+		{name: "a log from which brokers deleted by the clock what the store can still read", change: func(f *Found) {
 			f.Database.Changelogs[0].Applied, f.Database.Changelogs[0].Scanned = 10, 10
-			forgets(f, 20)
+			expires(f, 20)
 			f.Changelogs[0].Retention = 30 * time.Minute
 		}, a: [2]int64{20, 50}, b: [2]int64{30, 30}, full: "starts at 20"},
 		{name: "a log of which only the owner deletes", change: func(f *Found) {
 			f.Database.Changelogs[0].Applied, f.Database.Changelogs[0].Scanned = 10, 10
-			forgets(f, 20)
+			expires(f, 20)
 			f.Changelogs[0].Retention = 0
 		}, a: [2]int64{20, 50}, b: [2]int64{30, 30}},
-		{name: "a log that should forget nothing, cut", change: func(f *Found) {
+		{name: "a log without a retention, cut", change: func(f *Found) {
 			f.Database.Changelogs[0].Applied, f.Database.Changelogs[0].Scanned = 10, 10
-			forgets(f, 20)
+			expires(f, 20)
 			f.Changelogs[0].Deletes = false
 		}, a: [2]int64{20, 50}, b: [2]int64{30, 30}, full: "starts at 20"},
 		{name: "nothing but markers was read of another changelog", change: func(f *Found) {
@@ -130,20 +130,20 @@ func TestJudge(t *testing.T) {
 		{name: "the database is ahead", change: func(f *Found) { f.Database.Changelogs[0].Applied = 51 }, stop: "contains changelog app-a-changelog[3] up to 51"},
 		{name: "the same place by another round", change: func(f *Found) { f.Database.State = round7 }, stop: "another round"},
 		{name: "the cluster lost records", change: func(f *Found) { f.Changelogs[1].HighWatermark = 29 }, stop: "lost records"},
-		{name: "both changelogs exist anew", change: func(f *Found) {
+		{name: "both changelogs were recreated", change: func(f *Found) {
 			f.Changelogs[0].TopicID = [16]byte{99}
 			f.Database = state.Positions{}
 		}, stop: "deleted and created again"},
-		{name: "a changelog exists anew, and a store is gone from the topology", change: func(f *Found) {
+		{name: "a changelog was recreated, and a store is gone from the topology", change: func(f *Found) {
 			f.Database.Changelogs[0].TopicID = [16]byte{99}
 			f.Changelogs = f.Changelogs[:1]
 		}, stop: "cannot be told which topic"},
 		{name: "offset set back from outside", change: func(f *Found) { f.Inputs[0].Committed = 10 }, stop: "committed offset of in[3] is 10"},
 		{name: "offset set forward from outside", change: func(f *Found) { f.Inputs[0].Committed = 1000 }, stop: "committed offset of in[3] is 1000"},
-		{name: "no metadata, but state", change: func(f *Found) { f.Blob = nil }, stop: "no metadata"},
-		{name: "offsets expired, the database is there", change: func(f *Found) { f.Inputs[0].Committed, f.Blob = -1, nil }, stop: "offsets expire"},
+		{name: "no metadata, but state", change: func(f *Found) { f.Commit = nil }, stop: "no metadata"},
+		{name: "offsets expired, the database is there", change: func(f *Found) { f.Inputs[0].Committed, f.Commit = -1, nil }, stop: "offsets expire"},
 		{name: "offsets expired, only changelogs are there", change: func(f *Found) {
-			f.Inputs[0].Committed, f.Blob = -1, nil
+			f.Inputs[0].Committed, f.Commit = -1, nil
 			f.Database = state.Positions{}
 		}, stop: "holds records"},
 		{name: "a new store whose changelog is not empty", change: func(f *Found) {
@@ -156,7 +156,7 @@ func TestJudge(t *testing.T) {
 			plan, err := Judge(f)
 			if tc.stop != "" {
 				var stop *StopError
-				if !errors.As(err, &stop) || !strings.Contains(err.Error(), tc.stop) || stop.WayOut == "" {
+				if !errors.As(err, &stop) || !strings.Contains(err.Error(), tc.stop) || stop.Recovery == "" {
 					t.Fatalf("got %v, want a stop that says %q and a way out", err, tc.stop)
 				}
 				return
@@ -184,7 +184,7 @@ func TestJudge(t *testing.T) {
 
 func TestJudgeNewTask(t *testing.T) {
 	f := found()
-	f.Blob, f.Database = nil, state.Positions{}
+	f.Commit, f.Database = nil, state.Positions{}
 	f.Inputs[0].Committed, f.Inputs[0].Start = -1, 17
 	for i := range f.Changelogs {
 		// A first round that was killed leaves aborted records: the high watermark says nothing.
@@ -234,8 +234,8 @@ func TestJudgeStateless(t *testing.T) {
 func TestJudgeParked(t *testing.T) {
 	for store, stops := range map[string]bool{"a": false, "in.parked": true} {
 		f := found()
-		f.Blob.Parked = []task.BlobParked{{Store: store, Records: 3}}
-		stateless := Found{Task: f.Task, Inputs: f.Inputs, Blob: f.Blob, Now: judgeNow}
+		f.Commit.Parked = []task.CommittedParked{{Store: store, Records: 3}}
+		stateless := Found{Task: f.Task, Inputs: f.Inputs, Commit: f.Commit, Now: judgeNow}
 		_, err := Judge(f)
 		_, alone := Judge(stateless)
 		if !errors.Is(alone, ErrParked) {
@@ -251,21 +251,21 @@ func TestJudgeParked(t *testing.T) {
 	}
 }
 
-// TestJudgeParkStore: for the store of parked records no way out is named that it does not have:
-// its name is given, and its rows are adopted only without what may have waited.
+// TestJudgeParkStore: a stop for the store of parked records names only recovery actions that this
+// store has. Its name is given, and its rows are adopted only without what may have waited.
 func TestJudgeParkStore(t *testing.T) {
 	f := found()
 	f.Changelogs = append(f.Changelogs, Changelog{Store: "in.parked", Topic: "app-in.parked-changelog", Parks: true})
 	_, err := Judge(f)
 	stop, stops := errors.AsType[*StopError](err)
-	if !stops || stop.WayOut != "Way out: delete that topic, once the last commit of no task names it" {
+	if !stops || stop.Recovery != "Recovery action: delete that topic, once the last commit of no task names it" {
 		t.Errorf("a new one with rows: %v", err)
 	}
 	f = found()
 	f.Changelogs[1].Parks, f.Changelogs[1].HighWatermark = true, 29
 	_, err = Judge(f)
-	if stop, stops = errors.AsType[*StopError](err); !stops || !stop.Parked || strings.Contains(stop.WayOut, "`onceward adopt in_3`") ||
-		!strings.Contains(stop.WayOut, "`onceward adopt --without-parked in_3`") {
+	if stop, stops = errors.AsType[*StopError](err); !stops || !stop.Parked || strings.Contains(stop.Recovery, "`onceward adopt in_3`") ||
+		!strings.Contains(stop.Recovery, "`onceward adopt --without-parked in_3`") {
 		t.Errorf("one that has lost records: %v", err)
 	}
 }
@@ -274,7 +274,7 @@ func TestJudgeParkStore(t *testing.T) {
 // offsets and changelogs, as a stop advises, the database must not be taken for empty.
 func TestJudgePartOfARestore(t *testing.T) {
 	f := found()
-	f.Inputs[0].Committed, f.Blob = -1, nil
+	f.Inputs[0].Committed, f.Commit = -1, nil
 	f.Database = state.Positions{Changelogs: []state.Changelog{{Store: "a", TopicID: topicA, Applied: 20, Scanned: 20}}}
 	for i := range f.Changelogs {
 		f.Changelogs[i].Empty = true
@@ -301,11 +301,11 @@ func TestJudgeReplacedStores(t *testing.T) {
 	}
 }
 
-// TestJudgeHalfRebuilt: a state that a rebuild from input has begun to empty has one way out, and
-// no offsets that it could belong to.
+// TestJudgeHalfRebuilt: a state that a rebuild from input has begun to empty has one recovery
+// action, and no offsets that it could belong to.
 func TestJudgeHalfRebuilt(t *testing.T) {
 	f := found()
-	f.Blob, f.Rebuilding = nil, true
+	f.Commit, f.Rebuilding = nil, true
 	_, err := Judge(f)
 	if err == nil || !strings.Contains(err.Error(), "was interrupted") || !strings.Contains(err.Error(), "rebuild from-input in_3") {
 		t.Fatalf("got %v, want a stop that names the rebuild", err)
@@ -337,8 +337,8 @@ func fromSource(f *Found, digest int64) {
 	f.Database.SetChangelog(at)
 	p := committed()
 	p.SetChangelog(at)
-	blob := task.NewBlob([8]byte{1}, p)
-	f.Blob = &blob
+	committed := task.NewCommitMetadata([8]byte{1}, p)
+	f.Commit = &committed
 }
 
 // TestJudgeFromSource: the input stands in for the changelog, and the digest of its records for
@@ -358,10 +358,10 @@ func TestJudgeFromSource(t *testing.T) {
 			f.Database.SetChangelog(state.Changelog{Store: "b", TopicID: topicB, Applied: 40, Scanned: 42, StreamTime: begun + 30})
 		}, 42, begun + 30, "", ""},
 		{"no database", func(f *Found) { f.Database = state.Positions{} }, 0, begun, "", ""},
-		{"read again since, and further", func(f *Found) { f.Blob.Changelogs[1].StreamTime = again + 90 }, 0, again, Reread, ""},
+		{"read again since, and further", func(f *Found) { f.Commit.Changelogs[1].StreamTime = again + 90 }, 0, again, Reread, ""},
 		{"read again since, and less far", func(f *Found) {
-			f.Inputs[0].Committed, f.Blob.Inputs[0].Offset, f.Changelogs[1].Taken = 10, 10, 10
-			f.Blob.Changelogs[1].Applied, f.Blob.Changelogs[1].StreamTime = 10, again+9
+			f.Inputs[0].Committed, f.Commit.Inputs[0].Offset, f.Changelogs[1].Taken = 10, 10, 10
+			f.Commit.Changelogs[1].Applied, f.Commit.Changelogs[1].StreamTime = 10, again+9
 		}, 0, again, Reread, ""},
 		{"records before the database's position deleted", func(f *Found) {
 			f.Database.SetChangelog(state.Changelog{Store: "b", TopicID: topicB, Applied: 40, Scanned: 42, StreamTime: begun + 30})
@@ -370,21 +370,21 @@ func TestJudgeFromSource(t *testing.T) {
 		{"ahead of the commit", func(f *Found) {
 			f.Database.SetChangelog(state.Changelog{Store: "b", TopicID: topicB, Applied: 110, Scanned: 110, StreamTime: begun + 80})
 		}, 0, 0, "", "up to 110, and the last commit names 100"},
-		{"the option added, and a changelog before that ends there too", func(f *Found) { f.Blob.Changelogs[1].StreamTime = 0 }, 0, 0, "",
+		{"the option added, and a changelog before that ends there too", func(f *Found) { f.Commit.Changelogs[1].StreamTime = 0 }, 0, 0, "",
 			"had a changelog when the last commit was made"},
 		{"the option removed, with another store, and an old changelog", func(f *Found) {
 			f.Changelogs[1].FromSource = nil
 			f.Changelogs, f.Database.Changelogs = f.Changelogs[1:], nil // what the hash says of the topics cannot be compared
 		}, 0, 0, "", "was restored from its source when the last commit was made"},
-		{"a changelog before", func(f *Found) { f.Blob.Changelogs[1].Applied = 30 }, 0, 0, "", "had a changelog when the last commit was made"},
-		{"new, and its input is not", func(f *Found) { f.Blob.Changelogs = f.Blob.Changelogs[:1] }, 0, 0, "", "has processed all up to 100 without it"},
+		{"a changelog before", func(f *Found) { f.Commit.Changelogs[1].Applied = 30 }, 0, 0, "", "had a changelog when the last commit was made"},
+		{"new, and its input is not", func(f *Found) { f.Commit.Changelogs = f.Commit.Changelogs[:1] }, 0, 0, "", "has processed all up to 100 without it"},
 		{"new, and its log has lost its beginning", func(f *Found) {
-			f.Blob.Changelogs = f.Blob.Changelogs[:1]
+			f.Commit.Changelogs = f.Commit.Changelogs[:1]
 			f.Changelogs[1].LogStart = 7
 		}, 0, 0, "", "whose log begins at 7"},
 		{"offset moved forward", func(f *Found) { f.Inputs[0].Committed++ }, 0, 0, "", "the state was written for 100"},
 		{"offset moved back", func(f *Found) { f.Inputs[0].Committed-- }, 0, 0, "", "the state was written for 100"},
-		{"no metadata", func(f *Found) { f.Blob = nil }, 0, 0, "", "carry no metadata"},
+		{"no metadata", func(f *Found) { f.Commit = nil }, 0, 0, "", "carry no metadata"},
 		{"records lost", func(f *Found) { f.Changelogs[1].HighWatermark = 99 }, 0, 0, "", "the input in[3] ends before 100"},
 		{"recreated", func(f *Found) { f.Changelogs[1].TopicID = topicA }, 0, 0, "", "deleted and created again"},
 	} {
@@ -398,8 +398,8 @@ func TestJudgeFromSource(t *testing.T) {
 				if !stops || !strings.Contains(stop.Error(), tc.stop) {
 					t.Fatalf("it returned %v, want %q", err, tc.stop)
 				}
-				if strings.Contains(stop.WayOut, "accept-skip") || strings.Contains(stop.WayOut, "onceward adopt") {
-					t.Errorf("it names what is refused for such a task: %s", stop.WayOut)
+				if strings.Contains(stop.Recovery, "accept-skip") || strings.Contains(stop.Recovery, "onceward adopt") {
+					t.Errorf("it names what is refused for such a task: %s", stop.Recovery)
 				}
 				return
 			}
@@ -410,7 +410,7 @@ func TestJudgeFromSource(t *testing.T) {
 			if r.From != tc.from || r.Digest != tc.digest || r.Full != tc.full || r.Target != f.Changelogs[1].Taken {
 				t.Errorf("it reads %d to %d, with digest %x, cause %q: %s", r.From, r.Target, r.Digest, r.Full, r.Reason)
 			}
-			if r.StreamTime != f.Blob.Changelogs[1].StreamTime || plan.Positions.Changelogs[1].StreamTime != r.StreamTime {
+			if r.StreamTime != f.Commit.Changelogs[1].StreamTime || plan.Positions.Changelogs[1].StreamTime != r.StreamTime {
 				t.Errorf("it ends at %x, and positions say %x", r.StreamTime, plan.Positions.Changelogs[1].StreamTime)
 			}
 		})

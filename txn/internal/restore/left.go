@@ -14,8 +14,8 @@ import (
 	"github.com/onceward/onceward/txn/internal/broker"
 )
 
-// Left is what waits for nobody: the topology has no task any more that would process it, or that
-// would see when it is opened that it has no place for it.
+// Left is records that no task of the topology processes any more, and that no task reports when it
+// is opened.
 type Left struct {
 	// Topic is the input with whose offset the task has committed in whose store of parked keys the
 	// records wait; or Store is empty, and Topic is the repartition topic that holds them.
@@ -28,36 +28,35 @@ type Left struct {
 // String is what was found, without what to do.
 func (l Left) String() string {
 	if l.Store != "" {
-		return fmt.Sprintf("%d parked records wait in store %s, of a task that has committed with topic %s and is not there any more",
+		return fmt.Sprintf("%d parked records wait in store %s of a task that committed topic %s and does not exist any more",
 			l.Records, l.Store, l.Topic)
 	}
 	if l.Hidden {
-		return fmt.Sprintf("it is not known whether records wait in the repartition topic %s, which nobody would process: it may be described and "+
-			"not read", l.Topic)
+		return fmt.Sprintf("cannot tell whether records wait in the repartition topic %s, which no task would process: the application may "+
+			"describe the topic and not read it", l.Topic)
 	}
-	return fmt.Sprintf("%s wait in the repartition topic %s that nobody would process", l.Unread, l.Topic)
+	return fmt.Sprintf("%s wait in the repartition topic %s, and no task would process them", l.Unread, l.Topic)
 }
 
-// WayOut is what to do. What takes the word away that records wait must not take the offsets of a
-// topic that is still read.
-func (l Left) WayOut() string {
+// Recovery is what to do. An action that removes the last trace of waiting records must not remove
+// the offsets of a topic that is still read.
+func (l Left) Recovery() string {
 	switch {
 	case l.Store != "" && l.Read:
-		return "let the topology that ran process them, with the source's ParkKeys and without the policies that park, before it is replaced; " +
-			"to commit the offsets of " + l.Topic + " anew as they are, as kafka-consumer-groups.sh --reset-offsets --to-current does, gives up " +
-			"what waits"
+		return "let the topology that ran process them, with the source's ParkKeys and without the policies that park; " +
+			"or give them up: commit the offsets of " + l.Topic + " again as they are (kafka-consumer-groups.sh --reset-offsets --to-current)"
 	case l.Store != "":
-		return "keep the source with its ParkKeys, without the policies that park, until nothing waits; to delete the offsets of " + l.Topic +
-			" from the group gives up what waits"
+		return "keep the source with its ParkKeys, without the policies that park, until no record waits; " +
+			"or give them up: delete the offsets of " + l.Topic + " from the group"
 	case l.Hidden:
-		return "allow the application to read that topic, so that it is known; to delete the topic, or its offsets from the group, gives up what waits"
+		return "allow the application to read that topic; or give its records up: delete the topic, or its offsets from the group"
 	}
-	return "let the topology that ran process them, with no new input, before it is replaced; to delete the topic gives them up"
+	return "let the topology that ran process them, with no new input, before you replace it; or give them up: delete the topic"
 }
 
-// Unlooked are the commits of an application that no task of the topology looks at when it is
-// opened, as far as they can say that something waits: those with metadata, of a topic that no
-// subtopology has first, and those of repartition topics that nobody reads.
+// Unlooked are the commits of an application that no task of the topology reads when it is opened,
+// if they can say that records wait. These are commits with metadata, of a topic that is not the
+// first of any subtopology, and commits of repartition topics that the topology does not read.
 func Unlooked(t *topology.Topology, commits []broker.Offset) (unlooked []broker.Offset) {
 	first, read := map[string]bool{}, map[string]bool{}
 	for _, sub := range t.Subtopologies() {
@@ -83,9 +82,9 @@ func repartitionOf(t *topology.Topology, topic string) (name string, ok bool) {
 	return name, ours && repartition
 }
 
-// Left returns what waits for nobody, as these commits say, which [Unlooked] has found. Of a store
-// that the topology has, its task says it, and the commits of builds that did not say where records
-// wait say nothing here.
+// Left returns the records that no task would process, by these commits, which [Unlooked] has
+// found. For a store that the topology has, its task reports them. The commits of builds that did
+// not record parked records say nothing here.
 func (r *Restorer) Left(ctx context.Context, t *topology.Topology, unlooked []broker.Offset) ([]Left, error) {
 	has, read := map[string]bool{}, map[string]bool{}
 	for _, sub := range t.Subtopologies() {
@@ -106,17 +105,17 @@ func (r *Restorer) Left(ctx context.Context, t *topology.Topology, unlooked []br
 		}
 		all = append(all, l)
 	}
-	behind := map[string][]broker.Offset{} // of repartition topics that nobody reads
+	behind := map[string][]broker.Offset{} // of repartition topics that the topology does not read
 	for _, c := range unlooked {
 		name, repartition := repartitionOf(t, c.Topic)
 		if !repartition {
 			name = c.Topic
 		}
-		blob, err := r.Parse(ctx, Request{Task: graph.TaskID{Subtopology: name, Partition: c.Partition}}, c.Metadata)
+		committed, err := r.Parse(ctx, Request{Task: graph.TaskID{Subtopology: name, Partition: c.Partition}}, c.Metadata)
 		if err != nil {
 			return nil, fmt.Errorf("looking for what waits by the commit of %s[%d]: %w", c.Topic, c.Partition, err)
 		}
-		for _, parked := range blob.WhereParked() {
+		for _, parked := range committed.WhereParked() {
 			if !has[parked.Store] {
 				add(Left{Topic: c.Topic, Store: parked.Store, Unread: Unread{Records: parked.Records}, Read: read[c.Topic]})
 			}
@@ -145,8 +144,8 @@ func (r *Restorer) unread(ctx context.Context, topic string, commits []broker.Of
 		return Unread{}, err
 	}
 	if len(hidden) > 0 {
-		r.Logger.Warn("it is not known whether records wait in a repartition topic that the topology does not read any more", "topic", topic,
-			"remedy", "allow to describe and to read it, or delete its offsets from the group")
+		r.Logger.Warn("cannot tell whether records wait in a repartition topic that the topology does not read any more", "topic", topic,
+			"remedy", "allow the application to describe and read it, or delete its offsets from the group")
 	}
 	return FindUnread(ctx, r.Cluster, found[topic], commits, false)
 }
@@ -157,8 +156,8 @@ type Unread struct {
 	// More says that they were not all counted, as one is enough to refuse, and there can be any
 	// number.
 	More bool
-	// Hidden says that the topic may be described and not read: its log goes on behind a commit,
-	// and it is not known with what.
+	// Hidden says that the application may describe the topic and not read it. Its log continues
+	// behind a commit, with unknown content.
 	Hidden bool
 }
 
@@ -176,14 +175,13 @@ func (u Unread) String() string {
 	return fmt.Sprintf("%d records", u.Records)
 }
 
-// FindUnread finds the committed records of a topic that are behind these commits of a group;
-// nothing of a topic that is not there. What is behind an open transaction is left out. Partitions
-// are looked at at the same time, and in each no more are counted than it takes to know that there
-// are many.
+// FindUnread counts the committed records of a topic behind these commits of a group; it finds none
+// if the topic does not exist. Records behind an open transaction are left out. Partitions are read
+// in parallel, and each only until it is clear that there are many records.
 //
-// A partition without a commit is read from its start by a topology that reads the topic. Of one
-// that it does not read any more, that is where nobody has come to it yet; if records were ever
-// deleted of it, which is done behind commits, its commit has expired.
+// A partition without a commit is read from its start if the topology reads the topic. Otherwise it
+// is read only if no record was ever deleted from it: no task has processed the partition then.
+// Records are deleted behind commits, so the commit of the other partitions has expired.
 func FindUnread(ctx context.Context, cluster *broker.Cluster, topic broker.TopicInfo, commits []broker.Offset, read bool) (Unread, error) {
 	at := make([]int64, topic.Partitions)
 	for p := range at {

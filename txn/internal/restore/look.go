@@ -32,7 +32,7 @@ func (s Sight) Named() bool {
 		return false
 	}
 	for _, beyond := range s.Beyond {
-		if beyond && s.Blob != nil {
+		if beyond && s.Commit != nil {
 			return false
 		}
 	}
@@ -44,7 +44,7 @@ func (s Sight) Named() bool {
 // commit and changelogs are two looks.
 func (s Sight) NotLast() *StopError {
 	for i, c := range s.Changelogs {
-		if target, named := s.Blob.Target(c.Store); named && i < len(s.Beyond) && s.Beyond[i] {
+		if target, named := s.Commit.Target(c.Store); named && i < len(s.Beyond) && s.Beyond[i] {
 			return s.notLast(c, target)
 		}
 	}
@@ -61,7 +61,7 @@ func (r *Restorer) Look(ctx context.Context, req Request) (Sight, error) {
 		return fail(err)
 	}
 	s := Sight{Found: found, Metadata: metadata}
-	s.Blob, err = r.commit(ctx, req, found, metadata)
+	s.Commit, err = r.commit(ctx, req, found, metadata)
 	missing, stops := errors.AsType[*StopError](err)
 	if err != nil && (!stops || errors.Is(missing, state.ErrFormat)) {
 		return fail(err)
@@ -86,7 +86,7 @@ func (r *Restorer) Look(ctx context.Context, req Request) (Sight, error) {
 			s.Beyond = append(s.Beyond, false) // it goes on as a topic does that others write
 			continue
 		}
-		target, _ := s.Blob.Target(store.Name)
+		target, _ := s.Commit.Target(store.Name)
 		beyond, err := r.Beyond(ctx, c, req.Task, target)
 		if err != nil {
 			return fail(err)
@@ -114,11 +114,12 @@ func (r *Restorer) Beyond(ctx context.Context, c Changelog, id graph.TaskID, fro
 	return !empty, err
 }
 
-// Parse returns what commit metadata say of a task, of which no database is needed; nil where they
-// are not ours or name a record that is gone. What waits in stores that the topology does not have
-// is as they say it: see Waiting. The error wraps state.ErrFormat if a newer build wrote them.
-func (r *Restorer) Parse(ctx context.Context, req Request, metadata string) (*task.Blob, error) {
-	b, err := r.blob(ctx, req, metadata)
+// Parse returns the commit metadata of a task, for which no database is needed. It is nil if the
+// metadata are not ours or name a record that is gone. It says of stores that the topology does not
+// have what the metadata say: see Waiting. The error wraps state.ErrFormat if a newer build wrote
+// the metadata.
+func (r *Restorer) Parse(ctx context.Context, req Request, metadata string) (*task.CommitMetadata, error) {
+	b, err := r.readMetadata(ctx, req, metadata)
 	if stop, stops := errors.AsType[*StopError](err); stops && !errors.Is(stop, state.ErrFormat) {
 		return nil, nil //nolint:nilnil // it is as if nothing had been said
 	}

@@ -10,10 +10,11 @@ import (
 // still read.
 var ErrLostRows = errors.New("the changelog may have lost rows that the store can still read")
 
-// checkLost stops a task one of whose stores would come out of its changelog with less than it had.
-// Brokers delete by the clock, and stores forget by their stream time: the beginning of a changelog
-// can be gone of which a store could still read the rows. A database that has been there all the
-// time has them, and a restore cannot bring them back. With AcceptLostRows it is only logged.
+// checkLost stops a task if one of its stores would come out of its changelog with fewer rows than
+// it had. Brokers delete by the clock, and rows expire by the stream time of their store. So the
+// beginning of a changelog can be gone while the store can still read its rows. A database that was
+// there all the time has these rows, and a restore cannot bring them back. With AcceptLostRows the
+// loss is only logged.
 func (o *opening) checkLost(found Found, replays []Replay) error {
 	for _, c := range replays {
 		at, _ := o.db.Positions().Changelog(c.Store)
@@ -22,7 +23,7 @@ func (o *opening) checkLost(found Found, replays []Replay) error {
 			continue
 		}
 		if !o.r.AcceptLostRows {
-			return &StopError{Task: o.req.Task, Cause: ErrLostRows, WayOut: found.waysOut(directoryBack, fromInput, acceptLost), Reason: fmt.Sprintf(
+			return &StopError{Task: o.req.Task, Cause: ErrLostRows, Recovery: found.recoveryActions(directoryBack, fromInput, acceptLost), Reason: fmt.Sprintf(
 				"store %s would be restored from changelog %s[%d], which begins at offset %d: brokers delete its records after %s by their "+
 					"clock, and the stream time of the store is %s", c.Store, c.Topic, o.req.Task.Partition, c.LogStart, c.Retention,
 				time.UnixMilli(c.StreamTime).UTC().Format(time.RFC3339))}

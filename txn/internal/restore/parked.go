@@ -12,21 +12,21 @@ import (
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
-// ErrParked says that records wait, or may, in a store of parked keys that the topology does not
-// have: their offsets are committed, so that nobody would ever process them.
+// ErrParked says that records wait, or may wait, in a store of parked keys that the topology does
+// not have. Their offsets are committed, so that they would never be processed.
 var ErrParked = errors.New("the topology has no place for parked records there")
 
 // parked stops a task because of records that wait, or may. The commit by which they do can be an
 // old one that a coordinator answers while it loads, from before they were processed.
-func parked(id graph.TaskID, cause error, wayOut, reason string, args ...any) *StopError {
-	return &StopError{Task: id, Cause: cause, WayOut: wayOut, Reason: fmt.Sprintf(reason, args...), Parked: true, older: true}
+func parked(id graph.TaskID, cause error, recovery, reason string, args ...any) *StopError {
+	return &StopError{Task: id, Cause: cause, Recovery: recovery, Reason: fmt.Sprintf(reason, args...), Parked: true, older: true}
 }
 
 // checkParked stops a task whose source has lost its ParkKeys while records wait.
 func (f Found) checkParked() error {
-	for _, p := range f.Blob.WhereParked() {
+	for _, p := range f.Commit.WhereParked() {
 		if !slices.ContainsFunc(f.Changelogs, func(c Changelog) bool { return c.Store == p.Store }) {
-			return parked(f.Task, ErrParked, f.waysOut(parkKeysAgain, fromInput, withoutParked), "%d records wait in store %s", p.Records, p.Store)
+			return parked(f.Task, ErrParked, f.recoveryActions(parkKeysAgain, fromInput, withoutParked), "%d records wait in store %s", p.Records, p.Store)
 		}
 	}
 	return nil
@@ -47,10 +47,10 @@ func (r Request) unplaced() []ParkStore {
 
 // findParked adds to a commit the records that wait in stores which the topology does not have any
 // more, and of which the commit names the changelog and does not say that anything waits. By a
-// build that knows of BlobParked nothing does; but those before it said nothing, and the two are
-// not told apart by what is not there. So the changelog is asked, once in the life of a task: the
-// first commit of this topology does not name it any more. In a store that the topology has, the
-// rows themselves say what waits.
+// build that knows of CommittedParked nothing does; but those before it said nothing, and the two
+// are not told apart by what is not there. So the changelog is asked, once in the life of a task:
+// the first commit of this topology does not name it any more. In a store that the topology has,
+// the rows themselves say what waits.
 //
 // Because it is asked once, a changelog that is not there, may not be seen, or has lost records
 // does not count as one in which nothing waits: the task would go on for good. It is stopped as by
@@ -58,10 +58,10 @@ func (r Request) unplaced() []ParkStore {
 // records are given up is for an operator to say, and not to be read out of what is missing. One
 // that the commit names at 0 is not asked: nothing was ever in it, and there may be neither the
 // topic nor a permission for it.
-func (r *Restorer) findParked(ctx context.Context, req Request, b *task.Blob) error {
+func (r *Restorer) findParked(ctx context.Context, req Request, b *task.CommitMetadata) error {
 	for _, p := range req.unplaced() {
 		at, _ := b.Target(p.Name)
-		if at == 0 || slices.ContainsFunc(b.Parked, func(said task.BlobParked) bool { return said.Store == p.Name }) {
+		if at == 0 || slices.ContainsFunc(b.Parked, func(said task.CommittedParked) bool { return said.Store == p.Name }) {
 			continue
 		}
 		c, err := r.findParkChangelog(ctx, p, req.Task.Partition, at, true)
@@ -76,26 +76,26 @@ func (r *Restorer) findParked(ctx context.Context, req Request, b *task.Blob) er
 			case c.there:
 				cause = nil // state and offsets do not name each other
 			}
-			return parked(req.Task, cause, req.waysOut(ways...), "the last commit names the changelog %s[%d], which %s, so that it is not known "+
-				"what waits in store %s, which the topology does not have", p.ChangelogTopic, req.Task.Partition, why, p.Name)
+			return parked(req.Task, cause, req.recoveryActions(ways...), "the last commit names the changelog %s[%d], which %s: "+
+				"the records that wait in store %s are unknown, and the topology does not have that store", p.ChangelogTopic, req.Task.Partition, why, p.Name)
 		}
 		n, err := r.countParked(ctx, c.Changelog, req.Task, at)
 		if err != nil {
 			return looking(p, err)
 		}
 		if n > 0 {
-			b.Parked = append(b.Parked, task.BlobParked{Store: p.Name, Records: n})
+			b.Parked = append(b.Parked, task.CommittedParked{Store: p.Name, Records: n})
 		}
 	}
 	return nil
 }
 
-// findForgotten stops a task of which no commit is known while records wait in a store that the
-// topology does not have: nothing else says it, and the first commit would forget the store. The
-// changelog is asked at once and once. One that is not there, or that we may not see, holds
-// nothing: few applications ever had it, and who may not see a topic is told the same of one that
-// is not there.
-func (r *Restorer) findForgotten(ctx context.Context, req Request, found Found) error {
+// findParkedWithoutCommit stops a task without a known commit while records wait in a store that
+// the topology does not have. Nothing else reports these records, and the first commit would not
+// name the store any more. The changelog is read at once and once. A changelog that does not exist,
+// or that the application may not see, counts as empty: few applications ever had it, and brokers
+// answer the same in both cases.
+func (r *Restorer) findParkedWithoutCommit(ctx context.Context, req Request, found Found) error {
 	for _, p := range req.unplaced() {
 		c, err := r.findParkChangelog(ctx, p, req.Task.Partition, 0, false)
 		n := int64(0)
@@ -112,7 +112,7 @@ func (r *Restorer) findForgotten(ctx context.Context, req Request, found Found) 
 		if !found.anyCommitted() {
 			keep = fromRoundsWithoutParked
 		}
-		return parked(req.Task, ErrParked, req.waysOut(parkKeysAgain, fromInput, keep),
+		return parked(req.Task, ErrParked, req.recoveryActions(parkKeysAgain, fromInput, keep),
 			"%d records wait in store %s, as its changelog %s[%d] has it, and no commit is known that would say more", n, p.Name, p.ChangelogTopic,
 			req.Task.Partition)
 	}
@@ -124,11 +124,12 @@ func looking(p ParkStore, err error) error {
 }
 
 // Waiting returns how many records wait in a store of parked keys that the topology does not have:
-// as many as the last known commit of the task says, or else as the changelog holds, all of it,
-// where the commit names that (see findParked) or is nil. Where that does not tell it, untold says
-// why, of the changelog: the commit has something in it and it is not there, it may not be seen, or
-// it has lost records.
-func (r *Restorer) Waiting(ctx context.Context, last *task.Blob, p ParkStore, id graph.TaskID) (n int64, untold string, err error) {
+//   - the number that the last known commit of the task says, if it says one,
+//   - else the number in the whole changelog, if the commit names that (see findParked) or is nil.
+//
+// If the changelog cannot tell it, untold says why: the changelog does not exist although the
+// commit has a position in it, the application may not see it, or it has lost records.
+func (r *Restorer) Waiting(ctx context.Context, last *task.CommitMetadata, p ParkStore, id graph.TaskID) (n int64, untold string, err error) {
 	for _, said := range last.WhereParked() {
 		if said.Store == p.Name {
 			return said.Records, "", nil

@@ -9,7 +9,7 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// Rebuild says what of a task's database is made anew from its changelogs, and where.
+// Rebuild says which stores of a task's database are rebuilt from their changelogs, and where.
 type Rebuild struct {
 	// Stores are those to rebuild; the others are copied. None are all, and then the old database
 	// is not even opened.
@@ -19,10 +19,10 @@ type Rebuild struct {
 	OpenAt    func(path string) (state.Database, error)
 }
 
-// Rebuild builds a database beside the task's, brings it to the last commit and puts it into its
-// place. Of the request it takes neither Open nor Remove. Whatever fails before the replacement
+// Rebuild builds a database beside the task's, brings it to the last commit and puts it in the
+// place of the old one. It ignores Open and Remove of the request. A failure before the replacement
 // leaves the old database as it was. A StopError says that the changelogs do not hold the state of
-// the last commit: what would be built is not what the old database has, or should have.
+// the last commit, so the new database would differ from the state that the task should have.
 func (r *Restorer) Rebuild(ctx context.Context, req Request, b Rebuild, p *Progress) error {
 	seen, err := r.Look(ctx, req)
 	if err != nil {
@@ -33,7 +33,7 @@ func (r *Restorer) Rebuild(ctx context.Context, req Request, b Rebuild, p *Progr
 			return seen.Stop
 		}
 		return &StopError{Task: req.Task, Reason: "a changelog holds committed records behind the position that the last commit names",
-			WayOut: req.waysOut(adopt, fromInput)}
+			Recovery: req.recoveryActions(adopt, fromInput)}
 	}
 	if err := r.rebuild(ctx, req, b, p); err != nil {
 		_, discarded := b.Directory.RebuildPath(req.Task.Subtopology, req.Task.Partition)

@@ -25,10 +25,10 @@ type changelog struct {
 	layout state.Layout
 	// rows says that the store is not empty to begin with.
 	rows bool
-	// forgotten has the rows that nobody can read any more at the committed stream time, nil if
-	// there are none.
-	forgotten *state.Range
-	rank      rank
+	// expired has the rows that cannot be read any more at the committed stream time, nil if there
+	// are none.
+	expired *state.Range
+	rank    rank
 	// row makes rows of the records of a source; digest is that of the ones in the store and those
 	// that have been read, of the goroutine of fill.
 	row    graph.RowReader
@@ -90,7 +90,7 @@ func (o *opening) replay(ctx context.Context, replays []Replay) error {
 		if c.From < c.Target || c.FromSource != nil {
 			x := &changelog{opening: o, Replay: c, id: state.IDOf(c.Store), layout: o.layout(c.Store), rank: rank, rows: o.has(c.Store)}
 			if expired, ok := x.layout.Expired(c.StreamTime); ok {
-				x.forgotten = &expired
+				x.expired = &expired
 			}
 			if c.FromSource != nil {
 				g.Go(func() error { return x.fromSource(ctx) })
@@ -167,8 +167,8 @@ func (x *changelog) fetch(ctx context.Context, answers chan<- broker.Answer) err
 	return nil
 }
 
-// idleFlush is how long a chunk waits for more before it goes to the database as it is: the memory
-// may be of use to others, and a restore that is killed goes on behind it.
+// idleFlush is how long a chunk waits for more before it goes to the database as it is. Other
+// restores may need the memory, and a restore that is killed continues behind the chunk.
 const idleFlush = 500 * time.Millisecond
 
 // filler is what fill works with.
@@ -237,14 +237,14 @@ func (f *filler) add(r batch.Record) error {
 	return nil
 }
 
-// addRow copies the row of a record. A row that nobody can read any more at the committed stream
-// time is left out: it would be forgotten after the first round.
+// addRow copies the row of a record. A row that cannot be read any more at the committed stream
+// time is left out: it would expire after the first round.
 func (f *filler) addRow(r batch.Record) error {
 	w, err := f.layout.Row(state.ChangelogRecord{Key: r.Key, Value: r.Value, Timestamp: r.Timestamp})
 	if err != nil {
 		return f.misfit(r.Offset, err)
 	}
-	if f.forgotten == nil || !f.forgotten.Contains(w.Key) {
+	if f.expired == nil || !f.expired.Contains(w.Key) {
 		if w.Delete {
 			w.Value = nil
 		}
@@ -270,7 +270,7 @@ func (x *changelog) misfit(offset int64, err error) error {
 		Task: x.req.Task, Cause: err,
 		Reason: fmt.Sprintf("the changelog %s[%d] holds at offset %d what a %s store does not write", x.Topic, x.req.Task.Partition, offset,
 			x.layout.Kind),
-		WayOut: waysOut(x.req.Task, "give the store the layout back that it had", "give it another name, under which it begins empty"),
+		Recovery: recoveryActions(x.req.Task, "give the store the layout back that it had", "give it another name, under which it begins empty"),
 	}
 }
 

@@ -564,8 +564,8 @@ func TestProgress(t *testing.T) {
 	all.Wait()
 }
 
-// TestFailedFetchIsNoEnd: a fetch that fails has not reached the target, and must not end the
-// answers as if it had: what was collected by then would go to the database with the target as its
+// TestFailedFetchIsNoEnd: a failed fetch has not reached the target, and must not end the answers
+// as if it had. Otherwise the collected records would go to the database with the target as their
 // position, and the rest would never be read.
 func TestFailedFetchIsNoEnd(t *testing.T) {
 	errDenied := errors.New("fetching is not allowed any more")

@@ -108,7 +108,7 @@ type Result struct {
 	Positions state.Positions
 	Metadata  string
 	// Retry is what the commit says of a record that was tried before.
-	Retry task.BlobRetry
+	Retry task.CommittedRetry
 	// Database is open and at Positions; nil for a task without stores.
 	Database state.Database
 }
@@ -118,7 +118,7 @@ type Restorer struct {
 	Cluster *broker.Cluster
 	Layout  topics.Layout
 	Logger  *slog.Logger
-	// RoundsTopic holds the blobs that were too large for the metadata.
+	// RoundsTopic holds the commit metadata that are too large for an offset commit.
 	RoundsTopic string
 	// Waits reports for which open transactions a restore waits; nil reports nothing.
 	Waits *waits.Waits
@@ -217,9 +217,9 @@ const (
 	olderPause    = 500 * time.Millisecond
 )
 
-// Restore brings the task to its last commit. A StopError says that it must not be opened; other
-// errors are worth another try. What a try has brought into the database stays there, whatever ends
-// it, and the next one goes on behind it.
+// Restore brings the task to its last commit. A StopError says that the task must not be opened;
+// other errors are worth another try. The data that a try has brought into the database stays
+// there, however the try ends, and the next try continues behind it.
 //
 // That the last commit is older than the state, or that records wait by it for which there is no
 // place, is believed only when it stays so for some seconds. A group coordinator of Kafka 4.3 whose
@@ -250,12 +250,12 @@ func (r *Restorer) Restore(ctx context.Context, req Request, p *Progress) (resul
 	}
 }
 
-// checkLast stops a task whose changelogs go on behind the last commit. What the last round of a
-// task has written ends where the commit says: it is not the last one, and its inputs would be
-// applied twice.
+// checkLast stops a task whose changelogs continue behind the last commit. The writes of a task's
+// last round end where its commit says. So the commit found is not the last one, and its inputs
+// would be applied twice.
 func (o *opening) checkLast(ctx context.Context, found Found) error {
 	for _, c := range found.Changelogs {
-		target, named := found.Blob.Target(c.Store)
+		target, named := found.Commit.Target(c.Store)
 		if !named || c.FromSource != nil {
 			continue // it is empty, or goes on as a topic does that others write
 		}
@@ -277,7 +277,7 @@ func (r *Restorer) restore(ctx context.Context, req Request, p *Progress) (resul
 	if err != nil {
 		return Result{}, fmt.Errorf("opening task %s: %w", req.Task, err)
 	}
-	if err := req.checkMode(found.Blob); err != nil {
+	if err := req.checkMode(found.Commit); err != nil {
 		return Result{}, err
 	}
 	if !found.HasState {
@@ -296,11 +296,11 @@ func (r *Restorer) restore(ctx context.Context, req Request, p *Progress) (resul
 }
 
 // retry is what the last commit says of a record that was tried before.
-func (f *Found) retry() task.BlobRetry {
-	if f.Blob == nil {
-		return task.BlobRetry{}
+func (f *Found) retry() task.CommittedRetry {
+	if f.Commit == nil {
+		return task.CommittedRetry{}
 	}
-	return f.Blob.Retry
+	return f.Commit.Retry
 }
 
 // abandon closes the database after an error. A damaged one is removed: damage that only shows in

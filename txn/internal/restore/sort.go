@@ -7,9 +7,9 @@ import (
 )
 
 const (
-	// prefixSize is how many bytes of a key are in its entry at a time. The twelfth byte of (hi,
-	// lo) says how many of them there are, or that there are more: so "a" comes before "a\x00", and
-	// two entries that are equal and not long have one key.
+	// prefixSize is how many bytes of a key its entry holds at a time. The twelfth byte of (hi, lo)
+	// says how many bytes that are, or that there are more. So "a" comes before "a\x00", and two
+	// entries that are equal and not long have one key.
 	prefixSize = 11
 	isLong     = prefixSize + 1
 
@@ -17,8 +17,8 @@ const (
 	insertionMax = 20
 )
 
-// sort orders the entries by key, and those of one key so that its last write is the last one of
-// them: nobody looks at the others.
+// sort orders the entries by key. Of the entries with one key the last write comes last; the others
+// are not read.
 //
 // It is a radix sort in place, from the most significant byte. Keys are looked up in their pages
 // once for every eleven bytes that their neighbours share with them, and not for every comparison:

@@ -20,26 +20,32 @@ import (
 // it is compacted, a value that the table has at the commit may be gone because of a newer one
 // behind it. So a restore has to show that nothing is missing. It does so in one of two ways.
 //
-// By digest: positions have one of the offsets that the store has taken of the partition, in the
-// place of a stream time, and so does the commit. Who reads records with the same digest has read
-// the same ones, whatever the configuration, clocks and compaction have done, and on whichever
-// replica. That is every restart that goes on at its database, unless the log was compacted there,
-// and every restore from a topic that is not compacted. The number of records would not do:
-// replicas compact by themselves, and one that has less of one key can have more of another.
+// By digest: positions contain a digest of the offsets that the store has taken of the partition,
+// in the place of a stream time, and so does the commit. Two readings with the same digest have
+// read the same records, whatever the configuration, clocks and compaction have done, and on
+// whichever replica. This covers every restart that continues at its database, unless the log was
+// compacted there, and every restore from a topic that is not compacted. A count of records would
+// not be enough: replicas compact by themselves, and one that has fewer records of one key can have
+// more of another.
 //
-// By age, for a store that is restored in full: Kafka's cleaner looks for newer values up to the
-// last stable offset, the active segment, or the first segment with a timestamp that is younger
-// than min.compaction.lag.ms, whatever comes first, and takes records out because of these values
-// only. So nothing at the commit or behind it has taken anything out if nothing stable is there, or
-// if the batch at the commit is younger: its segment is, and the cleaner has never been in it. That
-// is looked at when all has been read, and holds for what was read. A key that has several byte
-// forms is several keys for the cleaner, and one for the table: a deletion that is gone can have
-// been of a value that is still there. So positions and commits also say that there was such a
-// form, as they say what was taken. A record that the codecs do not take is one of those values for
-// the cleaner, and none for the table: the last record of a key is not one that old, or the value
-// before it cannot be known. It holds for the timestamps of producers too, because these are what
-// the cleaner goes by; old ones are refused. Replicas clean by their own clocks: a fifth of the lag
-// is left to differences between clocks.
+// By age, for a store that is restored in full. Kafka's cleaner looks for newer values up to the
+// first of these: the last stable offset, the active segment, the first segment with a timestamp
+// younger than min.compaction.lag.ms. It removes records because of these values only. So no value
+// at the commit or behind it has removed a record in two cases: nothing stable is there, or the
+// batch at the commit is younger than the lag. In the second case its segment is younger too, and
+// the cleaner has never been in it. The restore checks this after it has read everything, and the
+// result holds for what was read.
+//
+// A key with several byte forms is several keys for the cleaner and one for the table. A deletion
+// that is gone can have been of a value that is still there. So positions and commits also say that
+// there was such a form, as they say what was taken.
+//
+// A record that the codecs refuse is a value for the cleaner and none for the table. So the last
+// record of a key must not be one that is that old; otherwise the value before it cannot be known.
+//
+// The check holds for the timestamps of producers too, because the cleaner uses these; old ones are
+// refused. Replicas clean by their own clocks: a fifth of the lag is left to differences between
+// clocks.
 
 // ageMargin of the compaction lag is how old the batch at the commit may be.
 const ageMargin = 0.8
@@ -113,7 +119,7 @@ func (x *changelog) checkAge(ctx context.Context, began time.Time) error {
 		now.CompactionLag = min(now.CompactionLag, x.CompactionLag)
 	}
 	x.Compacted, x.DeleteRetention, x.CompactionLag = now.Compacted, now.DeleteRetention, now.CompactionLag
-	if !x.Compacted { // but somebody must have taken them out
+	if !x.Compacted { // but another process must have removed them
 		return x.notExact("it has not the records any more that the store has taken, although it is not compacted")
 	}
 	if task.HasOtherForms(x.StreamTime) && !brokenAge(x.r.Failpoints) {
@@ -183,8 +189,8 @@ var ErrNotExact = errors.New("the topic does not show that it still holds the ta
 func (x *changelog) notExact(why string) error {
 	return &StopError{
 		Task: x.req.Task, Cause: ErrNotExact,
-		Reason: fmt.Sprintf("store %s is restored from %s[%d], and %s", x.Store, x.Topic, x.req.Task.Partition, why),
-		WayOut: waysOut(x.req.Task, "start the instance that has its database", fromInput),
+		Reason:   fmt.Sprintf("store %s is restored from %s[%d], and %s", x.Store, x.Topic, x.req.Task.Partition, why),
+		Recovery: recoveryActions(x.req.Task, "start the instance that has its database", fromInput),
 	}
 }
 
@@ -209,9 +215,9 @@ func (f *filler) addSourceRow(key, value []byte, timestamp, offset int64) error 
 	return f.put(w.Key, w.Value, offset)
 }
 
-// hidden are keys in the topic whose last record makes no row, because the codecs do not take it,
-// with the time of that record: if it is old enough, compaction can have taken the one before it
-// out. It belongs to the goroutine of fill.
+// hidden are the keys in the topic whose last record makes no row, because the codecs refuse it,
+// with the time of that record. If the record is old enough, compaction can have removed the one
+// before it. hidden belongs to the goroutine of fill.
 type hidden struct {
 	keys map[string]int64
 	// more has the oldest time of those that are too many to remember, if there are any.
@@ -264,11 +270,11 @@ func (f Found) checkSources() error {
 		if f.Rebuilding {
 			return f.stop("a rebuild from input was interrupted", fromInputAgain)
 		}
-		if f.Blob == nil && f.anyCommitted() {
+		if f.Commit == nil && f.anyCommitted() {
 			return f.stop("the committed offsets carry no metadata of this application, so that it cannot be told which state of store "+
 				c.Store+" belongs to them", offsetsBack, fromInput)
 		}
-		if _, known := f.Blob.Target(c.Store); known {
+		if _, known := f.Commit.Target(c.Store); known {
 			continue
 		}
 		if c.LogStart > 0 {
@@ -276,7 +282,7 @@ func (f Found) checkSources() error {
 				Task: f.Task, Cause: ErrNotExact, Reason: fmt.Sprintf(
 					"store %s would be restored from %s[%d], whose log begins at %d: what comes before cannot be told from what was processed",
 					c.Store, c.Topic, f.Task.Partition, c.LogStart),
-				WayOut: waysOut(f.Task, "copy the topic to a new one", "leave RestoreFromTopic out"),
+				Recovery: recoveryActions(f.Task, "copy the topic to a new one", "leave RestoreFromTopic out"),
 			}
 		}
 		if c.Taken > 0 {

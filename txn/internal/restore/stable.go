@@ -7,8 +7,8 @@ import (
 	"github.com/onceward/onceward/txn/internal/waits"
 )
 
-// stableWait follows the reading of a changelog that may come to the last stable offset: behind it
-// only the end of somebody's open transaction lets it go on.
+// stableWait follows the reading of a changelog that may reach the last stable offset. Behind it
+// reading continues only when another producer's open transaction ends.
 type stableWait struct{ *waits.Wait }
 
 func (r *Restorer) watchStable(topic string, id graph.TaskID) stableWait {

@@ -49,8 +49,8 @@ func (x *changelog) write(ctx context.Context, f filled) error {
 }
 
 // empty removes the stores that are to be restored in full, each in one step with its position. The
-// age of the database is that of the oldest gap in it: it begins anew with the last step, if no
-// other store has a gap. A kill in between leaves none that is too old and looks young.
+// age of the database is that of the oldest gap in it. It starts again with the last step, if no
+// other store has a gap. A kill in between leaves no database that is too old and looks young.
 func (o *opening) empty(replays []Replay) error {
 	left, gap := 0, false
 	for _, c := range replays {

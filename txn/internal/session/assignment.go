@@ -50,9 +50,9 @@ func (s *Session) giveUp(ctx context.Context, partitions map[string][]int32) {
 	s.cfg.Self.Remember(tasksNow(s.Tasks()))
 	for _, id := range ids {
 		if s.ownership.Partial(id) {
-			// The plan moves a task's inputs together, so this is a safety net. What was fetched of
-			// the inputs that stay is lost with the task, and the client would not fetch it again:
-			// only a new membership does.
+			// The plan moves a task's inputs together, so this is a safety net. Records that were
+			// fetched of the remaining inputs are lost with the task, and the client would not
+			// fetch them again: only a new membership does.
 			defer s.cancel(fmt.Errorf("%w: task %s keeps some of its inputs", worker.ErrReopen, id))
 		}
 	}

@@ -9,10 +9,10 @@ import (
 	"github.com/onceward/onceward/txn/internal/worker"
 )
 
-// Restartable says that closing everything and opening it again from the log is the remedy. It is
-// not where data and log contradict each other, and not where another process has our place,
-// whatever else is over: two workers can fail together, and a failure can be what a broken
-// invariant came after.
+// Restartable says that the remedy is to close everything and to open it again from the log. It is
+// not the remedy if data and log contradict each other, or if another process has our place, even
+// if there are other errors. Two workers can fail together, and a failure can follow a broken
+// invariant.
 func Restartable(err error) bool {
 	return !errors.Is(err, ErrIntegrity) && !errors.Is(err, errTwin) &&
 		(errors.Is(err, worker.ErrReopen) || errors.Is(err, assign.ErrMemberChanged) || errors.Is(err, errGroupSession))

@@ -51,10 +51,10 @@ type Session struct {
 		sync.Mutex
 		tasks string
 	}
-	// promised says that the group's plan owes this process a task that another member still has to
-	// give up.
+	// promised says that a move to this process is pending in the group's plan: another member
+	// still has to give the task up.
 	promised atomic.Bool
-	// planned wakes who waits for the group's plan to change.
+	// planned wakes the goroutine that waits for the group's plan to change.
 	planned chan struct{}
 	// full has a token when a task that worked has stopped because its disk is full.
 	full chan struct{}
@@ -327,12 +327,12 @@ func (s *Session) work(ctx context.Context) error {
 	}
 }
 
-// fetchFailed judges what the client could not retry by itself. What is about a partition stops its
-// task, and is no error of the session.
+// fetchFailed judges an error that the client could not retry by itself. An error of a partition
+// stops its task, and is no error of the session.
 func (s *Session) fetchFailed(failed *broker.FetchError) error {
 	if failed.Topic == "" {
 		if broker.Permanent(failed) {
-			return failed // such as a permission on the group, or an identity that somebody else uses
+			return failed // such as a permission on the group, or an identity that another process uses
 		}
 		return fmt.Errorf("%w: %w", errGroupSession, failed)
 	}

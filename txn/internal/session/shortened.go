@@ -8,19 +8,19 @@ import (
 )
 
 // errNothingLost ends a session so that another one fetches again from the committed offsets.
-var errNothingLost = fmt.Errorf("%w: a log that looked shortened has all that was read", worker.ErrReopen)
+var errNothingLost = fmt.Errorf("%w: a log that looked shortened has all records that were read", worker.ErrReopen)
 
 // logShortened judges what the client suspects after a change of leaders: that the log has lost
 // records which were read, as it does when a replica that was not in sync becomes the leader.
 //
-// What decides is what the task was given. A log that has the leader epoch of the last record, and
-// leaves it behind that record, has all of them: two logs that agree on an offset and its epoch
+// The records that the task was given decide. A log that has the leader epoch of the last record,
+// and ends it behind that record, has all of them. Two logs that agree on an offset and its epoch
 // agree on everything before it (KIP-101). Control records count, because the task is given them: a
 // marker can be the first and the last thing in an epoch. The client's position is past the task's
-// only by what the client has kept to itself, which nobody has seen.
+// only by records that the client has not passed on.
 //
-// Where all is there, the membership is begun anew. The client would go on by itself, but may still
-// hold records that it fetched before the change, of which nobody knows whether the log has them.
+// If all records are there, a new membership begins. The client would continue by itself, but may
+// still hold records that it fetched before the change, and the log may not have these.
 func (s *Session) logShortened(failed *broker.FetchError, suspected *broker.ShortenedError) error {
 	at, epoch := suspected.At, suspected.Epoch // where nothing was read yet: what was committed
 	if reader, input := s.tasks.Route(failed.Topic, failed.Partition); reader != nil {
@@ -33,7 +33,7 @@ func (s *Session) logShortened(failed *broker.FetchError, suspected *broker.Shor
 		return fmt.Errorf("%w: %w", errGroupSession, err)
 	}
 	if known == epoch && end >= at {
-		s.cfg.Logger.Warn("a log looked shortened after a change of leaders and is not: it has all that was read", "topic", failed.Topic,
+		s.cfg.Logger.Warn("a log looked shortened after a change of leaders and is not: it has all records that were read", "topic", failed.Topic,
 			"partition", failed.Partition, "error", suspected, "read_to", at, "leader_epoch", epoch, "epoch_ends", end)
 		return errNothingLost
 	}
@@ -41,8 +41,8 @@ func (s *Session) logShortened(failed *broker.FetchError, suspected *broker.Shor
 	if err != nil {
 		return fmt.Errorf("%w: %w", errGroupSession, err)
 	}
-	s.haltReaders(failed, fmt.Errorf("%w: %w: records up to offset %d, the last of them of leader epoch %d, were read, and the log has not "+
-		"all of them any more: it leaves that epoch at offset %d and holds offsets %d to %d; what was made of the lost records is not "+
-		"taken back, and offsets from %d on can be other records now", ErrIntegrity, failed, at-1, epoch, max(end, 0), start, high, max(end, 0)))
+	s.haltReaders(failed, fmt.Errorf("%w: %w: records up to offset %d, the last of them of leader epoch %d, were read, and the log has "+
+		"lost some of them. It leaves that epoch at offset %d and holds offsets %d to %d. The results of the lost records stay, "+
+		"and offsets from %d on can be other records now", ErrIntegrity, failed, at-1, epoch, max(end, 0), start, high, max(end, 0)))
 	return nil
 }

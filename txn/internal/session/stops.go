@@ -89,7 +89,7 @@ func names(ids []graph.TaskID) []string {
 // process without any task stays: it is there for the tasks of others.
 func (s *Session) endIfAllStopped() {
 	if s.promised.Load() {
-		return // what is promised comes with another assignment, or goes to somebody else with one
+		return // the next assignment brings a promised task, or gives it to another member
 	}
 	if why := s.tasks.AllStopped(); why != nil {
 		s.endPoll(fmt.Errorf("%w: %w", ErrAllStopped, why))

@@ -9,10 +9,10 @@ import (
 	"github.com/onceward/onceward/txn/internal/topics"
 )
 
-// The clients say little of a topic that is gone: fetches of it and writes to it are tried again
-// for ever or for long, and no fetch is there for partitions that nobody reads. So a session looks
-// at all topics of its own accord (protocol rules 11.1 and 11.2): every problem is an alert, and
-// the tasks that cannot go on without a topic stop (rule 10.5).
+// The clients say little of a topic that is gone. Fetches of it and writes to it are tried again
+// for ever or for long, and partitions that no task reads are not fetched. So a session looks at
+// all topics by itself (protocol rules 11.1 and 11.2): every problem is an alert, and the tasks
+// that cannot continue without a topic stop (rule 10.5).
 
 const (
 	// topicsEvery is how often the topics are looked at, topicsAgain how soon while something seems

@@ -48,7 +48,7 @@ type Contribution struct {
 	// Base are the positions that the store must be at, Next those after the round. Next is
 	// complete once the round is flushed.
 	Base, Next state.Positions
-	retry      BlobRetry
+	retry      CommittedRetry
 	offsets    []broker.Offset
 	metadata   string
 }
@@ -112,7 +112,7 @@ func (c *Contribution) Seal(now time.Time) {
 	c.Next = t.Committed.Clone()
 	c.Next.Inputs = t.WorkingInputs()
 	c.Next.WrittenAt = now.UnixMilli()
-	c.retry = t.retry.blob(t.inputs)
+	c.retry = t.retry.committed(t.inputs)
 	if t.Graph != nil {
 		c.parked = t.Graph.Parked()
 		t.parked = c.parked
@@ -132,7 +132,7 @@ func (c *Contribution) Seal(now time.Time) {
 	}
 }
 
-// First reports whether no round of this life has committed the task yet.
+// First reports whether this is the task's first commit by a round of this incarnation.
 func (c *Contribution) First() bool { return !c.Task.named }
 
 // Flushed completes Next: the round's id, and for every changelog that was written the offset after
@@ -154,11 +154,11 @@ func (c *Contribution) Flushed(round state.RoundID, fingerprint [8]byte, applied
 	for i, table := range c.Task.Tables {
 		c.digest(i, table)
 	}
-	b := NewBlob(fingerprint, c.Next)
+	b := NewCommitMetadata(fingerprint, c.Next)
 	b.Retry, b.Mode = c.retry, c.Task.Mode
 	for _, p := range c.parked {
 		if p.Records > 0 {
-			b.Parked = append(b.Parked, BlobParked{Store: p.Store, Records: p.Records})
+			b.Parked = append(b.Parked, CommittedParked{Store: p.Store, Records: p.Records})
 		}
 	}
 	c.metadata = b.Encode()
@@ -214,7 +214,7 @@ func (c *Contribution) Apply() error {
 	return c.Task.State.Apply(c.Layer, c.Base, c.Next)
 }
 
-// Forget has the store forget what is over by now. It follows Apply, on the same goroutine.
+// Forget has the store remove the rows that have expired. It follows Apply, on the same goroutine.
 func (c *Contribution) Forget() error {
 	if c.Layer == nil {
 		return nil
@@ -239,7 +239,7 @@ func (c *Contribution) Retire() {
 }
 
 // Reuse keeps the journal's memory for a later contribution of the task. It is for a contribution
-// that is committed and whose journal nobody reads any more.
+// that is committed and whose journal is not read any more.
 func (c *Contribution) Reuse() {
 	c.Task.spare.put(c.Journal)
 	c.Journal = nil

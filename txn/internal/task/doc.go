@@ -3,10 +3,10 @@
 //
 // # Who touches what
 //
-// A task belongs to one worker goroutine. Two things cross over: the dispatcher hands records in
-// ([Task.Enqueue]), and a sealed [Contribution] is carried to the broker and into the store by the
-// goroutine of its producer while the worker computes on top of it. A contribution is immutable for
-// the worker from Seal until it is retired or dropped.
+// A task belongs to one worker goroutine. Two things cross over. The dispatcher hands records in
+// ([Task.Enqueue]). The goroutine of a producer carries a sealed [Contribution] to the broker and
+// into the store, while the worker computes on top of it. A contribution is immutable for the
+// worker from Seal until it is retired or dropped.
 //
 // # Positions
 //
@@ -17,6 +17,6 @@
 //
 // # The commit metadata
 //
-// [Blob] is what a commit carries in the metadata of the task's first input partition: it lets
-// state and offsets name each other, and it is the oracle for a commit that was not answered.
+// [CommitMetadata] is what a commit carries in the metadata of the task's first input partition: it
+// lets state and offsets name each other, and it is the oracle for a commit that was not answered.
 package task

@@ -2,8 +2,8 @@
 
 package task
 
-// blobMajor is the major version of the commit metadata.
-const blobMajor = 1
+// metadataMajor is the major version of the commit metadata.
+const metadataMajor = 1
 
 // appendNext adds what the next build has: see next_on.go.
 func appendNext(out []byte) []byte { return out }

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// blobMajor is that of the build of the future, for tests of two builds side by side: it is higher
-// if ONCEWARD_NEXT_MAJOR names "blob". It only exists with the build tag.
-var blobMajor = 1
+// metadataMajor is that of the build of the future, for tests of two builds side by side: it is
+// higher if ONCEWARD_NEXT_MAJOR names "metadata". It only exists with the build tag.
+var metadataMajor = 1
 
 func init() {
-	if strings.Contains(os.Getenv("ONCEWARD_NEXT_MAJOR"), "blob") {
-		blobMajor++
+	if strings.Contains(os.Getenv("ONCEWARD_NEXT_MAJOR"), "metadata") {
+		metadataMajor++
 	}
 }
 

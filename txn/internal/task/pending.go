@@ -13,7 +13,7 @@ func (t *Task) Oldest() []int64 {
 			out[i] = f.records[f.head].Timestamp.UnixMilli()
 		}
 	}
-	// What is to run again is older than everything fresh; the next one stands last.
+	// An entry that is to run again is older than every fresh one; the next one stands last.
 	for _, e := range t.queue.again {
 		if e.Record != nil {
 			out[e.Input] = e.Record.Timestamp.UnixMilli()

@@ -82,8 +82,8 @@ func (t *Task) Punctuate(now time.Time) {
 // they take turns.
 const releasesMax = 128
 
-// yields reports whether the next release lets a record go first. What is parked comes back in
-// large numbers, and the other keys keep their speed.
+// yields reports whether the next release lets a record go first. Parked records come back in large
+// numbers, and the other keys keep their speed.
 func (t *Task) yields() bool {
 	if !t.timers[0].isRelease() {
 		return false
@@ -122,9 +122,9 @@ func (t *Task) MoveTime(topic string, eventTime int64) {
 	}
 }
 
-// Refuse sends a record to its error policy, instead of processing it, whenever it is its turn: its
-// output was refused for good. Of a parked record the entry remembers it, and a search finds it
-// anew after another pause. why quotes nothing of the record.
+// Refuse makes a record go to its error policy instead of being processed, each time its turn
+// comes: its output was refused for good. For a parked record the entry keeps this, and a search
+// finds the record again after another pause. why quotes nothing of the record.
 func (t *Task) Refuse(e Entry, why string) {
 	if e.isRelease() {
 		e.Punctuation.Refuse(why)

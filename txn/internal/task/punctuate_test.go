@@ -92,9 +92,9 @@ func TestStallFiresOnce(t *testing.T) {
 	}
 }
 
-// TestPauseOfPunctuation: what an abort puts before a punctuation that waits to be tried again
-// neither waits with it nor ends its pause, also if it is a punctuation itself, as the release of a
-// parked record is.
+// TestPauseOfPunctuation: an abort puts entries before a punctuation that waits for its next try.
+// They neither wait with it nor end its pause, even if they are punctuations themselves, as the
+// release of a parked record is.
 func TestPauseOfPunctuation(t *testing.T) {
 	var seen []int64
 	task := ticking(t, epoch, &seen)

@@ -9,9 +9,8 @@ import (
 	"github.com/onceward/onceward/txn/internal/broker"
 )
 
-// OrderWaitDefault is how long a task waits for its lagging inputs unless it is told otherwise. It
-// is long against a fetch and short against the time after which somebody asks what the task is
-// doing.
+// OrderWaitDefault is how long a task waits for its lagging inputs by default. It is long against a
+// fetch, and short against the time after which an operator asks what the task is doing.
 const OrderWaitDefault = time.Second
 
 // inbound is what the dispatcher has handed over and the worker has not taken yet. It is the only
@@ -54,10 +53,10 @@ type reach struct {
 // whose last offsets compaction has removed, costs one wait and not one a burst.
 //
 // Kafka Streams (max.task.idle.ms, KIP-695) waits without a bound for an input that lags or whose
-// lag is not known, and gives the bound to those that are caught up. Here one partition that cannot
-// be read must not hold up its neighbours for ever, and an input that is caught up is not waited
-// for at all: order is kept among the records that are there, and not with those that are yet to be
-// written.
+// lag is unknown, and applies the bound to inputs that are caught up. Here one partition that
+// cannot be read must not hold up its neighbours for ever, and a task does not wait for an input
+// that is caught up. Order is kept among the records that are there, not with records that are yet
+// to be written.
 type queue struct {
 	in     inbound
 	inputs []fifo
@@ -115,13 +114,13 @@ func (f *fifo) firstTime() int64 {
 }
 
 // lags reports whether the partition may have a record that belongs before those of other inputs.
-// What was delayed has no such order.
+// Delayed records have no such order.
 func (f *fifo) lags() bool { return f.delay == 0 && f.len() == 0 && (f.end < 0 || f.next < f.end) }
 
 func (f *fifo) push(records []*broker.Record) {
-	// The queue of a task that is behind is never empty, so the room of what was taken is used
-	// again as soon as it is half of all: then what is left moves into it without an overlap, and
-	// no record moves more than once on average.
+	// The queue of a task that is behind is never empty. So the room of the taken records is used
+	// again as soon as it is half of the whole. The remaining records then move into it without an
+	// overlap, and no record moves more than once on average.
 	if f.head >= f.len() {
 		left := copy(f.records, f.records[f.head:])
 		clear(f.records[f.head:])
@@ -252,7 +251,7 @@ func (q *queue) next(now time.Time) (e Entry, fresh, ok bool) {
 	case best >= 0 && !(lagging && q.holds(now)):
 		q.heldSince = time.Time{}
 	case due >= 0:
-		best = due // it has waited long enough, and there is nobody to take turns with
+		best = due // it has waited long enough, and no other input may give a record now
 	default:
 		return Entry{}, false, false
 	}

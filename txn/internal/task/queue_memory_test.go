@@ -41,8 +41,8 @@ func TestQueueThatNeverDrainsKeepsItsSize(t *testing.T) {
 	}
 }
 
-// What the queues of all tasks hold is counted once, and not any more when they are closed,
-// whatever is still in flight then.
+// The records in the queues of all tasks are counted once, and not any more when the queues are
+// closed, whatever is still in flight then.
 func TestHeldByAllTasks(t *testing.T) {
 	var held atomic.Int64
 	tasks := make([]*Task, 2)

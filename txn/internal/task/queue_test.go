@@ -62,9 +62,9 @@ func merge(inputs [][]int) []string {
 }
 
 // TestOrder: whatever the timestamps and the order of arrival, records are taken in the order of
-// their timestamps as long as nobody has to wait longer than the bound. Every case of three inputs
-// with two records each and two timestamps is tried. Without a wait, the control, most arrivals
-// break the order.
+// their timestamps as long as no input waits longer than the bound. Every case of three inputs with
+// two records each and two timestamps is tried. Without a wait, the control, most arrivals break
+// the order.
 func TestOrder(t *testing.T) {
 	const inputs, each, times = 3, 2, 2
 	arrivals := permutations([]int{0, 0, 1, 1, 2, 2})
@@ -133,8 +133,8 @@ func power(base, n int) int {
 }
 
 // TestWaitIsBounded walks through every sequence of six events over two inputs, from ends that are
-// not known, and holds the queue to what it says: it refuses a record only while an input without
-// one may have an older one, and never for longer than the bound.
+// unknown. It checks what the queue promises: the queue refuses a record only while an input
+// without one may have an older one, and never for longer than the bound.
 func TestWaitIsBounded(t *testing.T) {
 	const waitMax, events, kinds = 2 * time.Second, 6, 6
 	refusals, forced := 0, 0
@@ -315,7 +315,7 @@ func TestSetEndCrossesOver(t *testing.T) {
 	}
 }
 
-// TestOneInputNeverWaits, and nobody does without a bound.
+// TestOneInputNeverWaits: a single input never waits, and no input waits without a bound.
 func TestOneInputNeverWaits(t *testing.T) {
 	for inputs, waitMax := range map[int]time.Duration{1: time.Hour, 2: 0} {
 		q := newQueue(make([]state.Input, inputs), waitMax)

@@ -51,7 +51,7 @@ type Spec struct {
 	// Delays are, by topic, those of delayed retry topics among the inputs.
 	Delays map[string]time.Duration
 	// Retry is the record that was tried before, as the last commit says.
-	Retry BlobRetry
+	Retry CommittedRetry
 	// Mode is that of the application; commits carry it.
 	Mode topology.Mode
 	// OrderWaitMax bounds the wait for an input that lags while others have records; 0 is no wait.
@@ -70,8 +70,9 @@ type Task struct {
 	inputs []state.Input // working positions
 	epochs []int32       // leader epoch of the last record per input
 	retry  retry
-	// named says that a round of this life has committed an offset for every input. Until then the
-	// group may have none for an input that never moved, and would resolve its start again.
+	// named says that a round of this incarnation has committed an offset for every input. Until
+	// then the group may have none for an input that never moved, and would resolve its start
+	// again.
 	named bool
 	// dropped says that records were dropped since TookDropped was asked.
 	dropped bool
@@ -113,20 +114,20 @@ func (r *retry) is(e Entry) bool {
 	return r.attempts > 0 && r.at == e.place()
 }
 
-// blob is what a commit says of the record that is to be tried again; a punctuation is not played
-// again after a restart.
-func (r *retry) blob(inputs []state.Input) BlobRetry {
+// committed is what a commit says of the record that is to be tried again; a punctuation is not
+// played again after a restart.
+func (r *retry) committed(inputs []state.Input) CommittedRetry {
 	if r.attempts == 0 || r.at.input < 0 {
-		return BlobRetry{}
+		return CommittedRetry{}
 	}
-	return BlobRetry{
+	return CommittedRetry{
 		Topic: HashName(inputs[r.at.input].Topic), Offset: r.at.offset, Attempts: r.attempts,
 		FirstFailure: r.firstFailure.UnixMilli(),
 	}
 }
 
 // resumed is the record that was tried before; it is tried again at once.
-func resumed(b BlobRetry, inputs []state.Input) retry {
+func resumed(b CommittedRetry, inputs []state.Input) retry {
 	for i := range inputs {
 		if b.Attempts > 0 && HashName(inputs[i].Topic) == b.Topic && b.Offset >= inputs[i].Offset {
 			return retry{at: place{input: i, offset: b.Offset}, attempts: b.Attempts, firstFailure: time.UnixMilli(b.FirstFailure)}
@@ -312,8 +313,8 @@ func (t *Task) Stopped() error { return t.stopped }
 // answered or resolved; nil ends the doubt.
 func (t *Task) SetDoubt(since *time.Time) { t.doubt.Store(since) }
 
-// InDoubtSince returns when the commit was sent of which it is not known whether it took place; ok
-// is false when there is none. It may be called from any goroutine.
+// InDoubtSince returns when the commit in doubt was sent; ok is false if no commit is in doubt. It
+// may be called from any goroutine.
 func (t *Task) InDoubtSince() (since time.Time, ok bool) {
 	if at := t.doubt.Load(); at != nil {
 		return *at, true

@@ -9,8 +9,8 @@ import (
 	"github.com/onceward/onceward/txn/internal/broker"
 )
 
-// Tolerated returns the topics that keep records for longer than a node knows them again, where the
-// node tolerates it, as the last look has found them: somebody should be told.
+// Tolerated returns the topics whose retention exceeds the dedupe window of a node that tolerates
+// it, as the last look has found them. The caller warns about them.
 func (p *Plan) Tolerated() []*Mismatch { return p.tolerated }
 
 // verifyHorizons compares how long inputs keep records with how long the nodes behind them know a
@@ -32,13 +32,13 @@ func (p *Plan) verifyHorizons(found map[string]broker.TopicInfo) (refused []erro
 	return refused
 }
 
-// outlives returns what is wrong with an input that keeps records beyond a horizon, nil if it does
-// not, or if the cluster did not say. retention.ms is what the topic promises: it can have a record
-// longer, until its segment is full.
+// outlives returns what is wrong with an input whose retention exceeds a dedupe window, nil if it
+// does not, or if the cluster did not say. retention.ms is the topic's promise: it can have a
+// record longer, until its segment is full.
 func outlives(info broker.TopicInfo, h graph.Horizon) *Mismatch {
 	policy, known := info.Settings["cleanup.policy"]
 	limit := strconv.FormatInt(h.Retention.Milliseconds(), 10)
-	remedy := fmt.Sprintf("node %s knows a record again for %s of stream time, and the topic could bring one back after that; "+
+	remedy := fmt.Sprintf("node %s recognises a record for %s of stream time, and the topic could bring one back after that; "+
 		"give the node a longer retention, the topic a shorter one, or tolerate it", h.Node, h.Retention)
 	switch {
 	case !known:

@@ -10,9 +10,10 @@ import (
 	"github.com/onceward/onceward/txn/internal/topics"
 )
 
-// TestHorizon_C8: an input that keeps records for longer than a node knows them again is refused,
-// or told where that is tolerated, also through a repartition topic. What fits is neither.
-func TestHorizon_C8(t *testing.T) {
+// TestInputRetentionBeyondTheDedupeWindow: an input whose retention exceeds the dedupe window of a
+// node is refused, or reported if the node tolerates it, also through a repartition topic. A
+// retention within the window is neither. Requirement C8.
+func TestInputRetentionBeyondTheDedupeWindow(t *testing.T) {
 	const day = 24 * time.Hour // kfake keeps records for seven of them, as Kafka does
 	for _, test := range []struct {
 		name      string
@@ -23,7 +24,7 @@ func TestHorizon_C8(t *testing.T) {
 		{"equal", 7 * day, nil, ""},
 		{"longer", 8 * day, nil, ""},
 		{"shorter", 7*day - time.Millisecond, nil, "topic in: retention.ms is 604800000 and has to be at most 604799999: " +
-			"node remember knows a record again for 167h59m59.999s of stream time, " +
+			"node remember recognises a record for 167h59m59.999s of stream time, " +
 			"and the topic could bring one back after that; "},
 		{"for ever", 7 * day, map[string]string{"retention.ms": "-1"}, "retention.ms is -1 and has to be at most 604800000: "},
 		{"compacted", 7 * day, map[string]string{"cleanup.policy": "compact"},

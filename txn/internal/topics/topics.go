@@ -27,7 +27,7 @@ type Topic struct {
 	MaxMessageBytes int32
 	// Compacted says that the topic refuses records without a key.
 	Compacted bool
-	// Deletes says that the topic forgets records with time, be it compacted or not.
+	// Deletes says that the topic deletes records with time, be it compacted or not.
 	Deletes bool
 	// DeleteRetention is how long a compacted topic keeps tombstones.
 	DeleteRetention time.Duration
@@ -82,7 +82,7 @@ type Plan struct {
 	// with.
 	missing []string
 	create  Options
-	// tolerated is what the last look has found and a horizon tolerates.
+	// tolerated has the mismatches of the last look that a node tolerates.
 	tolerated []*Mismatch
 }
 
@@ -157,7 +157,7 @@ func (p *Plan) Verify(ctx context.Context, c *broker.Cluster, before Layout) (La
 		case now.ID != before[name].ID && !p.written(name):
 			errs = append(errs, &Mismatch{Topic: name, Use: p.use(name), Setting: "topic id", Found: fmt.Sprintf("%x", now.ID),
 				Needed: fmt.Sprintf("%x", before[name].ID),
-				Remedy: "it was deleted and created anew while the application ran; state and offsets may not fit it any more"})
+				Remedy: "it was deleted and recreated while the application ran; state and offsets may not fit it any more"})
 		}
 	}
 	if err := errors.Join(append(errs, p.verify(found))...); err != nil {
@@ -226,8 +226,8 @@ func (p *Plan) names() []string {
 	return append(names, RoundsTopic(p.topology.Application()))
 }
 
-// permissions returns an error that names every permission on a topic that is missing. Of a topic
-// that is not there nobody can tell more than that it is not hidden.
+// permissions returns an error that names every permission on a topic that is missing. For a topic
+// that does not exist the brokers say only that it is not hidden.
 func (p *Plan) permissions(c *broker.Cluster, found map[string]broker.TopicInfo, hidden []string) error {
 	missing := missingPermissions(p.topology, found, hidden)
 	if len(missing) == 0 {
@@ -298,8 +298,8 @@ func (l Layout) Unreplicated(t *topology.Topology, brokers int) []string {
 const KeepChangelog = "set retention.ms of the topic to -1 (kafka-configs.sh --alter): the application deletes what has expired"
 
 // DeletedByClock returns the changelogs whose records the brokers delete by their clock, with the
-// time that they keep them. A store forgets by its stream time: what the clock deletes, it can
-// still need. The runtime creates no such changelog.
+// time that they keep them. Rows expire by the stream time of their store: it can still need a
+// record that the clock deletes. The runtime creates no such changelog.
 func (l Layout) DeletedByClock(t *topology.Topology) map[string]time.Duration {
 	out := map[string]time.Duration{}
 	for _, sub := range t.Subtopologies() {

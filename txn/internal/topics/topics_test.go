@@ -329,7 +329,7 @@ func TestVerify(t *testing.T) {
 	c.delete(changelog)
 	refused("changelog app-counts-changelog: existence is deleted", true)
 	c.create(changelog, 3, map[string]string{"cleanup.policy": "compact"})
-	refused("deleted and created anew while the application ran", false)
+	refused("deleted and recreated while the application ran", false)
 	c.delete("out")
 	refused("topics that do not exist: out", true)
 	c.delete(changelog)

@@ -143,13 +143,13 @@ func internalTopics(
 	return topics
 }
 
-// changelogSlack is how much longer than its store a changelog has to keep records where the
-// brokers delete or compact by the clock: the store goes by stream time, and the clock is ahead of
-// it. Kafka Streams allows a day as well.
+// changelogSlack is how much longer than its store a changelog has to keep records if the brokers
+// delete or compact by the clock. The store goes by stream time, and the clock is ahead of it.
+// Kafka Streams allows a day as well.
 const changelogSlack = 24 * time.Hour
 
-// changelogOf returns how the changelog of a store is kept. The policy of stores that forget by
-// time includes delete, without which a broker refuses to delete records for the owner; a history
+// changelogOf returns how the changelog of a store is kept. The policy of stores whose rows expire
+// includes delete, because a broker otherwise refuses to delete records for the owner. A history
 // needs every version of a key for as long as it can be read, not only the last record.
 func changelogOf(l state.Layout) internalTopic {
 	w := internalTopic{use: useChangelog, policy: "compact"}
@@ -218,9 +218,9 @@ func verifyWritable(info broker.TopicInfo, wrong found) {
 
 // CompactionLagMin is the least min.compaction.lag.ms of a compacted topic that tables are restored
 // from. An application that is behind by more cannot be restored on an empty disk, so it is longer
-// than a restart takes; what is right is the longest outage to survive. It is the least
-// delete.retention.ms too: a restore has to be through before the topic forgets the deletions that
-// it has begun to read.
+// than a restart takes; the right value is the longest outage to survive. It is the least
+// delete.retention.ms too: a restore has to end before the topic removes the deletions that it has
+// begun to read.
 const CompactionLagMin = time.Hour
 
 // verifyRestorable looks at a topic that tables are restored from.
@@ -295,8 +295,8 @@ func (w internalTopic) verifyPartitions(info broker.TopicInfo, wrong found) {
 		remedy = "the state was made for inputs with more partitions; give the inputs that many, or run the topology under another " +
 			"application id"
 	case useRepartition:
-		remedy = "the topology asks for another number than before, by Partitions or by a topic that is read together with this one; " +
-			"set that back to what it was, or run the topology under another application id"
+		remedy = "the topology asks for another number than before, by Partitions or by a topic that is read together with this one: " +
+			"set the earlier number again, or use another application id"
 	}
 	if info.Partitions != needed {
 		wrong("the number of partitions", strconv.Itoa(int(info.Partitions)), strconv.Itoa(int(needed)), remedy)

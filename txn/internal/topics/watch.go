@@ -69,8 +69,8 @@ func Watch(ctx context.Context, c *broker.Cluster, t *topology.Topology, known L
 				"application ran; stop the application, create the topic again, and see what `onceward plan` says of its tasks", use.name, name)})
 		case info.ID != known[name].ID && use.rebuilt: // without an operator
 		case info.ID != known[name].ID:
-			problems = append(problems, Problem{Topic: name, Kind: Recreated, Stops: use.stops, Err: fmt.Errorf("%s %s was deleted and created "+
-				"anew while the application ran (its id was %x and is %x); stop the application, and see what `onceward plan` says of its tasks",
+			problems = append(problems, Problem{Topic: name, Kind: Recreated, Stops: use.stops, Err: fmt.Errorf("%s %s was deleted and "+
+				"recreated while the application ran (its id was %x and is %x); stop the application, and see what `onceward plan` says of its tasks",
 				use.name, name, known[name].ID, info.ID)})
 		default:
 			topic := now[name]

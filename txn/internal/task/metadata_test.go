@@ -14,7 +14,7 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-func TestBlobRoundTrip(t *testing.T) {
+func TestMetadataRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		id := func(label string) state.RoundID {
 			return state.RoundID{
@@ -35,45 +35,45 @@ func TestBlobRoundTrip(t *testing.T) {
 				StreamTime: rapid.Int64Range(0, math.MaxInt64).Draw(t, "store time"),
 			})
 		}
-		want := NewBlob([8]byte{1, 2, 3}, p)
+		want := NewCommitMetadata([8]byte{1, 2, 3}, p)
 		if rapid.Bool().Draw(t, "retry") {
-			want.Retry = BlobRetry{
+			want.Retry = CommittedRetry{
 				Topic: rapid.Uint32().Draw(t, "retried"), Offset: rapid.Int64Range(0, math.MaxInt64).Draw(t, "at"),
 				Attempts: rapid.IntRange(1, math.MaxInt32).Draw(t, "attempts"), FirstFailure: rapid.Int64().Draw(t, "failed"),
 			}
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "parked") {
-			want.Parked = append(want.Parked, BlobParked{
+			want.Parked = append(want.Parked, CommittedParked{
 				Store: rapid.StringMatching(`[a-z]{1,9}`).Draw(t, "where"), Records: rapid.Int64Range(1, math.MaxInt64).Draw(t, "records"),
 			})
 		}
 		want.Mode, want.Modeless = topology.Mode(rapid.Byte().Draw(t, "mode")), rapid.Bool().Draw(t, "modeless")
 		text := want.Encode()
-		got, err := ParseBlob(text)
+		got, err := ParseCommitMetadata(text)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !reflect.DeepEqual(got, want) {
 			t.Fatalf("got %+v, want %+v", got, want)
 		}
-		if _, err := ParseBlob(text[:len(text)-1]); err == nil {
-			t.Fatal("a cut blob was accepted")
+		if _, err := ParseCommitMetadata(text[:len(text)-1]); err == nil {
+			t.Fatal("cut metadata was accepted")
 		}
 	})
 }
 
 // The golden texts are what other builds write and read. A change of one is a change of the format.
 const (
-	goldenBlob = "ow1:AQIDBAUGBwgAAAAAAAAACQACAAAAAwAAAAAAAAAJAAEAAAADAUE4ep4OFAFZ/7uFB6wCl+LTVSO3/54"
-	goldenRef  = "ow1@AAAAAAAAAAkAAgAAAAME6Ac"
-	// goldenParked is goldenBlob with records that wait.
+	goldenMetadata = "ow1:AQIDBAUGBwgAAAAAAAAACQACAAAAAwAAAAAAAAAJAAEAAAADAUE4ep4OFAFZ/7uFB6wCl+LTVSO3/54"
+	goldenRef      = "ow1@AAAAAAAAAAkAAgAAAAME6Ac"
+	// goldenParked is goldenMetadata with records that wait.
 	goldenParked = "ow1:AQIDBAUGBwgAAAAAAAAACQACAAAAAwAAAAAAAAAJAAEAAAADAUE4ep4OFAFZ/7uFB6wCl+LTVSO3/54CDAlpbi5wYXJrZWSsAg"
-	// goldenModeless is goldenBlob of an operator, without a mode.
+	// goldenModeless is goldenMetadata of an operator, without a mode.
 	goldenModeless = "ow1:AQIDBAUGBwgAAAAAAAAACQACAAAAAwAAAAAAAAAJAAEAAAADAUE4ep4OFAFZ/7uFB6wCl+LTVSO3/54EAA"
 )
 
-func exampleBlob() Blob {
-	return NewBlob([8]byte{1, 2, 3, 4, 5, 6, 7, 8}, state.Positions{
+func exampleMetadata() CommitMetadata {
+	return NewCommitMetadata([8]byte{1, 2, 3, 4, 5, 6, 7, 8}, state.Positions{
 		Round: state.RoundID{ProducerID: 9, Epoch: 2, Incarnation: 3}, State: state.RoundID{ProducerID: 9, Epoch: 1, Incarnation: 3},
 		Inputs:     []state.Input{{Topic: "in", Offset: 14, StreamTime: 10}},
 		Changelogs: []state.Changelog{{Store: "counts", TopicID: [16]byte{1}, Applied: 7, StreamTime: 300}},
@@ -82,23 +82,23 @@ func exampleBlob() Blob {
 
 func TestGolden(t *testing.T) {
 	ref := Reference{Round: state.RoundID{ProducerID: 9, Epoch: 2, Incarnation: 3}, Partition: 4, Offset: 1000}
-	if got := exampleBlob().Encode(); got != goldenBlob {
-		t.Errorf("the blob is\n%s, want\n%s", got, goldenBlob)
+	if got := exampleMetadata().Encode(); got != goldenMetadata {
+		t.Errorf("the metadata is\n%s, want\n%s", got, goldenMetadata)
 	}
-	parked := exampleBlob()
-	parked.Parked = []BlobParked{{Store: "in.parked", Records: 300}}
+	parked := exampleMetadata()
+	parked.Parked = []CommittedParked{{Store: "in.parked", Records: 300}}
 	if got := parked.Encode(); got != goldenParked {
-		t.Errorf("with parked records the blob is\n%s, want\n%s", got, goldenParked)
+		t.Errorf("with parked records the metadata is\n%s, want\n%s", got, goldenParked)
 	}
-	modeless := exampleBlob()
+	modeless := exampleMetadata()
 	modeless.Modeless = true
 	if got := modeless.Encode(); got != goldenModeless {
-		t.Errorf("without a mode the blob is\n%s, want\n%s", got, goldenModeless)
+		t.Errorf("without a mode the metadata is\n%s, want\n%s", got, goldenModeless)
 	}
 	if got := ref.Encode(); got != goldenRef {
 		t.Errorf("the reference is\n%s, want\n%s", got, goldenRef)
 	}
-	if got, err := ParseBlob(goldenBlob); err != nil || !reflect.DeepEqual(got, exampleBlob()) {
+	if got, err := ParseCommitMetadata(goldenMetadata); err != nil || !reflect.DeepEqual(got, exampleMetadata()) {
 		t.Errorf("read back %+v, %v", got, err)
 	}
 	if got, ok := ParseReference(goldenRef); !ok || got != ref {
@@ -109,12 +109,12 @@ func TestGolden(t *testing.T) {
 // TestOtherVersions: what a newer minor version adds is skipped, a newer major version is refused
 // as such, whatever else is in it, and what others write is not taken for one.
 func TestOtherVersions(t *testing.T) {
-	body, err := unframe(kindBlob, goldenBlob)
+	body, err := unframe(kindMetadata, goldenMetadata)
 	if err != nil {
 		t.Fatal(err)
 	}
-	fields := func(b ...byte) string { return frame(kindBlob, append(slices.Clone(body), b...)) }
-	if got, err := ParseBlob(fields(99, 2, 'h', 'i', 7, 0)); err != nil || !reflect.DeepEqual(got, exampleBlob()) {
+	fields := func(b ...byte) string { return frame(kindMetadata, append(slices.Clone(body), b...)) }
+	if got, err := ParseCommitMetadata(fields(99, 2, 'h', 'i', 7, 0)); err != nil || !reflect.DeepEqual(got, exampleMetadata()) {
 		t.Errorf("a newer minor version is read as %+v, %v", got, err)
 	}
 	for name, text := range map[string]string{
@@ -123,12 +123,12 @@ func TestOtherVersions(t *testing.T) {
 		"a store without a number": fields(tagParked, 3, 2, 'i', 'n'), "a store longer than its field": fields(tagParked, 3, 9, 'i', 'n', 1),
 		"a field without end": fields(99, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1),
 	} {
-		if _, err := ParseBlob(text); err == nil {
+		if _, err := ParseCommitMetadata(text); err == nil {
 			t.Errorf("%s was accepted", name)
 		}
 	}
-	for _, text := range []string{"ow2:", "ow2@", "ow77:??", "ow2" + goldenBlob[3:], "ow2" + goldenRef[3:]} {
-		_, err := ParseBlob(text)
+	for _, text := range []string{"ow2:", "ow2@", "ow77:??", "ow2" + goldenMetadata[3:], "ow2" + goldenRef[3:]} {
+		_, err := ParseCommitMetadata(text)
 		if !errors.Is(err, state.ErrFormat) || !strings.Contains(err.Error(), "this build reads 1") {
 			t.Errorf("%q: %v, want ErrFormat with both versions", text, err)
 		}
@@ -137,40 +137,40 @@ func TestOtherVersions(t *testing.T) {
 		}
 	}
 	// The second of these is how Kafka Streams begins its metadata.
-	for _, text := range []string{"", "AgAAAZ", "owner: me", "ow:", "ow0:", "ow02:", "ow+2:", "ow99999:", "ow2", goldenBlob[4:], goldenRef} {
-		if _, err := ParseBlob(text); err == nil || errors.Is(err, state.ErrFormat) {
+	for _, text := range []string{"", "AgAAAZ", "owner: me", "ow:", "ow0:", "ow02:", "ow+2:", "ow99999:", "ow2", goldenMetadata[4:], goldenRef} {
+		if _, err := ParseCommitMetadata(text); err == nil || errors.Is(err, state.ErrFormat) {
 			t.Errorf("%q: %v, want something that is not ours", text, err)
 		}
 	}
 }
 
-// TestBlobSize keeps an ordinary task's metadata far below what brokers store (4096 characters by
-// default).
-func TestBlobSize(t *testing.T) {
+// TestMetadataSize keeps an ordinary task's metadata far below what brokers store (4096 characters
+// by default).
+func TestMetadataSize(t *testing.T) {
 	p := state.Positions{Round: state.RoundID{ProducerID: 1 << 40}}
 	for range 4 {
 		p.Inputs = append(p.Inputs, state.Input{Topic: strings.Repeat("t", 100), Offset: 1 << 40, StreamTime: 1 << 41})
 		p.Changelogs = append(p.Changelogs, state.Changelog{Store: strings.Repeat("s", 100), Applied: 1 << 40})
 	}
-	if n := len(NewBlob([8]byte{}, p).Encode()); n > 256 {
+	if n := len(NewCommitMetadata([8]byte{}, p).Encode()); n > 256 {
 		t.Errorf("the metadata of a task with four inputs and four stores has %d characters", n)
 	}
 }
 
-func FuzzParseBlob(f *testing.F) {
+func FuzzParseCommitMetadata(f *testing.F) {
 	f.Add("")
 	f.Add("bm90IG91cnM")
 	f.Add("ow2:")
-	parked := exampleBlob()
-	parked.Parked = []BlobParked{{Store: "in.parked", Records: 7}}
+	parked := exampleMetadata()
+	parked.Parked = []CommittedParked{{Store: "in.parked", Records: 7}}
 	f.Add(parked.Encode())
-	f.Add(NewBlob([8]byte{9}, state.Positions{Inputs: []state.Input{{Topic: "in", Offset: 3}}}).Encode())
+	f.Add(NewCommitMetadata([8]byte{9}, state.Positions{Inputs: []state.Input{{Topic: "in", Offset: 3}}}).Encode())
 	f.Fuzz(func(t *testing.T, text string) {
-		b, err := ParseBlob(text)
+		b, err := ParseCommitMetadata(text)
 		if err != nil {
 			return
 		}
-		again, err := ParseBlob(b.Encode())
+		again, err := ParseCommitMetadata(b.Encode())
 		if err != nil || !reflect.DeepEqual(again, b) {
 			t.Fatalf("%q parses to %+v, which does not survive another round: %v", text, b, err)
 		}
@@ -194,8 +194,8 @@ func FuzzParseReference(f *testing.F) {
 		if !ok || again != ref || ref.Partition < 0 || ref.Offset < 0 {
 			t.Fatalf("%q is read as %+v, and that as %+v, %t", text, ref, again, ok)
 		}
-		if _, err := ParseBlob(text); err == nil {
-			t.Fatalf("%q is a reference and a blob", text)
+		if _, err := ParseCommitMetadata(text); err == nil {
+			t.Fatalf("%q is both a reference and the metadata itself", text)
 		}
 	})
 }

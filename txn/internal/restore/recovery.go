@@ -7,9 +7,9 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// The ways out, as an operator types them; TASK stands for the task. Each has the flags of run that
-// say which application is meant. All but fromChangelog, directoryBack and acceptLost want every
-// instance stopped.
+// The recovery actions, as an operator types them; TASK stands for the task. Each command takes the
+// flags of run that select the application. All but fromChangelog, directoryBack and acceptLost
+// need every instance stopped.
 const (
 	offsetsBack = "set the group's offsets back to what they were"
 	acceptSkip  = "`onceward accept-skip TASK` if they were moved forward on purpose"
@@ -20,7 +20,7 @@ const (
 	fromInputAgain = "`onceward rebuild from-input TASK` once more, with the offsets that it was begun with"
 	directoryBack  = "start the instance with the state directory that has the task, if there is one"
 	acceptLost     = "start with --accept-lost-rows (txn.Config.AcceptLostRows) to go on without what is lost"
-	fromChangelog  = "`onceward rebuild from-changelog TASK` makes the database anew from the changelogs"
+	fromChangelog  = "`onceward rebuild from-changelog TASK` rebuilds the database from the changelogs"
 	// withoutParked is adopt where records wait with which the state cannot be kept,
 	// fromRoundsWithoutParked where there are no offsets either.
 	withoutParked           = "`onceward adopt --without-parked TASK` gives up what waits and keeps the state"
@@ -35,20 +35,20 @@ const (
 // whatever these say.
 const Rebuilding = "rebuild from input is not complete"
 
-// waysOut is the text for ways out, the one that loses least first.
-func waysOut(id graph.TaskID, ways ...string) string {
-	return "Way out: " + strings.ReplaceAll(strings.Join(ways, "; or "), "TASK", id.String())
+// recoveryActions is the text for recovery actions, the one that loses least first.
+func recoveryActions(id graph.TaskID, ways ...string) string {
+	return "Recovery action: " + strings.ReplaceAll(strings.Join(ways, "; or "), "TASK", id.String())
 }
 
-// waysOut are those of a task with these stores. Offsets of a task with a table that is restored
-// from its source are not accepted as they are.
-func (r Request) waysOut(ways ...string) string {
-	return waysOut(r.Task, possible(ways, slices.ContainsFunc(r.Stores, func(s Store) bool { return s.FromSource != nil }))...)
+// recoveryActions are those of a task with these stores. Offsets of a task with a table that is
+// restored from its source are not accepted as they are.
+func (r Request) recoveryActions(ways ...string) string {
+	return recoveryActions(r.Task, possible(ways, slices.ContainsFunc(r.Stores, func(s Store) bool { return s.FromSource != nil }))...)
 }
 
-// waysOut are those of the task that was found.
-func (f Found) waysOut(ways ...string) string {
-	return waysOut(f.Task, possible(ways, slices.ContainsFunc(f.Changelogs, func(c Changelog) bool { return c.FromSource != nil }))...)
+// recoveryActions are those of the task that was found.
+func (f Found) recoveryActions(ways ...string) string {
+	return recoveryActions(f.Task, possible(ways, slices.ContainsFunc(f.Changelogs, func(c Changelog) bool { return c.FromSource != nil }))...)
 }
 
 // possible leaves out what is refused for a task with a table that is restored from its source.
@@ -61,8 +61,8 @@ func possible(ways []string, fromSource bool) []string {
 	})
 }
 
-// moved are the ways out for an offset that is not where the state is: a skip can be accepted,
-// going back cannot.
+// moved are the recovery actions for an offset that is not where the state is. A skip can be
+// accepted; going back cannot.
 func moved(committed, written int64) []string {
 	if committed > written {
 		return []string{offsetsBack, acceptSkip, fromInput}

@@ -21,19 +21,20 @@ import (
 	"github.com/onceward/onceward/txn/internal/topics"
 )
 
-// Plan compares the topology with what there is of its application, and says what the next start
-// would make of it, before anything is touched: it writes nothing, joins nothing, and may be asked
-// while instances run, old or new ones.
+// Plan compares the topology with the existing application, and says what the next start would make
+// of it, before anything is touched. It writes nothing, joins no group, and may be called while
+// instances run, old or new ones.
 //
-// before describes the topology that ran, as [topology.Topology.Description] has it; it is stored
+// before describes the topology that ran, as [topology.Topology.Description] has it. It is stored
 // in the state directory of each instance (state.ReadDescription). It may be nil: then formats of
-// stores and records are not compared, and the plan says so. What the cluster has is looked at in
-// any case: topics and their settings, committed offsets, and for each task whether state and
-// offsets name each other for the new topology, by the same rules by which an instance opens it.
-// Local databases are not looked at; they follow the changelogs. [Application.PlanWith] looks at
-// those of a stopped instance. For a table without one (topology.RestoreFromTopic) that is not all:
-// whether a directory is there, and how much of the topic was compacted while it was not, says a
-// start alone.
+// stores and records are not compared, and the plan says so.
+//
+// Plan reads the cluster in any case: topics and their settings, committed offsets, and for each
+// task whether state and offsets name each other for the new topology. The rules are those by which
+// an instance opens a task. Plan does not read local databases; they follow the changelogs.
+// [Application.PlanWith] reads those of a stopped instance. For a table without a changelog
+// (topology.RestoreFromTopic) that is not all. Only a start shows whether a directory is there, and
+// how much of the topic was compacted while it was not.
 func (a *Application) Plan(ctx context.Context, before *graph.Description) (Plan, error) {
 	return a.PlanWith(ctx, before, nil)
 }
@@ -50,10 +51,10 @@ func (a *Application) PlanWith(ctx context.Context, before *graph.Description, l
 }
 
 // look gathers what the plan is made of.
-func (a *Application) look(ctx context.Context, before *graph.Description, local *State) (_ prospect, err error) {
+func (a *Application) look(ctx context.Context, before *graph.Description, local *State) (_ planInput, err error) {
 	cfg := a.client.cfg
 	cfg.GroupMayBeAbsent = true
-	p := prospect{before: before, after: a.topology.Description(), unread: map[string]restore.Unread{},
+	p := planInput{before: before, after: a.topology.Description(), unread: map[string]restore.Unread{},
 		parked: map[string]int64{}, parkedUnknown: map[string]bool{}}
 	if before != nil && before.Application != p.after.Application {
 		return p, fmt.Errorf("the topology that ran is described as application %s, and this one is application %s", before.Application,
@@ -82,7 +83,7 @@ func (a *Application) look(ctx context.Context, before *graph.Description, local
 	}
 	for _, m := range p.mismatches {
 		if !errors.Is(m, topics.ErrAbsent) {
-			return p, nil // what there is of tasks depends on topics that are as they should be
+			return p, nil // the existing tasks depend on topics that are as they should be
 		}
 	}
 	var layout topics.Layout
@@ -145,7 +146,7 @@ func mismatchesIn(err error) ([]*topics.Mismatch, error) {
 
 // countUnread finds what waits in the repartition topics of the topology that ran whose codecs
 // change or that are read no more.
-func (p *prospect) countUnread(ctx context.Context, cluster *broker.Cluster, log *slog.Logger) error {
+func (p *planInput) countUnread(ctx context.Context, cluster *broker.Cluster, log *slog.Logger) error {
 	if p.before == nil {
 		return nil
 	}
@@ -176,7 +177,7 @@ func (p *prospect) countUnread(ctx context.Context, cluster *broker.Cluster, log
 
 // countParked counts the records that wait in the stores of the topology that ran which are there
 // no more, as its last commits say, or the changelogs where they do not.
-func (p *prospect) countParked(ctx context.Context, client *Client, cluster *broker.Cluster, restorer *restore.Restorer) error {
+func (p *planInput) countParked(ctx context.Context, client *Client, cluster *broker.Cluster, restorer *restore.Restorer) error {
 	if p.before == nil {
 		return nil
 	}
@@ -195,7 +196,7 @@ func (p *prospect) countParked(ctx context.Context, client *Client, cluster *bro
 	for _, sub := range p.before.Subtopologies {
 		var parking []goneParkStore
 		for _, s := range sub.Stores {
-			// A store of somebody's own can have a name that ends alike.
+			// A store of the application's own can have a name that ends alike.
 			parks := slices.ContainsFunc(sub.Sources, func(source graph.SourceDescription) bool {
 				return source.ParkStore(p.before.Application) == s.Name
 			})
@@ -245,26 +246,26 @@ type goneParkStore struct {
 	asked bool
 }
 
-// waitingIn returns how many records of a task wait in stores that are there no more, by store; -1
-// is not known. Where the start asks no changelog it is not asked here either: where the commit
-// names it at 0, because nothing was ever in it; and where no commit is known of a task that is
-// gone, because its offsets were deleted, or committed anew from outside, which is how what waits
-// is given up (restore.Left.WayOut).
+// waitingIn returns how many records of a task wait in stores that do not exist any more, by store;
+// -1 is unknown. It does not ask a changelog that the start does not ask either:
+//   - if the commit names it at 0, because it never held a record,
+//   - if no commit is known of a task that is gone, because its offsets were deleted, or committed
+//     again from outside. That is how waiting records are given up (restore.Left.Recovery).
 func waitingIn(
 	ctx context.Context, restorer *restore.Restorer, id graph.TaskID, metadata string, parking []goneParkStore,
 ) (map[string]int64, error) {
-	blob, err := restorer.Parse(ctx, restore.Request{Task: id}, metadata)
+	committed, err := restorer.Parse(ctx, restore.Request{Task: id}, metadata)
 	if err != nil {
 		return nil, err
 	}
 	out := map[string]int64{}
 	for _, store := range parking {
-		at, named := blob.Target(store.Name)
-		said := slices.ContainsFunc(blob.WhereParked(), func(p task.BlobParked) bool { return p.Store == store.Name })
-		if !said && (named && at == 0 || blob == nil && !store.asked) {
+		at, named := committed.Target(store.Name)
+		said := slices.ContainsFunc(committed.WhereParked(), func(p task.CommittedParked) bool { return p.Store == store.Name })
+		if !said && (named && at == 0 || committed == nil && !store.asked) {
 			continue
 		}
-		n, untold, err := restorer.Waiting(ctx, blob, store.ParkStore, id)
+		n, untold, err := restorer.Waiting(ctx, committed, store.ParkStore, id)
 		if err != nil {
 			return nil, err
 		}
@@ -292,12 +293,13 @@ func (c *Client) describe(ctx context.Context, topic string) (described kadm.Top
 	return described, true, nil
 }
 
-// unread finds what waits in a topic behind the committed offsets; nothing if it does not exist.
-// Brokers say of such a topic, to who may not see it, that he may not.
+// unread finds the records that wait in a topic behind the committed offsets; none if the topic
+// does not exist. Brokers answer "not authorized" for a missing topic to a principal that may not
+// see it.
 func unread(ctx context.Context, cluster *broker.Cluster, log *slog.Logger, topic string, read bool) (waits restore.Unread, err error) {
 	found, hidden, err := cluster.Topics(ctx, []string{topic})
 	if len(hidden) > 0 {
-		log.Warn("it is not known whether records wait in a repartition topic, which is not there or may not be described", "topic", topic)
+		log.Warn("cannot tell whether records wait in a repartition topic: it does not exist, or the application may not describe it", "topic", topic)
 	}
 	if err != nil || found[topic].Partitions == 0 {
 		return waits, err
@@ -327,7 +329,7 @@ type taskLooker struct {
 	databases map[graph.TaskID]state.Positions
 }
 
-func (l taskLooker) lookAll(ctx context.Context, t *topology.Topology) ([]taskProspect, error) {
+func (l taskLooker) lookAll(ctx context.Context, t *topology.Topology) ([]taskPlanInput, error) {
 	type place struct {
 		id  graph.TaskID
 		sub graph.Subtopology
@@ -338,7 +340,7 @@ func (l taskLooker) lookAll(ctx context.Context, t *topology.Topology) ([]taskPr
 			places = append(places, place{graph.TaskID{Subtopology: sub.Name, Partition: p}, sub})
 		}
 	}
-	out, errs := make([]taskProspect, len(places)), make([]error, len(places))
+	out, errs := make([]taskPlanInput, len(places)), make([]error, len(places))
 	together(len(places), func(i int) { out[i], errs[i] = l.look(ctx, places[i].id, places[i].sub) })
 	return out, cmp.Or(errs...)
 }
@@ -380,7 +382,7 @@ func (l taskLooker) unassigned(t *topology.Topology) map[string]int32 {
 }
 
 // look sees a task as a restore would, and fills in what the start would create.
-func (l taskLooker) look(ctx context.Context, id graph.TaskID, sub graph.Subtopology) (taskProspect, error) {
+func (l taskLooker) look(ctx context.Context, id graph.TaskID, sub graph.Subtopology) (taskPlanInput, error) {
 	req := restore.RequestOf(id, sub, l.starts)
 	for i, source := range req.Sources {
 		if !l.has(source.Topic) {
@@ -389,32 +391,32 @@ func (l taskLooker) look(ctx context.Context, id graph.TaskID, sub graph.Subtopo
 	}
 	seen, err := l.restorer.Look(ctx, req)
 	if err != nil {
-		return taskProspect{}, err
+		return taskPlanInput{}, err
 	}
-	p := taskProspect{id: id, stop: seen.Stop}
+	p := taskPlanInput{id: id, stop: seen.Stop}
 	if local, there := l.databases[id]; there && p.stop == nil {
 		with := seen.Found
 		with.Database = local
 		if _, err := restore.Judge(with); err != nil && !errors.As(err, &p.stop) {
-			return taskProspect{}, err
+			return taskPlanInput{}, err
 		}
 	}
 	if p.stop == nil && l.quiet {
 		p.stop = seen.NotLast()
 	}
 	p.describe(seen.Found)
-	p.current = seen.Blob != nil && seen.Blob.Fingerprint == l.fingerprint
+	p.current = seen.Commit != nil && seen.Commit.Fingerprint == l.fingerprint
 	return p, nil
 }
 
 // describe notes what the plan has to know beside the judgement.
-func (p *taskProspect) describe(found restore.Found) {
+func (p *taskPlanInput) describe(found restore.Found) {
 	for _, in := range found.Inputs {
 		p.committed = p.committed || in.Committed >= 0
 	}
 	named := 0
 	for _, c := range found.Changelogs {
-		target, known := found.Blob.Target(c.Store)
+		target, known := found.Commit.Target(c.Store)
 		if known {
 			named++
 		} else {
@@ -424,8 +426,8 @@ func (p *taskProspect) describe(found restore.Found) {
 			p.holds = append(p.holds, c.Store)
 		}
 	}
-	if found.Blob != nil {
-		p.gone = len(found.Blob.Changelogs) - named
+	if found.Commit != nil {
+		p.gone = len(found.Commit.Changelogs) - named
 	}
 }
 

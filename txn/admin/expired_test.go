@@ -10,8 +10,8 @@ import (
 	"github.com/onceward/onceward/txn/internal/broker"
 )
 
-// TestForgottenWindow: a window is out of sight by its start, however late its last value was.
-func TestForgottenWindow(t *testing.T) {
+// TestExpiredWindow: a window is out of sight by its start, however late its last value was.
+func TestExpiredWindow(t *testing.T) {
 	const minute = 60_000
 	layout := state.Layout{Kind: state.WindowKind, Retention: 10 * minute}
 	key := []byte("k\x00\x00\x00\x00\x00\x00\xea\x60\x00\x00\x00\x00") // the window of the first minute
@@ -22,7 +22,7 @@ func TestForgottenWindow(t *testing.T) {
 	for streamTime, want := range map[int64]bool{10 * minute: false, 12 * minute: true} {
 		r := &replay{outcome: &Verification{Store: "w", Layout: layout}}
 		r.outcome.Positions.Changelogs = []state.Changelog{{Store: "w", StreamTime: streamTime}}
-		if got := r.forgotten(&Difference{Key: row.Key, Local: row.Value}); got != want {
+		if got := r.expired(&Difference{Key: row.Key, Local: row.Value}); got != want {
 			t.Errorf("at %d: %t", streamTime, got)
 		}
 	}

@@ -9,11 +9,11 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// Stores forget by their stream time. Brokers forget by the clock: they delete the beginning of the
-// changelog of windows, sessions, series and ids, and compact that of a history. Where the two
-// times go together, the broker is a day behind. Where they do not, because old input is processed
-// or the input stands still, a changelog has lost what its store still has. That is no difference,
-// and nobody can say that it is none.
+// Rows expire by the stream time of their store. Brokers delete by the clock: they delete the
+// beginning of the changelog of windows, sessions, series and ids, and compact that of a history.
+// If the two times go together, the broker is a day behind. If they do not, because old input is
+// processed or the input stands still, a changelog has lost rows that its store still has. Such
+// rows are not reported as a difference, and cannot be reported as equal.
 
 // clockMargin is how far the clocks of the brokers may be ahead of this one.
 const clockMargin = time.Hour
@@ -60,8 +60,7 @@ func (r *replay) lostBefore(now time.Time) int64 {
 	return before("retention.ms")
 }
 
-// lost reports whether the changelog may have forgotten the record of a row that only the state
-// has.
+// lost reports whether the changelog may have lost the record of a row that only the state has.
 func (r *replay) lost(d *Difference) bool {
 	if d.Kind != Extra || r.before == math.MinInt64 {
 		return false
@@ -70,9 +69,8 @@ func (r *replay) lost(d *Difference) bool {
 	return err == nil && record.Timestamp < r.before
 }
 
-// forgotten reports whether nobody can read the row of a store in segments any more: it may be
-// there or not.
-func (r *replay) forgotten(d *Difference) bool {
+// expired reports whether the row of a store in segments has expired: it may be there or not.
+func (r *replay) expired(d *Difference) bool {
 	l := r.outcome.Layout
 	if !l.Segmented() {
 		return false

@@ -14,9 +14,9 @@ import (
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
-// Application is one application that stands still, as an operator puts it right: the ways out
-// where the state of a task and its committed offsets do not name each other, so that the task does
-// not open. See the package documentation.
+// Application is a stopped application and the recovery actions for it. They are for a task that
+// does not open because its state and its committed offsets do not name each other. See the package
+// documentation.
 //
 // All methods may be called by any goroutine; two actions on one application at a time refuse each
 // other at best.
@@ -37,11 +37,11 @@ type Options struct {
 	Tasks []string
 	// DryRun finds out what would be done, with every check, and does nothing.
 	DryRun bool
-	// WithoutParked gives up parked records (topology.ParkKeys) that the state cannot be kept with:
-	// those for which the topology has no place, and those which their changelog has lost, or may
-	// have. Nobody processes them any more; TaskReport.GivenUp counts them. Without it Adopt,
-	// AdoptFromRounds, AcceptSkip and Reset are refused for them. The other actions keep no state,
-	// or all of it.
+	// WithoutParked gives up parked records (topology.ParkKeys) with which the state cannot be
+	// kept: those for which the topology has no place, and those that their changelog has lost, or
+	// may have lost. They are never processed; TaskReport.GivenUp counts them. Without it Adopt,
+	// AdoptFromRounds, AcceptSkip and Reset are refused for such records. The other actions keep no
+	// state, or all of it.
 	WithoutParked bool
 	// Mode is the mode in which state was written that Adopt takes and of which no commit is known.
 	// Nil is that on which the commits of the application's other tasks agree; without such, Adopt
@@ -95,8 +95,8 @@ type TaskReport struct {
 	Mode string `json:"mode,omitempty"`
 	// ModeAssumed says that Mode is that of the application's other tasks, and not Options.Mode.
 	ModeAssumed bool `json:"mode_assumed,omitempty"`
-	// GivenUp are the parked records that nobody processes any more, because Options.WithoutParked
-	// says so.
+	// GivenUp are the parked records that are never processed, because Options.WithoutParked gives
+	// them up.
 	GivenUp []GivenUpReport `json:"given_up,omitempty"`
 }
 
@@ -170,11 +170,11 @@ type change struct {
 	// keepsState says that next goes with the state that there is, for which operation.parked finds
 	// what follows; keeps is the last known commit of it, nil if there is none.
 	keepsState bool
-	keeps      *task.Blob
+	keeps      *task.CommitMetadata
 	// parked are the records that wait in the state that is kept.
-	parked []task.BlobParked
+	parked []task.CommittedParked
 	// givenUp are those that are not kept with it.
-	givenUp []task.BlobParked
+	givenUp []task.CommittedParked
 	// adopts says that next keeps all that the changelogs hold, whatever the last commit says of
 	// it.
 	adopts bool
@@ -244,7 +244,7 @@ func (op *operation) act(ctx context.Context, name string, o Options, plan plann
 
 // plan looks at every task and plans it. The first refusal stands for all.
 func (op *operation) plan(ctx context.Context, plan planner) ([]change, error) {
-	op.forget()
+	op.invalidate()
 	sights, err := op.lookAll(ctx)
 	if err != nil {
 		return nil, err
@@ -328,10 +328,10 @@ func fingerprint(t *topology.Topology) (out [8]byte) {
 	return out
 }
 
-// declared is the round that a commit of an operator's names. It is made from the content of the
-// changelogs that it declares: who declares the same content again names the same round, so that a
-// database which has it already is not taken for one of another round. Its producer id is negative,
-// which no producer's is.
+// declared is the round that an operator's commit names. It is computed from the content of the
+// changelogs that the commit declares. A second declaration of the same content names the same
+// round, so that a database that already has the content is not taken for one of another round. Its
+// producer id is negative, which no producer's is.
 func declared(changelogs []state.Changelog) state.RoundID {
 	h := task.TopicsHash(changelogs)
 	for _, c := range changelogs {

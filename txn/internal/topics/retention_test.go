@@ -10,10 +10,11 @@ import (
 	"github.com/onceward/onceward/txn/internal/topics"
 )
 
-// TestForgettingChangelog: brokers delete nothing of the changelog of a store that forgets, neither
-// by their clock nor by size, whatever the cluster's default; its owner may. One that was made
-// otherwise keeps records longer than the store at least, and is known.
-func TestForgettingChangelog(t *testing.T) {
+// TestRetentionOfExpiringChangelog: brokers delete nothing of the changelog of a store whose rows
+// expire, neither by their clock nor by size, whatever the cluster's default; its owner may. A
+// changelog that was made otherwise must keep records longer than the store, and DeletedByClock
+// reports it.
+func TestRetentionOfExpiringChangelog(t *testing.T) {
 	const name = "app-seen-changelog"
 	b := topology.NewBuilder("app")
 	seen := topology.DedupeStore("seen", schemas.String(), schemas.String(), time.Hour)

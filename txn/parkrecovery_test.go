@@ -69,10 +69,11 @@ func (s *shop) loseCommit() {
 	s.produce(s.t, &kgo.Record{Topic: "counting-rounds", Key: task.PositionsKey("in_0")})
 }
 
-// TestG6OperatorsKeepWhatIsParked: no way out takes a state for a topology that has no place for
-// the records which wait in it: it would forget where they are, and with the option again their
-// store would be one that nobody knows. It is refused, and with the option they are still there.
-func TestG6OperatorsKeepWhatIsParked(t *testing.T) {
+// TestOperatorsKeepParkedRecords: no recovery action takes a state for a topology that has no
+// place for the records that wait in the state. With such a topology the commits would not name the
+// records any more, and after the option came back their store would be unknown. The action is
+// refused, and with the option the records are still there. Requirement G6.
+func TestOperatorsKeepParkedRecords(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s, dir := parkedShop(t)
 		gone := s.office(t).Application(s.without())
@@ -114,9 +115,9 @@ func deleteGroup(t *testing.T, b *testBroker) error {
 	return errors.Join(err, response.Err)
 }
 
-// TestG6AdoptCountsWhatIsParked: what adopt commits says what waits in the changelog, also where no
-// commit did, so that the store is missed if the topology loses it afterwards.
-func TestG6AdoptCountsWhatIsParked(t *testing.T) {
+// TestAdoptCountsParkedRecords: what adopt commits says what waits in the changelog, also where no
+// commit did, so that the store is missed if the topology loses it afterwards. Requirement G6.
+func TestAdoptCountsParkedRecords(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s, dir := parkedShop(t)
 		s.loseCommit()
@@ -125,9 +126,9 @@ func TestG6AdoptCountsWhatIsParked(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.commit(func(o *kadm.OffsetResponse) {
-			blob, err := task.ParseBlob(o.Metadata)
-			if err != nil || len(blob.Parked) != 1 || blob.Parked[0] != (task.BlobParked{Store: "in.parked", Records: 3}) {
-				t.Errorf("the commit says %+v, %v", blob.Parked, err)
+			committed, err := task.ParseCommitMetadata(o.Metadata)
+			if err != nil || len(committed.Parked) != 1 || committed.Parked[0] != (task.CommittedParked{Store: "in.parked", Records: 3}) {
+				t.Errorf("the commit says %+v, %v", committed.Parked, err)
 			}
 		})
 		s.broken.Delete("bad")
@@ -141,11 +142,12 @@ func TestG6AdoptCountsWhatIsParked(t *testing.T) {
 	})
 }
 
-// TestG6AdoptFindsWhatIsParked: where no commit is known, and the topology has no place for the
-// records that wait, their changelog says that they do: the state is not adopted without them, and
-// the plan refuses the topology. Nobody is told to delete the topic, where records of other tasks
-// can wait too. Where it is not there, as with most applications, nothing waits.
-func TestG6AdoptFindsWhatIsParked(t *testing.T) {
+// TestAdoptFindsParkedRecords: no commit is known, and the topology has no place for the records
+// that wait. Their changelog names them: the state is not adopted without them, and the plan
+// refuses the topology. No text tells the operator to delete the topic, because records of other
+// tasks can wait in it too. If the topic does not exist, as with most applications, no record
+// waits. Requirement G6.
+func TestAdoptFindsParkedRecords(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s, dir := parkedShop(t)
 		s.loseCommit()
@@ -184,7 +186,7 @@ func TestG6AdoptFindsWhatIsParked(t *testing.T) {
 // parkedChangelog is the changelog of the records that wait.
 const parkedChangelog = "counting-in.parked-changelog"
 
-// remake makes the changelog of the records that wait anew, without them.
+// remake recreates the changelog of the parked records, without them.
 func (s *shop) remake() {
 	s.t.Helper()
 	compacted := map[string]*string{"cleanup.policy": kadm.StringPtr("compact")}
@@ -197,10 +199,10 @@ func (s *shop) remake() {
 	}
 }
 
-// TestG6ParkedGivenUp: what no way out keeps by itself, because the topology has no place for it or
-// its changelog has lost it, an operator can give up. The report says how much that is, the state
-// stays, and the task goes on.
-func TestG6ParkedGivenUp(t *testing.T) {
+// TestOperatorGivesUpParkedRecords: an operator can give up records that no recovery action keeps
+// by itself, because the topology has no place for them or their changelog has lost them. The
+// report says how many these are, the state stays, and the task continues. Requirement G6.
+func TestOperatorGivesUpParkedRecords(t *testing.T) {
 	nothing := func(*testing.T, *shop) {}
 	remade := func(_ *testing.T, s *shop) { s.remake() }
 	for name, test := range map[string]struct {
@@ -256,8 +258,8 @@ func TestG6ParkedGivenUp(t *testing.T) {
 				t.Errorf("the report says %+v", got)
 			}
 			s.commit(func(o *kadm.OffsetResponse) {
-				if blob, err := task.ParseBlob(o.Metadata); err != nil || len(blob.Parked) > 0 {
-					t.Errorf("the commit says that %v wait, %v", blob.Parked, err)
+				if committed, err := task.ParseCommitMetadata(o.Metadata); err != nil || len(committed.Parked) > 0 {
+					t.Errorf("the commit says that %v wait, %v", committed.Parked, err)
 				}
 			})
 			_, stop := start(t, top, s.config(dir))
@@ -328,10 +330,11 @@ func (b *testBroker) shortens(topic string, answers int64) *atomic.Int64 {
 	return left
 }
 
-// TestG6ParkedNotSeen: where the last commit leaves it to a changelog what waits, a broker that
-// does not know the topic, or not its end, is not believed that nothing does, because the task
-// would go on without for good. When the brokers know it, everything is still there.
-func TestG6ParkedNotSeen(t *testing.T) {
+// TestParkChangelogNotSeenIsNotEmpty: the last commit names a changelog and does not say whether
+// records wait in it. A broker that does not know the topic, or not its end, does not prove that no
+// record waits: the task would continue without the records for good. When the brokers know the
+// topic, everything is still there. Requirement G6.
+func TestParkChangelogNotSeenIsNotEmpty(t *testing.T) {
 	const forEver = 1 << 30
 	unknown := func(t *testing.T, s *shop, answers int64) *atomic.Int64 {
 		a := s.absence(t, parkedChangelog)
@@ -346,7 +349,7 @@ func TestG6ParkedNotSeen(t *testing.T) {
 		reason  string
 	}{
 		"no topic for a moment": {unknown, 2, "3 records wait in store in.parked"},
-		"no topic":              {unknown, forEver, "which is not there, so that it is not known what waits"},
+		"no topic":              {unknown, forEver, "which is not there: the records that wait"},
 		"short for a moment":    {short, 1, "3 records wait in store in.parked"},
 		"short":                 {short, forEver, "ends at 0"},
 		"hidden":                {hidden, forEver, "allow the application to read that topic"},
@@ -369,10 +372,10 @@ func TestG6ParkedNotSeen(t *testing.T) {
 	}
 }
 
-// TestG6ParkedChangelogDeleted: who deletes the changelog has not said that nothing waits, whether
-// the last commit says it or leaves it to the changelog. The task is not opened, and the plan and
-// adopt refuse, until an operator gives up what waited.
-func TestG6ParkedChangelogDeleted(t *testing.T) {
+// TestDeletedParkChangelogStopsTheTask: who deletes the changelog has not said that nothing waits,
+// whether the last commit says it or leaves it to the changelog. The task is not opened, and the
+// plan and adopt refuse, until an operator gives up what waited. Requirement G6.
+func TestDeletedParkChangelogStopsTheTask(t *testing.T) {
 	for name, records := range map[string]int64{"said": 3, "not said": -1} {
 		bubble(t, name, func(t *testing.T) {
 			s, dir := parkedShop(t)
@@ -413,10 +416,10 @@ func TestG6ParkedChangelogDeleted(t *testing.T) {
 	}
 }
 
-// TestG6AdoptWithoutWhatIsParked: a state is not adopted of which the changelog has lost the
-// records that wait: nobody would ever process them. Read again with their input, they are
-// processed.
-func TestG6AdoptWithoutWhatIsParked(t *testing.T) {
+// TestAdoptRefusesLostParkedRecords: a state is not adopted if its changelog has lost the parked
+// records, because they would never be processed. When they are read again with their input, they
+// are processed. Requirement G6.
+func TestAdoptRefusesLostParkedRecords(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s, dir := parkedShop(t)
 		s.remake()

@@ -19,8 +19,9 @@ import (
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
-// TestLostRecords: a commit names more of a changelog than there is. The input is not read again
-// into a state that databases may be ahead of, and adopting goes on with what there is.
+// TestLostRecords: a commit names a position behind the end of a changelog. The input is not read
+// again into a state that databases may be ahead of, and adopting continues with the remaining
+// records.
 func TestLostRecords(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroker(t, 2, "in", "out")
@@ -35,12 +36,12 @@ func TestLostRecords(t *testing.T) {
 		// The commits are raised instead of the logs being cut.
 		raised := kadm.Offsets{}
 		b.offsetsOf(t, "in").Each(func(o kadm.OffsetResponse) {
-			blob, err := task.ParseBlob(o.Metadata)
+			committed, err := task.ParseCommitMetadata(o.Metadata)
 			if err != nil {
 				t.Fatal(err)
 			}
-			blob.Changelogs[0].Applied += 1000
-			o.Metadata = blob.Encode()
+			committed.Changelogs[0].Applied += 1000
+			o.Metadata = committed.Encode()
 			raised.Add(o.Offset)
 		})
 		if err := b.adm.CommitAllOffsets(t.Context(), "counting", raised); err != nil {
@@ -51,7 +52,7 @@ func TestLostRecords(t *testing.T) {
 		client := b.office(t)
 		op := client.Application(countTopology(t))
 		_, err := op.RebuildFromInput(t.Context(), admin.Options{}, nil)
-		if !errors.Is(err, admin.ErrRefused) || !strings.Contains(err.Error(), "databases may hold what the log does not") {
+		if !errors.Is(err, admin.ErrRefused) || !strings.Contains(err.Error(), "databases may have rows that the log does not have") {
 			t.Errorf("the rebuild returned %v, want a refusal", err)
 		}
 		b.offsetsOf(t, "in").Each(func(o kadm.OffsetResponse) {
@@ -116,7 +117,7 @@ func TestInterruptedRebuild(t *testing.T) {
 			t.Errorf("the rebuild returned %v, want that it was not authorised and is to be done again", err)
 		}
 		fault.Remove()
-		stops(t, cfg, "a rebuild from input was interrupted", "Way out: `onceward rebuild from-input in_0` once more")
+		stops(t, cfg, "a rebuild from input was interrupted", "Recovery action: `onceward rebuild from-input in_0` once more")
 		for name, act := range map[string]func(context.Context, admin.Options) (admin.Report, error){
 			"adopt": op.Adopt, "adopt --from-rounds": op.AdoptFromRounds, "accept-skip": op.AcceptSkip,
 			"reset": func(ctx context.Context, o admin.Options) (admin.Report, error) {
