@@ -17,7 +17,7 @@ func (in *instance) checkCommits(ctx context.Context) error {
 	defer cancel()
 	commits, err := in.cluster.Commits(asked)
 	if err != nil { // then there are none to look at
-		in.app.log.Warn("it is not known in which mode the application has run, and what waits for tasks that are gone", "error", err)
+		in.app.log.Warn("cannot check the mode of earlier commits, and whether records wait for tasks that are gone", "error", err)
 	}
 	if err := in.checkModes(commits); err != nil {
 		return err

@@ -20,7 +20,7 @@ func checkMode(t *topology.Topology, c Config) error {
 	case m > topology.Forensic:
 		return &ConfigError{"Mode", fmt.Sprintf("%s is no mode", m)}
 	case m == topology.Forensic:
-		return &ConfigError{"Mode", "a running application commits what it does; a forensic run is one without an application"}
+		return &ConfigError{"Mode", "a running application commits its work; a forensic run is one without an application"}
 	case m == topology.Replay && t.Application() == t.Name():
 		return &ConfigError{"Application", fmt.Sprintf("a replay needs an application id of its own beside %s, because "+
 			"it rebuilds the state from the start", t.Name())}

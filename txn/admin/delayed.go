@@ -36,7 +36,7 @@ func (op *operation) droppedDelayed(ctx context.Context, s sight, next []state.I
 				return nil
 			}, nil)
 		if err != nil {
-			return nil, fmt.Errorf("looking at what waits in %s[%d]: %w", in.Topic, in.Partition, err)
+			return nil, fmt.Errorf("looking for waiting records in %s[%d]: %w", in.Topic, in.Partition, err)
 		}
 	}
 	return dropped, nil

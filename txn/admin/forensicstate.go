@@ -34,7 +34,7 @@ type ForensicDifference struct {
 
 // errForensicRunning and errForensicFrom are about what cannot be compared.
 var (
-	errForensicRunning = errors.New("an instance runs on that state, and what it does meanwhile would be a difference; " +
+	errForensicRunning = errors.New("an instance runs on that state, and its writes meanwhile would be differences; " +
 		"stop it first")
 	errForensicFrom = errors.New("state is compared with what all of the inputs make, so they are read from their start")
 )

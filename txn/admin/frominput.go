@@ -150,7 +150,7 @@ func (op *operation) replayFrom(s sight, i int, writtenAgain bool, offsets Offse
 	at, named := offsets[in.Topic]
 	switch {
 	case src.Delay > 0 && named:
-		return 0, refuse("%s is a delayed retry topic: what waits there comes again with its input; leave its offset out", in.Topic)
+		return 0, refuse("%s is a delayed retry topic: its waiting records come again with their input; leave its offset out", in.Topic)
 	case src.Delay > 0:
 		return b.end, nil
 	case writtenAgain && named:

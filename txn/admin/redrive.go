@@ -123,7 +123,7 @@ func (d *DeadLetters) Redrive(ctx context.Context, o RedriveOptions) (RedriveRep
 	o.DeathsMax, o.batchMax = cmp.Or(o.DeathsMax, RedriveDeathsMaxDefault), cmp.Or(o.batchMax, redriveBatchMax)
 	report := RedriveReport{Topic: d.topic, DryRun: o.DryRun, Outcomes: map[RedriveOutcome]int64{}}
 	if o.Rate < 0 {
-		return report, fmt.Errorf("redrive: a rate of %g records a second is none", o.Rate)
+		return report, fmt.Errorf("redrive: %g records a second is no valid rate", o.Rate)
 	}
 	t, err := d.open(ctx)
 	if err != nil {

@@ -283,7 +283,7 @@ func (r *replay) check(ctx context.Context) error {
 		o.Start = start
 		switch {
 		case start > r.rows && !r.deletes():
-			return fmt.Errorf("%w: %s[%d] begins at %d, the state is at %d: what it was made of was deleted",
+			return fmt.Errorf("%w: %s[%d] begins at %d, the state is at %d: the records that it was made of were deleted",
 				ErrChangelog, o.Changelog, o.Task.Partition, start, r.rows)
 		case end >= r.rows:
 			return nil

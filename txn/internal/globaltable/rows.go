@@ -37,7 +37,7 @@ type rows struct{ t *table }
 
 var (
 	errNotOpen  = fmt.Errorf("the rows of the global table cannot be read: %w", state.ErrFailed)
-	errReadOnly = errors.New("a global table has what is in its topic, and nothing else")
+	errReadOnly = errors.New("a global table has the records of its topic only")
 )
 
 // Get is part of state.Bytes.

@@ -482,7 +482,7 @@ func (l *Lookout) Watch(ctx context.Context, tasks *waits.Waits, end func(error)
 			return
 		}
 		if err != nil {
-			l.cfg.Logger.Debug("not all partitions have answered what they hold open", "error", err)
+			l.cfg.Logger.Debug("not all partitions have answered which transactions they hold open", "error", err)
 			next = pause.Next
 			pause.Next = min(2*pause.Next, pause.Max)
 			continue

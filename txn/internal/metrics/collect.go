@@ -198,7 +198,7 @@ var (
 	remainingDesc  = desc("restore_remaining_offsets", "Offsets that a restore has before it.", "task")
 	rateDesc       = desc("restore_offsets_per_second", "Offsets that a restore has put behind lately, per second.", "task")
 	memoryDesc     = desc("restore_memory_bytes", "Memory of what restores have read and not written yet.")
-	memoryMostDesc = desc("restore_memory_limit_bytes", "The most that restores may hold of what they read.")
+	memoryMostDesc = desc("restore_memory_limit_bytes", "The most memory that restores may hold for the records that they read.")
 
 	cacheDesc  = desc("cache_bytes", "Size of the block cache that all databases share.")
 	hitsDesc   = desc("cache_hits_total", "Hits of the block cache.")

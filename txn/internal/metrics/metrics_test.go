@@ -190,7 +190,7 @@ onceward_partitions_paused{reason="stopped"} 2
 # HELP onceward_restore_memory_bytes Memory of what restores have read and not written yet.
 # TYPE onceward_restore_memory_bytes gauge
 onceward_restore_memory_bytes 16
-# HELP onceward_restore_memory_limit_bytes The most that restores may hold of what they read.
+# HELP onceward_restore_memory_limit_bytes The most memory that restores may hold for the records that they read.
 # TYPE onceward_restore_memory_limit_bytes gauge
 onceward_restore_memory_limit_bytes 17
 # HELP onceward_restore_offsets_per_second Offsets that a restore has put behind lately, per second.

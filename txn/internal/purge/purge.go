@@ -60,7 +60,7 @@ func (p *Purger) Run(ctx context.Context) {
 		}
 		if turn%changelogPurgeTurns == 0 {
 			if err := p.purgeChangelogs(ctx, deleted); err != nil && ctx.Err() == nil {
-				p.cfg.Logger.Warn("what has expired of changelogs could not be deleted, and they keep growing", "error", err)
+				p.cfg.Logger.Warn("cannot delete the expired records of changelogs, which keep growing", "error", err)
 			}
 		}
 		now := p.purgeable()

@@ -374,7 +374,7 @@ func judgeCommit(f Found, b *task.CommitMetadata) (Plan, error) {
 	// topics the commit means is then unknown.
 	if i := slices.IndexFunc(plan.Replays, func(r Replay) bool { return r.Full == Recreated }); i >= 0 && len(named) != len(b.Changelogs) {
 		return Plan{}, f.stop(fmt.Sprintf("the database was written from another topic than %s is now, and the last commit has stores that the "+
-			"topology does not have, so it cannot be told which topic it means", plan.Replays[i].Topic), fromInput, adopt)
+			"topology does not have, so the topic that it means is unknown", plan.Replays[i].Topic), fromInput, adopt)
 	}
 	// A database that has nothing of these stores is at the committed positions if the commit has
 	// nothing of them either: whichever round wrote it last, it was not one of theirs.

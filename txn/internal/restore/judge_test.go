@@ -137,7 +137,7 @@ func TestJudge(t *testing.T) {
 		{name: "a changelog was recreated, and a store is gone from the topology", change: func(f *Found) {
 			f.Database.Changelogs[0].TopicID = [16]byte{99}
 			f.Changelogs = f.Changelogs[:1]
-		}, stop: "cannot be told which topic"},
+		}, stop: "the topic that it means is unknown"},
 		{name: "offset set back from outside", change: func(f *Found) { f.Inputs[0].Committed = 10 }, stop: "committed offset of in[3] is 10"},
 		{name: "offset set forward from outside", change: func(f *Found) { f.Inputs[0].Committed = 1000 }, stop: "committed offset of in[3] is 1000"},
 		{name: "no metadata, but state", change: func(f *Found) { f.Commit = nil }, stop: "no metadata"},

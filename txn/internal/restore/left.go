@@ -113,7 +113,7 @@ func (r *Restorer) Left(ctx context.Context, t *topology.Topology, unlooked []br
 		}
 		committed, err := r.Parse(ctx, Request{Task: graph.TaskID{Subtopology: name, Partition: c.Partition}}, c.Metadata)
 		if err != nil {
-			return nil, fmt.Errorf("looking for what waits by the commit of %s[%d]: %w", c.Topic, c.Partition, err)
+			return nil, fmt.Errorf("looking for waiting records by the commit of %s[%d]: %w", c.Topic, c.Partition, err)
 		}
 		for _, parked := range committed.WhereParked() {
 			if !has[parked.Store] {
@@ -127,7 +127,7 @@ func (r *Restorer) Left(ctx context.Context, t *topology.Topology, unlooked []br
 	for _, topic := range slices.Sorted(maps.Keys(behind)) {
 		waits, err := r.unread(ctx, topic, behind[topic])
 		if err != nil {
-			return nil, fmt.Errorf("looking for what waits in %s: %w", topic, err)
+			return nil, fmt.Errorf("looking for waiting records in %s: %w", topic, err)
 		}
 		if waits.Any() {
 			add(Left{Topic: topic, Unread: waits})

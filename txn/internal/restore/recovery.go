@@ -11,7 +11,7 @@ import (
 // flags of run that select the application. All but fromChangelog, directoryBack and acceptLost
 // need every instance stopped.
 const (
-	offsetsBack = "set the group's offsets back to what they were"
+	offsetsBack = "set the group's offsets back to the earlier ones"
 	acceptSkip  = "`onceward accept-skip TASK` if they were moved forward on purpose"
 	adopt       = "`onceward adopt TASK` if the state, all that the changelogs hold, belongs to the committed offsets"
 	fromRounds  = "`onceward adopt --from-rounds TASK` takes the offsets that the last clean stop has kept"
@@ -19,12 +19,12 @@ const (
 	// fromInputAgain is the only way on once it has begun.
 	fromInputAgain = "`onceward rebuild from-input TASK` once more, with the offsets that it was begun with"
 	directoryBack  = "start the instance with the state directory that has the task, if there is one"
-	acceptLost     = "start with --accept-lost-rows (txn.Config.AcceptLostRows) to go on without what is lost"
+	acceptLost     = "start with --accept-lost-rows (txn.Config.AcceptLostRows) to continue without the lost rows"
 	fromChangelog  = "`onceward rebuild from-changelog TASK` rebuilds the database from the changelogs"
 	// withoutParked is adopt where records wait with which the state cannot be kept,
 	// fromRoundsWithoutParked where there are no offsets either.
-	withoutParked           = "`onceward adopt --without-parked TASK` gives up what waits and keeps the state"
-	fromRoundsWithoutParked = "`onceward adopt --from-rounds --without-parked TASK` gives up what waits and takes the offsets that the last " +
+	withoutParked           = "`onceward adopt --without-parked TASK` gives the waiting records up and keeps the state"
+	fromRoundsWithoutParked = "`onceward adopt --from-rounds --without-parked TASK` gives the waiting records up and takes the offsets that the last " +
 		"clean stop has kept"
 	parkKeysAgain = "give the source its ParkKeys again, without the policies that park, until nothing waits"
 	allowRead     = "allow the application to read that topic"

@@ -138,7 +138,7 @@ func (r Reader) taskOf(store string, partition int32) (*Session, graph.TaskID, e
 		}
 		return nil, graph.TaskID{}, ErrNotServing
 	}
-	return nil, graph.TaskID{}, fmt.Errorf("%w: the topology declares none of that name", state.ErrUnknownStore)
+	return nil, graph.TaskID{}, fmt.Errorf("%w: the topology declares no store of that name", state.ErrUnknownStore)
 }
 
 // readable returns the database of a task, nil if there is none to read. The error says why only a

@@ -63,13 +63,13 @@ func Needs(t *topology.Topology) []Need {
 			}
 			add(store.ChangelogTopic, "changelog", own...)
 			if store.Layout.Segmented() {
-				add(store.ChangelogTopic, "changelog, to delete what has expired", broker.Delete)
+				add(store.ChangelogTopic, "changelog, to delete expired records", broker.Delete)
 			}
 		}
 		for _, src := range sub.Sources {
 			if src.Repartition {
 				add(src.Topic, "repartition topic", own...)
-				add(src.Topic, "repartition topic, to delete what is committed", broker.Delete)
+				add(src.Topic, "repartition topic, to delete committed records", broker.Delete)
 			}
 		}
 	}
@@ -87,7 +87,7 @@ func RepairNeeds(t *topology.Topology) []Need {
 	for _, topic := range append(t.Topics(), broker.OffsetsTopic) {
 		p := broker.Permission{Operation: broker.Read, Resource: broker.TopicResource, Name: topic}
 		if !running[p] {
-			needs = append(needs, Need{p, "to see what it holds open, and its markers"})
+			needs = append(needs, Need{p, "to see its open transactions and its markers"})
 		}
 	}
 	return append(needs, Need{

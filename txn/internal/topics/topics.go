@@ -295,7 +295,7 @@ func (l Layout) Unreplicated(t *topology.Topology, brokers int) []string {
 }
 
 // KeepChangelog is the remedy for a changelog of DeletedByClock.
-const KeepChangelog = "set retention.ms of the topic to -1 (kafka-configs.sh --alter): the application deletes what has expired"
+const KeepChangelog = "set retention.ms of the topic to -1 (kafka-configs.sh --alter): the application deletes expired records"
 
 // DeletedByClock returns the changelogs whose records the brokers delete by their clock, with the
 // time that they keep them. Rows expire by the stream time of their store: it can still need a
