@@ -21,7 +21,7 @@ const loopBound = time.Minute
 
 // Handler serves what the process tells of itself: GET /metrics for Prometheus, GET /healthz (503
 // if a loop is stuck) and GET /readyz (503 with the reasons if the process does not do its share).
-// It is for a server of the program's own, which decides who may ask; [Config].HTTP needs none. It
+// It is for a server of the program's own, which controls the access; [Config].HTTP needs none. It
 // can be used before, during and after Run.
 func (a *App) Handler() http.Handler {
 	mux := http.NewServeMux()

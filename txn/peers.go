@@ -264,7 +264,7 @@ func (w *watch) joined(member string) {
 	}
 }
 
-// tell tells the peers who this process is; the caller holds mu.
+// tell tells the peers the identity of this process; the caller holds mu.
 func (w *watch) tell() {
 	if err := w.peers.SetSelf(w.member, w.ids); err != nil {
 		w.in.app.log.Warn("peers are not told all transactional ids of this instance, and cannot end all of its transactions", "error", err)

@@ -22,11 +22,11 @@ const redriveTimeout = 30 * time.Second
 // ErrRedriveFenced says that another redrive, or edit, of the same topic has begun, or that a
 // transaction took so long that the brokers have aborted it. Earlier commits stay.
 var ErrRedriveFenced = errors.New("another redrive or edit of the topic has begun, or a transaction took longer than " +
-	redriveTimeout.String() + "; what was committed stays")
+	redriveTimeout.String() + "; earlier commits stay")
 
-// letterWriter is the one who writes to a dead-letter topic beside the applications: a
-// transactional producer whose id follows from the topic, so that there is never more than one. It
-// belongs to one goroutine.
+// letterWriter writes to a dead-letter topic beside the applications. It is a transactional
+// producer whose id follows from the topic, so that there is never more than one. It belongs to one
+// goroutine.
 type letterWriter struct {
 	producer *broker.Producer
 	cluster  *broker.Cluster

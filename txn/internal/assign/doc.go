@@ -1,7 +1,7 @@
-// Package assign says who has which task: the plan that the group's leader makes, and what this
-// process has of it. It does no I/O and knows no Kafka client. A task is one partition number of a
-// subtopology: the partitions of that number of all its source topics, repartition topics included.
-// They are assigned, moved and given up together.
+// Package assign says which member has which task: the plan that the group's leader makes, and what
+// this process has of it. It does no I/O and knows no Kafka client. A task is one partition number
+// of a subtopology: the partitions of that number of all its source topics, repartition topics
+// included. They are assigned, moved and given up together.
 //
 // # Ownership
 //

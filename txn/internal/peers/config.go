@@ -40,7 +40,7 @@ const (
 	logPause = time.Minute
 )
 
-// Identity is who a process is.
+// Identity names a process.
 type Identity struct {
 	Application, Cluster, Instance string
 	// Incarnation is a random number of this process, not zero.

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// budget is the memory of all restores of the process together, in pages, and who gets it next.
+// budget is the memory of all restores of the process together, in pages, and the order of waiters.
 //
 // A changelog that is read needs a seat, which is the room for two answers, and then a page after
 // the other for its chunk. A seat is given back while there is nothing to read (an open transaction

@@ -2,17 +2,17 @@ package task
 
 import "time"
 
-// A digest stands for the records of an input that a store has taken which has no changelog. It has
+// A digest stands for the records of an input that a store without a changelog has taken. It has
 // the place of the store's stream time in positions and commits. From its top:
 //
 //	bit 62       is set: no stream time is as large
-//	21 bits      which state it is of: another one for each that begins anew
+//	21 bits      number of the state: another one for each state that starts empty
 //	1 bit        says that a key was taken in another form than its codec writes
 //	40 bits      the sum, modulo 2^40, of a mix of the offsets that were taken
 //
-// The records between two offsets become fewer with time, on each replica by itself. So a number
-// would not do: what one replica has left can be as many as another one had, and not the same ones.
-// Two different sets of offsets have the same sum once in 2^40.
+// The records between two offsets become fewer with time, on each replica by itself. So a count
+// would not be enough: one replica can have as many records left as another one had, and not the
+// same ones. Two different sets of offsets have the same sum once in 2^40.
 const (
 	digestMark = int64(1) << 62
 	digestSum  = int64(1)<<40 - 1

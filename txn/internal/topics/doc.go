@@ -13,14 +13,14 @@
 //	internal topics   partitions (a changelog or repartition topic may have fewer than an input that has grown: Layout.Unassigned);
 //	                  min.insync.replicas not below the cluster's default nor the setting, replicas not below the setting;
 //	                  message.timestamp.type CreateTime, because stream time is kept in the timestamps
-//	changelog, rounds cleanup.policy compact alone: with delete, state would be lost. Changelogs of stores that forget windows, sessions,
-//	                  series or ids have compact,delete and a retention.ms of a day more than the store's, those of histories a
+//	changelog, rounds cleanup.policy compact alone: with delete, state would be lost. Changelogs of stores whose windows, sessions,
+//	                  series or ids expire have compact,delete and a retention.ms of a day more than the store's, those of histories a
 //	                  min.compaction.lag.ms of as much
-//	repartition       cleanup.policy delete alone, retention.ms and retention.bytes -1: the runtime deletes what is committed, and
-//	                  nobody else may delete what is not
-//	changelog,        max.message.bytes not below the largest of the inputs: what comes in must be able to go on
+//	repartition       cleanup.policy delete alone, retention.ms and retention.bytes -1: the runtime deletes committed records, and
+//	                  brokers may not delete others
+//	changelog,        max.message.bytes not below the largest of the inputs: every record that is read must fit
 //	repartition
-//	inputs            retention.ms not above the horizon of a node that they feed (graph.Horizon), unless the node tolerates
+//	inputs            retention.ms not above the dedupe window of a node that they feed (graph.Horizon), unless the node tolerates
 //	                  it; see [Plan.Tolerated]
 //
 // [Check] and [Plan.Ensure] do it at start, [Plan.Verify] before each further membership: two

@@ -28,9 +28,9 @@ type Mismatch struct {
 	err              error // of the topology, about the partitions of inputs
 }
 
-// ErrAbsent is wrapped by a Mismatch because of which a topic was not in the cluster's answer. A
-// broker can leave one out for a moment, while it catches up with the cluster's metadata: who knows
-// that the topic was there asks again before it believes that.
+// ErrAbsent is wrapped by the Mismatch of a topic that was not in the cluster's answer. A broker
+// can leave a topic out for a moment, while it catches up with the cluster's metadata. A caller
+// that knows the topic asks again before it believes the answer.
 var ErrAbsent = errors.New("a topic is not there")
 
 // Is makes absence be found by ErrAbsent, also among other mismatches.

@@ -40,8 +40,8 @@ type Problem struct {
 }
 
 // Watch compares what one broker says of the topics now with the layout that the application runs
-// on. The answer can be old, apart from added partitions: who believes the absence of a topic asks
-// again before.
+// on. The answer can be old, apart from added partitions: before a caller believes the absence of a
+// topic, it asks again.
 func Watch(ctx context.Context, c *broker.Cluster, t *topology.Topology, known Layout) ([]Problem, error) {
 	names := slices.Sorted(maps.Keys(known))
 	found, hidden, err := c.TopicMetadata(ctx, names)
