@@ -76,10 +76,10 @@ func (r *rates) outputs() string {
 	return string(r.testBroker.read(r.t, "out", 1)[0].Value)
 }
 
-// TestGlobalTableKilledInRestore: a process that ends in the middle of a restore, with whatever of
-// it has reached the disk, leaves a position that is that of the rows: the next life reads the
-// rest, and the table is what was written. The negative control writes positions before rows, and
-// rows are missing.
+// TestGlobalTableKilledInRestore: a process that ends in the middle of a restore leaves a position
+// that is that of the rows, whatever has reached the disk. The next process reads the rest, and the
+// table is what was written. The negative control writes positions before rows, and rows are
+// missing.
 func TestGlobalTableKilledInRestore(t *testing.T) {
 	for _, broken := range []string{"", "globals-position"} {
 		bubble(t, "broken "+broken, func(t *testing.T) {
@@ -147,8 +147,8 @@ func TestGlobalTableKilledInRestore(t *testing.T) {
 }
 
 // TestGlobalTableOfTrimmedTopic: a topic that is trimmed while the application runs, and grows
-// again, is read again if something is missing. The join meets the old rows until then. What was
-// read before it was trimmed stays.
+// again, is read again if something is missing. The join meets the old rows until then. Rows that
+// were read before it was trimmed stay.
 func TestGlobalTableOfTrimmedTopic(t *testing.T) {
 	for _, behind := range []bool{true, false} {
 		bubble(t, fmt.Sprint("behind ", behind), func(t *testing.T) {

@@ -28,9 +28,9 @@ UPDATE onceward.outbox SET retry_at = NULL WHERE entry IN (
 	) AS h
 )`
 
-// hold holds entries behind others that wait. Who publishes or quarantines one of those waits for
-// this transaction, and then finds the entries held. A transaction that holds entries does nothing
-// else: its locks must be short, because releaseHeld waits for them.
+// hold holds entries behind others that wait. A relay that publishes one of those, or a person who
+// quarantines it, waits for this transaction, and then finds the entries held. A transaction that
+// holds entries does nothing else: its locks must be short, because releaseHeld waits for them.
 func hold(ctx context.Context, tx pgx.Tx, blocked map[int64][]int64) (held int, err error) {
 	var others []int64
 	for other := range blocked {

@@ -101,8 +101,8 @@ func (o *Outbox) act(ctx context.Context, name string, entry int64, from []Statu
 		batch := &pgx.Batch{}
 		batch.Queue(`UPDATE onceward.outbox SET status = $2, retry_at = NULL, attempts = 0, class = NULL, decided_by = $3, reason = $4 WHERE entry = $1`,
 			entry, to, by, reason)
-		// What is behind a held entry waits for an earlier one. A relay that releases the entry
-		// itself could deadlock with this transaction.
+		// Entries behind a held one wait for an earlier one. A relay that releases the held entry
+		// could deadlock with this transaction.
 		if to == Quarantined && aggregate != "" && !held {
 			batch.Queue(releaseHeld, o.config.Name, []string{aggregate}, o.config.BatchRecords)
 		}

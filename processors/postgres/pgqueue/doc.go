@@ -102,11 +102,15 @@
 //
 // # Claims that are over
 //
-// An entry can leave a worker that has claimed it: the claim expires and another one follows, a
-// person quarantines the entry and perhaps requeues it, or it is settled by others and removed by
-// Clean. The worker finds that out when it settles the entry, or records a failure. Then all that
-// its handler has done in the transaction is rolled back, nothing of the entry changes,
-// fenced_total or failures_total counts it, and the log says why the claim is over.
+// A worker can lose an entry that it has claimed:
+//
+//   - the claim expires, and perhaps another one follows;
+//   - a person quarantines the entry, and perhaps requeues it;
+//   - others settle the entry, and Clean removes it.
+//
+// The worker notices when it settles the entry, or records a failure. Then its transaction is
+// rolled back, and the entry stays as it is. fenced_total or failures_total counts it, and the log
+// says why the claim is over.
 //
 // One case stays open: a COMMIT without an answer, and the entry is removed before the worker can
 // look. The log says so, and unknown_commits_total counts it as not-known. A [Config.Retention]

@@ -267,7 +267,7 @@ func (r *run) claimIsOver(ctx context.Context, e *Entry, d Decision, f failed, i
 	switch {
 	case inDoubt && over.gone:
 		r.metrics.notKnown.Inc()
-		log.Error("it is not known whether a COMMIT without an answer has taken effect: the entry cannot be read, or is removed")
+		log.Error("a COMMIT without an answer cannot be resolved: the entry cannot be read, or is removed")
 	case inDoubt:
 		r.metrics.hadNoEffect.Inc()
 	}

@@ -105,7 +105,7 @@ func TestInputThatStaysBelowItsEndIsHeld(t *testing.T) {
 }
 
 // TestRunListsEnds: the ends of all inputs are there a moment after the start, stable and high.
-// What the brokers do not tell is not shown.
+// Ends that the brokers do not tell are not shown.
 func TestRunListsEnds(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		network := virtual.NewNetwork(t, 1)

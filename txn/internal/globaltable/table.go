@@ -304,7 +304,7 @@ func (t *table) wait(ctx context.Context) error {
 	}
 }
 
-// drop closes the database, which is opened again by the next life. Readers get an error that wraps
+// drop closes the database, which run opens again. Readers get an error that wraps
 // the reason meanwhile, so that a full disk is one for the tasks that read the table as well.
 func (t *table) drop(why error) error {
 	t.mu.Lock()

@@ -215,7 +215,7 @@ func TestAtStart(t *testing.T) {
 }
 
 // TestWithoutAnAnswerNothingIsClean: a partition that does not answer is not taken for one without
-// transactions. What was found before stays found.
+// transactions. A transaction that was found before stays found.
 func TestWithoutAnAnswerNothingIsClean(t *testing.T) {
 	bubble(t, false, func(t *testing.T, s *scene) {
 		p := s.producer()
