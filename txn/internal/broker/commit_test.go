@@ -286,7 +286,7 @@ func TestEndIsWhatWasAsked(t *testing.T) {
 }
 
 // TestHold: batches that are held go with the records that are added behind them, in one request.
-// What was held and not sent is dropped with its transaction.
+// The batches that were held and not sent are dropped with their transaction.
 func TestHold(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		s := newCommitScene(t, "out")

@@ -55,7 +55,7 @@ func TestLookupOfOtherTopics(t *testing.T) {
 }
 
 // TestUnknownInARow: only answers in a row that do not know a partition are a failure, and only
-// lookups in a row that do not find it. What comes between says that the partition is there.
+// lookups in a row that do not find it. Any other answer says that the partition is there.
 func TestUnknownInARow(t *testing.T) {
 	both := map[string]bool{"A": true, "B": true}
 	s, a, _ := answering()
