@@ -114,6 +114,9 @@
 //	CogroupWindows,   as Cogroup, by key and window  as those of one stream     as those of one stream
 //	CogroupSessions   or session
 //
+// In a [VersionedStore] a table also has its values of the past, ordered by their timestamps: see
+// there.
+//
 // The store of a topic has a changelog of its own, unless [RestoreFromTopic] says that the topic is
 // as good.
 //
@@ -126,6 +129,8 @@
 //
 // [JoinStreamTable] and [LeftJoinStreamTable] give the records of a stream the row that a table has
 // for their key at that moment. They keep nothing either, and a change of the table emits nothing.
+// Of a versioned table they take the row of the time of the record. [JoinStreamTableWithGrace] and
+// [LeftJoinStreamTableWithGrace] have the record wait for late changes of the table.
 //
 // [JoinForeignKey] and [LeftJoinForeignKey] join the rows of a table with the row of another one
 // that each names. The tables may have different tasks, so that the rows subscribe, and are
@@ -228,6 +233,5 @@
 // # What it is not
 //
 // There is no clock for user code, except for the value that a punctuation by the wall clock is
-// given; no I/O and no broker. Versioned tables have no operators yet. docs/decisions says what
-// they would reuse, and that what is stored stays as it is.
+// given; no I/O and no broker.
 package topology
