@@ -180,8 +180,14 @@ func (l Layout) firstSegment(streamTime int64) uint32 {
 	return l.segmentOf(max(l.horizon(streamTime), 0))
 }
 
-// horizon is the oldest readable time at streamTime.
-func (l Layout) horizon(streamTime int64) int64 { return streamTime - l.Retention + 1 }
+// horizon is the smallest time that can be read at streamTime. Kafka Streams includes the end of
+// the retention for versions, and not for the others.
+func (l Layout) horizon(streamTime int64) int64 {
+	if l.Kind == VersionedKind {
+		return streamTime - l.Retention
+	}
+	return streamTime - l.Retention + 1
+}
 
 // ChangelogHorizon returns a time in milliseconds since the epoch. At streamTime, records with an
 // earlier timestamp belong to rows that cannot be read; deletes with an earlier timestamp are

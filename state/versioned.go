@@ -4,6 +4,7 @@ import (
 	"hash/maphash"
 	"iter"
 	"math"
+	"strconv"
 )
 
 // Versioned is a typed view of a store of VersionedKind. It keeps the present value of each key for
@@ -14,10 +15,10 @@ import (
 //
 // # Time
 //
-// The store's stream time is the largest time ever put. The history covers times greater than
-// stream time - retention. A version that was superseded before is invisible at once, whether its
-// row is still stored or not. The latest version of a key is always visible. A version that would
-// begin before the history is not stored: Put and Delete return that.
+// The store's stream time is the largest time ever put. The history begins at stream time -
+// retention. Times from then on can be asked for. A version that was superseded then or earlier is
+// out of sight at once, whether its row is still there or not. The latest version of a key never
+// is. A version that would begin before the history is not stored: Put and Delete say so.
 //
 // # The changelog
 //
@@ -64,6 +65,28 @@ func (b *versionBounds) slot(key []byte) (slot *recentVersion, hash uint64) {
 	return &b.recent[hash%uint64(len(b.recent))], hash
 }
 
+// Placement says where Put and Delete have put a version.
+type Placement uint8
+
+const (
+	// NotPlaced says that nothing was written: the version would begin before the history.
+	NotPlaced Placement = iota
+	// PlacedInHistory says that the key has a later version.
+	PlacedInHistory
+	// PlacedLatest says that the version is the latest of its key.
+	PlacedLatest
+)
+
+var placementNames = [...]string{"not placed", "placed in the history", "placed latest"}
+
+// String returns the placement in words.
+func (p Placement) String() string {
+	if int(p) < len(placementNames) {
+		return placementNames[p]
+	}
+	return "placement " + strconv.Itoa(int(p))
+}
+
 // Forever is the end of a version that is the latest of its key.
 const Forever int64 = math.MaxInt64
 
@@ -89,53 +112,55 @@ func NewVersioned[K, V any](b Bytes, k Codec[K], v Codec[V], l Layout) Versioned
 		bounds: &versionBounds{seed: maphash.MakeSeed()}}
 }
 
-// Put makes value the value of key from validFrom until the next existing version. It replaces a
-// version that begins at the same time. stored is false, and nothing was written, if validFrom is
-// not after stream time - retention. The error wraps ErrTime for an invalid time.
-func (s Versioned[K, V]) Put(key K, value V, validFrom int64) (stored bool, err error) {
+// Put makes value the one of key from validFrom on, until the next version that there is, in place
+// of a version that begins at the same time. The version is NotPlaced when validFrom is before the
+// history. The error wraps ErrTime for a time that no record can have.
+func (s Versioned[K, V]) Put(key K, value V, validFrom int64) (Placement, error) {
 	row, err := s.codecs.value(append(s.codecs.buffer(), versionValue), value)
 	if err != nil {
-		return false, err
+		return NotPlaced, err
 	}
 	return s.put(key, row, validFrom)
 }
 
 // Delete makes key have no value from validFrom on, until the next version that there is. It is a
 // version too, and stored as Put says.
-func (s Versioned[K, V]) Delete(key K, validFrom int64) (stored bool, err error) {
+func (s Versioned[K, V]) Delete(key K, validFrom int64) (Placement, error) {
 	return s.put(key, []byte{versionDeleted}, validFrom)
 }
 
-func (s Versioned[K, V]) put(key K, row []byte, validFrom int64) (stored bool, err error) {
+func (s Versioned[K, V]) put(key K, row []byte, validFrom int64) (Placement, error) {
 	if err := checkTime("put", validFrom); err != nil {
-		return false, err
+		return NotPlaced, err
 	}
 	k, err := s.codecs.key(key)
 	if err != nil {
-		return false, err
+		return NotPlaced, err
 	}
 	s.bytes.Advance(validFrom)
 	now := s.bytes.StreamTime()
 	if !s.layout.Live(validFrom, now) {
-		return false, nil
+		return NotPlaced, nil
 	}
 	if err := s.bytes.Put(appendTime(k, validFrom), row); err != nil {
-		return false, err
+		return NotPlaced, err
 	}
 	// No version begins behind the stream time, so that what begins there is the latest.
 	if validFrom < now {
 		latest, ok, err := s.last(k, validFrom+1, now)
 		if err != nil {
-			return false, err
+			return NotPlaced, err
 		}
 		if ok {
-			err := s.bytes.Put(latest.Key, latest.Value)
-			return err == nil, err
+			if err := s.bytes.Put(latest.Key, latest.Value); err != nil {
+				return NotPlaced, err
+			}
+			return PlacedInHistory, nil
 		}
 	}
 	slot, hash := s.bounds.slot(k)
 	*slot = recentVersion{hash, validFrom}
-	return true, nil
+	return PlacedLatest, nil
 }
 
 // Get returns the value of key now, and since when it is valid; ok is false when there is none.
@@ -143,14 +168,22 @@ func (s Versioned[K, V]) Get(key K) (value V, from int64, ok bool, err error) {
 	return s.at(key, s.bytes.StreamTime())
 }
 
-// GetAsOf returns the value that key had at time t, and since when. ok is false if the key had no
-// value, or if t is not after stream time - retention. A time after the stream time counts as now.
+// GetAsOf returns the value that key had at time t, and since when. ok is false when it had none.
+// For t before the history, ok is false unless the latest version of the key was valid then. Times
+// ahead of the stream time are like now.
 func (s Versioned[K, V]) GetAsOf(key K, t int64) (value V, from int64, ok bool, err error) {
 	now := s.bytes.StreamTime()
-	if t < 0 || !s.layout.Live(t, now) {
+	if t < 0 {
 		return value, 0, false, nil
 	}
-	return s.at(key, min(t, now))
+	if s.layout.Live(t, now) {
+		return s.at(key, min(t, now))
+	}
+	v, from, ok, err := s.at(key, now)
+	if err != nil || !ok || from > t {
+		return value, 0, false, err
+	}
+	return v, from, true, nil
 }
 
 func (s Versioned[K, V]) at(key K, t int64) (value V, from int64, ok bool, err error) {
@@ -167,9 +200,9 @@ func (s Versioned[K, V]) at(key K, t int64) (value V, from int64, ok bool, err e
 }
 
 // History returns the versions of key that were valid at some time in from..to, both included,
-// oldest first, as far as the history has them. Times without a value are left out: one version
-// ends before the next one begins. Ranging starts the scan, as for Bytes.Scan. An error is the last
-// element.
+// oldest first, as far as they are in the history. The latest version is always there. Times
+// without a value are left out: they are where one version ends before the next one begins. Ranging
+// starts the scan, as for Bytes.Scan. An error is the last thing that is yielded.
 func (s Versioned[K, V]) History(key K, from, to int64) iter.Seq2[Version[V], error] {
 	return s.history(key, from, to, false)
 }
@@ -187,10 +220,15 @@ func (s Versioned[K, V]) history(key K, from, to int64, reverse bool) iter.Seq2[
 			return
 		}
 		now := s.bytes.StreamTime()
-		from := max(from, s.layout.horizon(now), 0)
-		if from > to {
+		horizon := s.layout.horizon(now)
+		if from > to || to < 0 {
 			return
 		}
+		if to < horizon {
+			s.latest(k, to, now, yield)
+			return
+		}
+		from := max(from, horizon, 0)
 		// The first version is the one that was valid at from. The last one ends where the first
 		// behind to begins.
 		first, last := from, now
@@ -212,6 +250,17 @@ func (s Versioned[K, V]) history(key K, from, to int64, reverse bool) iter.Seq2[
 			walk = s.backward
 		}
 		walk(k, first, last, to, yield)
+	}
+}
+
+// latest yields the latest version of a key if it began at to or before it.
+func (s Versioned[K, V]) latest(key []byte, to, now int64, yield func(Version[V], error) bool) {
+	e, ok, err := s.find(key, 0, now, true)
+	switch {
+	case err != nil:
+		yield(Version[V]{}, err)
+	case ok && versionTime(e.Key) <= to:
+		s.emit(e, Forever, yield)
 	}
 }
 

@@ -12,8 +12,8 @@ var versionedLayout = state.Layout{Kind: state.VersionedKind, Retention: 100}
 
 func mustStore(t *testing.T, s state.Versioned[string, uint64], key string, value uint64, from int64) {
 	t.Helper()
-	if stored, err := s.Put(key, value, from); !stored || err != nil {
-		t.Fatalf("put %s at %d: %t, %v", key, from, stored, err)
+	if placed, err := s.Put(key, value, from); placed == state.NotPlaced || err != nil {
+		t.Fatalf("put %s at %d: %s, %v", key, from, placed, err)
 	}
 }
 
@@ -23,8 +23,8 @@ func TestVersioned(t *testing.T) {
 	mustStore(t, s, "a", 3, 30)
 	mustStore(t, s, "a", 2, 20)
 	mustStore(t, s, "b", 7, 5)
-	if stored, err := s.Delete("a", 40); !stored || err != nil {
-		t.Fatal(stored, err)
+	if placed, err := s.Delete("a", 40); placed != state.PlacedLatest || err != nil {
+		t.Fatal(placed, err)
 	}
 	if _, _, ok, err := s.Get("a"); ok || err != nil {
 		t.Errorf("a deleted key is there, %v", err)
@@ -40,16 +40,50 @@ func TestVersioned(t *testing.T) {
 	if got := collect(t, s.HistoryReverse("a", 20, 90)); !slices.Equal(got, want) {
 		t.Errorf("the reverse history is %v, want %v", got, want)
 	}
-	// 130 is the first stream time at which the version that ended at 30 is invisible: 31 is the
-	// oldest readable time.
+	// 130 is the first stream time at which the version that ended at 30 is out of sight: the
+	// history begins at 30.
 	mustStore(t, s, "c", 1, 130)
 	if got := collect(t, s.History("a", 0, 200)); !slices.Equal(got, want[:1]) {
 		t.Errorf("the history is %v, want %v", got, want[:1])
 	}
-	if stored, err := s.Put("b", 8, 30); stored || err != nil {
-		t.Errorf("a version that begins before the horizon: %t, %v", stored, err)
+	if placed, err := s.Put("b", 8, 29); placed != state.NotPlaced || err != nil {
+		t.Errorf("a version that begins before the history: %s, %v", placed, err)
 	}
 	if v, from, ok, err := s.Get("b"); v != 7 || from != 5 || !ok || err != nil {
+		t.Errorf("the latest version is gone: %d from %d, %t, %v", v, from, ok, err)
+	}
+	if placed, err := s.Put("c", 8, 30); placed != state.PlacedInHistory || err != nil {
+		t.Errorf("a version that begins with the history: %s, %v", placed, err)
+	}
+}
+
+// TestVersionedBeforeTheHistory: the latest version of a key is kept for ever, so that it is known
+// to have been valid then. Nothing else is known.
+func TestVersionedBeforeTheHistory(t *testing.T) {
+	s := state.NewVersioned(newKind(t, versionedLayout).Store("s"), text{}, number{}, versionedLayout)
+	mustStore(t, s, "still", 1, 10)
+	mustStore(t, s, "changed", 2, 10)
+	mustStore(t, s, "changed", 3, 20)
+	mustStore(t, s, "deleted", 4, 10)
+	if _, err := s.Delete("deleted", 15); err != nil {
+		t.Fatal(err)
+	}
+	mustStore(t, s, "clock", 0, 200)
+	for key, want := range map[string][]state.Version[uint64]{
+		"still": {{Value: 1, From: 10, To: state.Forever}}, "changed": nil, "deleted": nil,
+	} {
+		for _, ms := range []int64{9, 10, 19} {
+			v, from, ok, err := s.GetAsOf(key, ms)
+			sees := want != nil && ms >= 10
+			if ok != sees || ok && (v != want[0].Value || from != 10) || err != nil {
+				t.Errorf("%s as of %d: %d from %d, %t, %v", key, ms, v, from, ok, err)
+			}
+		}
+		if got := collect(t, s.History(key, 0, 19)); !slices.Equal(got, want) {
+			t.Errorf("%s: the history is %v, want %v", key, got, want)
+		}
+	}
+	if v, from, ok, err := s.GetAsOf("changed", 20); v != 3 || from != 20 || !ok || err != nil {
 		t.Errorf("the latest version is gone: %d from %d, %t, %v", v, from, ok, err)
 	}
 }

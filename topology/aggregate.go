@@ -3,39 +3,38 @@ package topology
 import (
 	"errors"
 	"reflect"
-
-	"github.com/onceward/onceward/state"
 )
 
 // Count returns the table of how many records of the stream each key has had.
 //
-// The following holds for all aggregations of streams. The node is named after the store. Records
-// with a null key or a null value are left out, and counted as "null-key" and "null-value". The
-// timestamp of an aggregate is the largest timestamp of its records. Each record makes a change at
-// once; there is no record cache as in Kafka Streams. After an operator that changed the key, an
-// aggregation needs a [Stream.Repartition].
-func Count[K, V any](s Stream[K, V], store Store[state.Timestamped[K, int64]], opts ...NodeOption) Table[K, int64] {
-	return aggregate(store, "Count", opts, partOf(s, true, counting[K, V]))
+// What is said here holds for all aggregations of streams. The node is named after the store.
+// Records with a null key or a null value are left out, and counted as "null-key" and "null-value".
+// The timestamp of an aggregate is the largest of those of its records. Each record makes a change;
+// nothing is held back to be summed up, as the record caches of Kafka Streams do. A key that an
+// operator has changed needs a [Stream.Repartition] before it.
+func Count[K, V any, S TableRows[K, int64]](s Stream[K, V], store Store[S], opts ...NodeOption) Table[K, int64] {
+	return aggregate(tableStoreOf[K, int64](store), "Count", opts, partOf(s, true, counting[K, V]))
 }
 
-// Reduce returns a table with one value for each key. The first value of a key is taken as it is; f
-// combines the value so far with the value of each further record. f may return [ErrRemove].
-func Reduce[K, V any](
-	s Stream[K, V], store Store[state.Timestamped[K, V]], f func(sofar V, r Record[K, V]) (V, error),
+// Reduce returns the table of what f makes of the values of each key. The first value of a key
+// stands for itself; f combines the value so far with that of each further record. f may return
+// [ErrRemove].
+func Reduce[K, V any, S TableRows[K, V]](
+	s Stream[K, V], store Store[S], f func(sofar V, r Record[K, V]) (V, error),
 	opts ...NodeOption,
 ) Table[K, V] {
-	return aggregate(store, "Reduce", opts, partOf(s, f != nil, reducing(f)))
+	return aggregate(tableStoreOf[K, V](store), "Reduce", opts, partOf(s, f != nil, reducing(f)))
 }
 
 // Aggregate returns a table with the result of fold over the records of each key. fold gets the
 // aggregate so far and returns the next one. Before the first record the aggregate is the result of
 // initial, or the zero A if initial is nil. fold may change its argument, and may return
 // [ErrRemove].
-func Aggregate[K, V, A any](
-	s Stream[K, V], store Store[state.Timestamped[K, A]], initial func() A,
+func Aggregate[K, V, A any, S TableRows[K, A]](
+	s Stream[K, V], store Store[S], initial func() A,
 	fold func(sofar A, r Record[K, V]) (A, error), opts ...NodeOption,
 ) Table[K, A] {
-	return aggregate(store, "Aggregate", opts, partOf(s, fold != nil, folding(initial, fold)))
+	return aggregate(tableStoreOf[K, A](store), "Aggregate", opts, partOf(s, fold != nil, folding(initial, fold)))
 }
 
 // counting is the step of a count.
@@ -72,11 +71,11 @@ func result[A any](v A, err error) (Option[A], error) {
 
 // aggregate adds the node that takes one step for each record of its parts.
 func aggregate[K, A any](
-	store Store[state.Timestamped[K, A]], what string, opts []NodeOption, parts ...part[K, A],
+	store tableStore[K, A], what string, opts []NodeOption, parts ...part[K, A],
 ) Table[K, A] {
 	old := new(bool)
 	p := addAggregation(parts, store, what, true, opts, func(t *Setup, next Emit[K, Change[A]]) Emit[K, bound[A]] {
-		rows, twice := store.In(t), *old && shares[A]()
+		rows, twice := store.keep(t, next), *old && shares[A]()
 		return func(c *Context, r Record[K, bound[A]]) error {
 			sofar, ms, ok, err := rows.Get(r.Key)
 			before := sofar
@@ -93,16 +92,13 @@ func aggregate[K, A any](
 			if ok {
 				r.Timestamp = max(r.Timestamp, ms)
 			}
-			if err := setRow(rows, r.Key, change.New, r.Timestamp); err != nil {
-				return err
-			}
-			return next(c, WithValue(r, change))
+			return rows.change(c, WithValue(r, change))
 		}
 	})
 	p.node.clause(KeyAssumption, "records of one key are aggregated; those with a null key or a null value are left out").
 		clause(OnDuplicate, "a record that comes again is aggregated again").
 		clause(OutOfOrder, "records are aggregated in the order of their offsets, whatever their timestamps")
-	return Table[K, A]{b: parts[0].builder(what), port: p, view: storeView(store, old)}
+	return Table[K, A]{b: parts[0].builder(what), port: p, view: store.view(old)}
 }
 
 // shares reports whether two values of type A can share memory, so that changing one changes the

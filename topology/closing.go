@@ -82,6 +82,11 @@ const (
 // ends with, or a record of a join that has waited. mode is that of the record, and empty for a
 // live one.
 func emitAs[K, V any](c *Context, mode []byte, next Emit[K, V], key K, value V, ms int64) error {
+	return emitRecordAs(c, mode, next, Record[K, V]{Key: key, Value: value, Timestamp: ms, Headers: []Header{}})
+}
+
+// emitRecordAs is emitAs for a record with headers.
+func emitRecordAs[K, V any](c *Context, mode []byte, next Emit[K, V], r Record[K, V]) error {
 	own := Live
 	if len(mode) > 0 {
 		var err error
@@ -91,7 +96,6 @@ func emitAs[K, V any](c *Context, mode []byte, next Emit[K, V], key K, value V, 
 	}
 	o := c.graph.newOrigin()
 	*o = origin{streamTime: o.streamTime}
-	return c.graph.inMode(own, func() error {
-		return next(c, Record[K, V]{Key: key, Value: value, Timestamp: ms, Headers: []Header{}, origin: o})
-	})
+	r.origin = o
+	return c.graph.inMode(own, func() error { return next(c, r) })
 }

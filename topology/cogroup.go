@@ -22,10 +22,10 @@ func Fold[K, V, A any](s Stream[K, V], fold func(sofar A, r Record[K, V]) (A, er
 // The streams are read by the same task: their topics need the same number of partitions, and the
 // same partitioner. A task takes records in the order of their timestamps, as far as they have been
 // fetched.
-func Cogroup[K, A any](
-	streams []Folded[K, A], store Store[state.Timestamped[K, A]], initial func() A, opts ...NodeOption,
+func Cogroup[K, A any, S TableRows[K, A]](
+	streams []Folded[K, A], store Store[S], initial func() A, opts ...NodeOption,
 ) Table[K, A] {
-	return aggregate(store, "Cogroup", opts, partsOf("Cogroup", streams, initial)...)
+	return aggregate(tableStoreOf[K, A](store), "Cogroup", opts, partsOf("Cogroup", streams, initial)...)
 }
 
 // CogroupWindows is [Cogroup] with one aggregate for each key and window, as [AggregateWindows]

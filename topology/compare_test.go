@@ -158,6 +158,16 @@ func TestCompareSuppressions(t *testing.T) {
 	})
 }
 
+// TestCompareGraces: another grace of a join is told.
+func TestCompareGraces(t *testing.T) {
+	describe := func(grace time.Duration) graph.Description {
+		b := topology.NewBuilder("grace")
+		graceWords(b, grace).Into(resultTopic)
+		return mustBuild(t, b).Description()
+	}
+	wantDifferences(t, graph.Compare(describe(5*ms), describe(10*ms)), []string{"node join: grace 5ms becomes 10ms"})
+}
+
 // TestCompareWindows: another length of windows is told, although the store may be the same.
 func TestCompareWindows(t *testing.T) {
 	describe := func(w topology.Windows) graph.Description {

@@ -97,7 +97,7 @@ func (t *Topology) Description() graph.Description {
 func (n *node) describe(application string) graph.NodeDescription {
 	d := graph.NodeDescription{
 		Name: n.name, Kind: strings.ToLower(n.kind.String()), Stores: n.storeNames(), GlobalTables: n.globalNames(),
-		Windows: n.windows, Suppression: n.suppression,
+		Windows: n.windows, Suppression: n.suppression, Grace: n.grace,
 	}
 	if n.kind != processorNode {
 		d.Topic = n.topic.on(application)

@@ -115,6 +115,16 @@ var tableTopologies = map[string]func(b *topology.Builder){
 		amounts := topology.Fold(topology.From(b, amountsTopic), addAmounts)
 		topology.Cogroup([]topology.Folded[string, int64]{lengths, amounts}, amountStore("sums"), nil).Into(resultsTopic)
 	},
+	"versioned-table": func(b *topology.Builder) {
+		store := topology.VersionedStore("latest", schemas.String(), schemas.Int64(), time.Hour)
+		topology.TableFrom(b, amountsTopic, store).Into(resultsTopic)
+	},
+	"stream-table-join-with-grace": func(b *topology.Builder) {
+		store := topology.VersionedStore("limits", schemas.String(), schemas.Int64(), time.Hour)
+		topology.LeftJoinStreamTableWithGrace(topology.From(b, amountsTopic), topology.TableFrom(b, limitsTopic, store), "within", time.Minute,
+			schemas.String(), schemas.Int64(),
+			func(_ string, v int64, limit topology.Option[int64]) (int64, error) { return limit.Or(0) - v, nil }).Into(resultsTopic)
+	},
 	"suppress": func(b *topology.Builder) {
 		t := topology.TableFrom(b, amountsTopic, amountStore("latest"))
 		t.Suppress("limit", schemas.String(), schemas.Int64(), topology.UntilTimeLimit(time.Minute).MaxRecords(1000)).Into(resultsTopic)

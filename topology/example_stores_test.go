@@ -55,8 +55,8 @@ func ExampleVersionedStore() {
 		_ *topology.Context, history state.Versioned[string, int64], r topology.Record[string, int64],
 		_ topology.Emit[string, int64],
 	) error {
-		stored, err := history.Put(r.Key, r.Value, r.Timestamp)
-		if err == nil && !stored {
+		placed, err := history.Put(r.Key, r.Value, r.Timestamp)
+		if err == nil && placed == state.NotPlaced {
 			err = topology.Fail(topology.Validation, schemas.Reason("the price is from before the history"))
 		}
 		return err

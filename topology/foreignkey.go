@@ -26,10 +26,12 @@ import (
 // key is counted as "null-foreign-key", and has no result. The right table has to be partitioned by
 // its key, with Kafka's default partitioner.
 //
-// The results are in no store. If an operator looks up rows of the joined table, or needs old
-// values, Build requires [ToTableWithDeletes] before it. foreignKey is called again for old values,
-// so it must return the same result for the same row. It is the join by a foreign key of Kafka
-// Streams (KIP-213).
+// A change of a versioned table that is out of order is counted as "out-of-order" and left out.
+//
+// The results are in no store. Where an operator looks into the joined table, or wants values from
+// before, Build asks for [ToTableWithDeletes] between. foreignKey is called for old values again,
+// so it has to return the same for the same. It is the join by a foreign key of Kafka Streams
+// (KIP-213).
 func JoinForeignKey[K, L, F, R, V any](
 	left Table[K, L], right Table[F, R], name string, foreignKey func(key K, l L) (Option[F], error),
 	f func(key K, l L, r R) (V, error), opts ...RepartitionOption,
@@ -117,7 +119,7 @@ func (j foreignJoin[K, L, F, R, V]) add(
 		if err != nil {
 			return nil, err
 		}
-		err = g.prepare(n, func(t *Setup) { x = j.leftSide(t, left.view.open(t), result, subscribe) })
+		err = g.prepare(n, func(t *Setup) { x = j.leftSide(t, left.view.open(t), left.leavesOut(t), result, subscribe) })
 		return x, err
 	})
 	connect(b, left.port, n, entrance(n, open, func(x *foreignLeft[K, L, F, R, V]) Emit[K, Change[L]] { return x.change }))
@@ -170,7 +172,7 @@ func (j foreignJoin[K, L, F, R, V]) addRight(
 	n.clause(OnDuplicate, "a subscription that comes again replaces itself, and is answered again")
 	answered := addPort[K, answer[R]](b, n, "")
 	open := opening(n, answered, func(t *Setup, next Emit[K, answer[R]]) *foreignRight[K, F, R] {
-		return j.rightSide(t, store.name, right.view.open(t), next)
+		return j.rightSide(t, store.name, right.view.open(t), right.leavesOut(t), next)
 	})
 	connect(b, right.port, n, entrance(n, open, func(x *foreignRight[K, F, R]) Emit[F, Change[R]] { return x.change }))
 	connect(b, subscriptions.port, n, entrance(n, open, func(x *foreignRight[K, F, R]) Emit[F, subscription[K]] { return x.subscription }))

@@ -11,6 +11,7 @@ type foreignLeft[K, L, F, R, V any] struct {
 	foreignJoin[K, L, F, R, V]
 	partition int32
 	rows      getter[K, L]
+	late      outOfOrder
 	result    Emit[K, Change[V]]
 	subscribe Emit[F, subscription[K]]
 	nullKey   func(F) bool
@@ -22,10 +23,10 @@ type foreignLeft[K, L, F, R, V any] struct {
 }
 
 func (j foreignJoin[K, L, F, R, V]) leftSide(
-	t *Setup, rows getter[K, L], result Emit[K, Change[V]], subscribe Emit[F, subscription[K]],
+	t *Setup, rows getter[K, L], late outOfOrder, result Emit[K, Change[V]], subscribe Emit[F, subscription[K]],
 ) *foreignLeft[K, L, F, R, V] {
 	return &foreignLeft[K, L, F, R, V]{
-		foreignJoin: j, partition: t.Task().Partition, rows: rows, result: result, subscribe: subscribe, nullKey: nullOf[F](),
+		foreignJoin: j, partition: t.Task().Partition, rows: rows, late: late, result: result, subscribe: subscribe, nullKey: nullOf[F](),
 		nullForeignKeys: t.Counter(countNullForeignKey), lateAnswers: t.Counter(countLateAnswer),
 	}
 }
@@ -33,6 +34,9 @@ func (j foreignJoin[K, L, F, R, V]) leftSide(
 // change subscribes the row of a change of the left table. One result needs no answer, and is
 // emitted at once: that of a left join for a row without a foreign key.
 func (x *foreignLeft[K, L, F, R, V]) change(c *Context, r Record[K, Change[L]]) error {
+	if x.late.stops(r.Value.OutOfOrder) {
+		return nil
+	}
 	before, err := x.foreignOf(r.Key, r.Value.Old)
 	if err != nil {
 		return err

@@ -13,15 +13,16 @@ type foreignRight[K, F, R any] struct {
 	}
 	subscribers state.Bytes
 	rows        getter[F, R]
+	late        outOfOrder
 	next        Emit[K, answer[R]]
 	// row and value are the buffers of keys of rows and of values that several answers have.
 	row, value []byte
 }
 
 func (j foreignJoin[K, L, F, R, V]) rightSide(
-	t *Setup, store string, rows getter[F, R], next Emit[K, answer[R]],
+	t *Setup, store string, rows getter[F, R], late outOfOrder, next Emit[K, answer[R]],
 ) *foreignRight[K, F, R] {
-	x := &foreignRight[K, F, R]{keys: j.subscriberKeys(), rightValue: j.rightValue, rows: rows, next: next}
+	x := &foreignRight[K, F, R]{keys: j.subscriberKeys(), rightValue: j.rightValue, rows: rows, late: late, next: next}
 	x.subscribers, _, _ = watch(t, store, x.keys, subscriberCodec{})
 	return x
 }
@@ -73,6 +74,9 @@ func (x *foreignRight[K, F, R]) note(foreign F, s *subscription[K]) (err error) 
 // change answers all subscriptions of the key of a change of the right table, in the order of the
 // left keys.
 func (x *foreignRight[K, F, R]) change(c *Context, r Record[F, Change[R]]) (err error) {
+	if x.late.stops(r.Value.OutOfOrder) {
+		return nil
+	}
 	if x.row, err = x.keys.appendPrefix(x.row[:0], r.Key); err != nil {
 		return &graph.PartError{Part: "key", Err: err}
 	}

@@ -46,6 +46,8 @@ type node struct {
 	windows string
 	// suppression says how long the node holds changes back; empty if it does not.
 	suppression string
+	// grace says how long records of a join wait; empty if they do not.
+	grace string
 	// clauses are what the node says about itself.
 	clauses []Clause
 	// horizon is nil if the node has declared no dedupe window.

@@ -39,6 +39,7 @@ const (
 	countNullKey          = "null-key"
 	countNullValue        = "null-value"
 	countLate             = "late"
+	countOutOfOrder       = "out-of-order"
 	countInvalidTimestamp = "invalid-timestamp"
 	countInvalidMode      = "invalid-mode"
 )

@@ -121,6 +121,21 @@ func DedupeStore[ID, V any](
 // VersionedStore describes a store with the value of each key, and with earlier values for the
 // retention after a newer one: see [state.Versioned]. A version that begins too far ahead of the
 // clock is a Validation failure of the record.
+//
+// A table can be kept in such a store ([TableFrom], [Count]). It is versioned then, as in Kafka
+// Streams (KIP-889, KIP-914):
+//
+//   - Values are ordered by their timestamps. A record that is older than the newest value of its
+//     key goes into the history, and leaves the newest value. Its change is [Change.OutOfOrder].
+//     One that is older than the retention is counted as "late" and left out.
+//   - [JoinStreamTable] joins a record with the value that the table had at the time of the record.
+//     [JoinStreamTableWithGrace] waits until late changes of the table have come.
+//   - Joins of tables and [GroupTable] leave changes out that are out of order.
+//   - [Table.Stream] and [Table.Into] pass all changes on.
+//   - [Table.Filter] and [MapTable] make a versioned table of it. [Table.Suppress] and
+//     [RestoreFromTopic] do not take one.
+//
+// Programs ask what was valid at a time with state.Versioned.GetAsOf, from txn.Read.
 func VersionedStore[K, V any](
 	name string, key schemas.Codec[K], value schemas.Codec[V], retention time.Duration,
 ) Store[state.Versioned[K, V]] {

@@ -8,11 +8,13 @@ import (
 // JoinStreamTable emits each record of a stream with the value that f returns for it and for the
 // row of its key in a table. A record without a row is dropped.
 //
-// The join uses the table as it is when the record is processed. A task takes the records of both
-// sides in the order of their timestamps, as far as they have been fetched. A change of the table
-// emits nothing, and counts for later records. The stream and the topics of the table need the same
-// number of partitions and the same partitioner. If an operator may have changed the key, Build
-// requires [Stream.Repartition] before the join; see [Stream.Copartitioned].
+// The table is as it is when the record is processed. A versioned table ([VersionedStore]) is as it
+// was at the timestamp of the record, as far as its changes have come by then;
+// [JoinStreamTableWithGrace] waits for them. A task takes the records of both sides in the
+// order of their timestamps, as far as they have been fetched. A change of the table passes nothing
+// on. It joins with records that come after it. The stream and the topics of the table need the
+// same number of partitions and the same partitioner. Where an operator may have changed the key,
+// Build wants [Stream.Repartition] before the join; see [Stream.Copartitioned].
 //
 // Records with a null key or a null value are left out, and counted as "null-key" and "null-value".
 // Timestamp and headers are those of the record of the stream. The join stores nothing. It is the
@@ -40,6 +42,8 @@ func LeftJoinStreamTable[K, V, T, V2 any](
 type streamTableJoin[K, V, T, V2 any] struct {
 	join    func(key K, value V, row Option[T]) (V2, error)
 	needRow bool
+	// wait is nil if records do not wait.
+	wait *joinWait[K, V]
 }
 
 func (j streamTableJoin[K, V, T, V2]) add(
@@ -59,34 +63,67 @@ func (j streamTableJoin[K, V, T, V2]) add(
 	}
 	t.wantRows()
 	n.stores = slices.Clone(t.view.stores)
+	versioned := t.view.asOf != nil
+	if j.wait != nil {
+		j.wait.declare(b, n, versioned, t.view.stores)
+	}
 	b.checkKeyed(n, s.rekeyed)
 	n.clause(KeyAssumption, "a record meets the row with its key; the stream and the topics of the table have the same partitions").
 		clause(OnDuplicate, "a record that comes again is joined again").
-		clause(OutOfOrder, "each record meets what the table has at that moment, whatever the timestamps")
-	open := opening(n, p, func(setup *Setup, next Emit[K, V2]) Emit[K, V] { return j.entry(setup, t.view.open(setup), next) })
+		clause(OutOfOrder, j.order(versioned))
+	open := opening(n, p, func(setup *Setup, next Emit[K, V2]) Emit[K, V] { return j.entry(setup, t.view.lookup(setup), next) })
 	connect(b, s.port, n, entrance(n, open, onlyEntrance))
 	return joined
 }
 
-// entry processes a record.
-func (j streamTableJoin[K, V, T, V2]) entry(t *Setup, rows getter[K, T], next Emit[K, V2]) Emit[K, V] {
+// order is what the contract says of records out of order.
+func (j streamTableJoin[K, V, T, V2]) order(versioned bool) string {
+	switch {
+	case j.wait != nil:
+		return "each record meets what the table had at its timestamp, when stream time has passed that by " + j.wait.grace.String() +
+			"; a record that comes later than that is joined at once"
+	case versioned:
+		return "each record meets what the table had at its timestamp, as far as the changes of the table have come by then"
+	}
+	return "each record meets what the table has at that moment, whatever the timestamps"
+}
+
+// lookup returns what finds the row for a record of a stream: the one of its time if the table is
+// versioned.
+func (v view[K, V]) lookup(t *Setup) asOfGetter[K, V] {
+	if v.asOf != nil {
+		return v.asOf(t)
+	}
+	get := v.open(t)
+	return func(key K, _ int64) (V, int64, bool, error) { return get(key) }
+}
+
+// entry is what the node does with a record.
+func (j streamTableJoin[K, V, T, V2]) entry(t *Setup, rows asOfGetter[K, T], next Emit[K, V2]) Emit[K, V] {
 	gate := newGate[K, V](t, true)
 	nullKey := gate.nullKey
 	if !j.needRow {
 		gate.nullKey = nil // the record passes without a row
 	}
-	return func(c *Context, r Record[K, V]) error {
-		if gate.stops(&r) {
-			return nil
-		}
+	meet := func(c *Context, r Record[K, V]) error {
 		var row Option[T]
-		if nullKey == nil || !nullKey(r.Key) {
-			var err error
-			if row.value, _, row.ok, err = rows(r.Key); err != nil {
-				return err
-			}
+		var err error
+		if row.value, _, row.ok, err = rows(r.Key, r.Timestamp); err != nil {
+			return err
 		}
 		return j.pass(c, r, row, next)
+	}
+	if j.wait != nil {
+		meet = j.wait.delayed(t, meet)
+	}
+	return func(c *Context, r Record[K, V]) error {
+		switch {
+		case gate.stops(&r):
+			return nil
+		case nullKey != nil && nullKey(r.Key):
+			return j.pass(c, r, Option[T]{}, next)
+		}
+		return meet(c, r)
 	}
 }
 

@@ -94,6 +94,9 @@ func (t Table[K, V]) Suppress(
 	if err := until.check(); err != nil {
 		b.mistakeAt(n.pos, n.name, err)
 	}
+	if t.view.asOf != nil {
+		b.mistakeAt(n.pos, n.name, errSuppressVersions)
+	}
 	info, _ := store.info() // addStateful has looked at it
 	return Table[K, V]{b: b, port: p, view: view[K, V]{
 		stores: unionOf(t.view.stores, []storeInfo{info}),
@@ -115,6 +118,9 @@ func (t Table[K, V]) Suppress(
 		wantOld: func() {}, // it is wanted already
 	}}
 }
+
+var errSuppressVersions = errors.New("a versioned table cannot be suppressed, because its changes do not replace each other in " +
+	"the order in which they come; keep it in a TimestampedStore first: ToTableWithDeletes(table.Stream(), store)")
 
 // suppressing is a suppression in a graph.
 type suppressing[K, V any] struct {

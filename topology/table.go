@@ -15,6 +15,9 @@ import (
 // A change passes through the operators depth first, as a record does, at the time of the record
 // that made it. The operators see other tables as they are at that moment.
 //
+// A table in a [VersionedStore] is versioned, and so is what [Table.Filter] and [MapTable] make of
+// it. See [VersionedStore] for what is different then.
+//
 // A table may be used any number of times. The zero Table belongs to no builder. Using it panics.
 type Table[K, V any] struct {
 	b    *Builder
@@ -30,6 +33,9 @@ type Change[V any] struct {
 	Old Option[V]
 	// New is the value now, absent if it was deleted.
 	New Option[V]
+	// OutOfOrder says that the table is versioned and that the key has a newer value, which is Old:
+	// New was the value for a time in the past.
+	OutOfOrder bool
 }
 
 // getter returns the value of a key, and its time in milliseconds since the epoch.
@@ -41,6 +47,8 @@ type view[K, V any] struct {
 	stores []storeInfo
 	// open returns the getter for the node that t prepares.
 	open func(t *Setup) getter[K, V]
+	// asOf returns what looks into the history. It is nil unless the table is versioned.
+	asOf func(t *Setup) asOfGetter[K, V]
 	// wantOld has the changes carry old values.
 	wantOld func()
 	// wantRows says that a node is going to look into the table. It is nil where that is no
@@ -86,8 +94,9 @@ func (t Table[K, V]) Changes() Stream[K, Change[V]] {
 }
 
 // Stream returns the stream of the values after each change; the absent Option says that the key
-// was deleted. The timestamp is that of the value: for a join the later one of both sides, for an
-// aggregation the latest one of its records.
+// was deleted. Timestamps are those of the values: of a join the later one of both sides, of an
+// aggregation the latest of the records in it. The values of a versioned table come as they were
+// processed, also those that are older than the newest one of their key.
 func (t Table[K, V]) Stream() Stream[K, Option[V]] {
 	b := t.builder("Stream")
 	p := addPort[K, Option[V]](b, t.port.node, newOutlet)
@@ -119,21 +128,6 @@ func (t Table[K, V]) IntoNamed(name string, topic TopicOf[K, V], opts ...NodeOpt
 // ErrRemove is what the functions of aggregations return to remove the entry of the key. The next
 // record of the key starts a new aggregate.
 var ErrRemove = errors.New("topology: remove the entry")
-
-// storeView is the view of a table that is kept in a store. old is what the node of the store looks
-// at.
-func storeView[K, V any](store Store[state.Timestamped[K, V]], old *bool) view[K, V] {
-	info, _ := store.info() // what is wrong with it is noted where it is declared
-	return view[K, V]{
-		stores: []storeInfo{info},
-		open: func(t *Setup) getter[K, V] {
-			return store.In(t).Get
-		},
-		wantOld: func() { *old = true },
-		key:     codecOf[K](store.key),
-		value:   codecOf[V](store.value),
-	}
-}
 
 // setRow makes v the value of key, or removes the row if there is none.
 func setRow[K, V any](rows state.Timestamped[K, V], key K, v Option[V], ms int64) error {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 
 	"github.com/onceward/onceward/schemas"
-	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology/graph"
 )
 
@@ -20,6 +19,8 @@ type TableGroup[K, V any] struct {
 // old value leaves its group, before the result for the new value enters its group. So f is called
 // for old values again, and must return the same result for the same entry. An entry for which f
 // returns a null key or value is left out.
+//
+// A change of a versioned table that is out of order leaves the groups as they are.
 //
 // The changes go through a topic, <application>-<name>-repartition, as in [Stream.Repartition].
 // Their format there is that of Kafka Streams (KIP-904).
@@ -53,6 +54,9 @@ type regrouping[K, V, K2, V2 any] struct {
 }
 
 func (x *regrouping[K, V, K2, V2]) regroup(c *Context, r Record[K, Change[V]]) error {
+	if r.Value.OutOfOrder {
+		return nil // the entry has a newer value, which is in its group
+	}
 	newKey, newValue, err := x.entry(r.Key, r.Value.New)
 	if err != nil {
 		return err
@@ -107,27 +111,27 @@ func (x *regrouping[K, V, K2, V2]) same(a, b K2) (bool, error) {
 
 // CountTable returns the table of how many entries each group has.
 //
-// The following holds for all aggregations of tables. The node is named after the store. The
-// timestamp of an aggregate is the largest timestamp of its changes. An entry that leaves its group
-// is subtracted only from an existing aggregate. An aggregate without entries stays, unless the
-// subtracting function returns [ErrRemove].
-func CountTable[K, V any](
-	g TableGroup[K, V], store Store[state.Timestamped[K, int64]], opts ...NodeOption,
+// What is said here holds for all aggregations of tables. The node is named after the store. The
+// timestamp of an aggregate is the largest of those of the changes in it. An entry that leaves its
+// group is taken off the aggregate only if there is one; an aggregate of which all entries have
+// left stays, unless the function that takes them off returns [ErrRemove].
+func CountTable[K, V any, S TableRows[K, int64]](
+	g TableGroup[K, V], store Store[S], opts ...NodeOption,
 ) Table[K, int64] {
-	return aggregateGroup(g, store, "CountTable", true, opts, groupSteps[K, V, int64]{
+	return aggregateGroup(g, tableStoreOf[K, int64](store), "CountTable", true, opts, groupSteps[K, V, int64]{
 		add:      func(n int64, _ bool, _ K, _ V) (int64, error) { return n + 1, nil },
 		subtract: func(n int64, _ K, _ V) (int64, error) { return n - 1, nil },
 	})
 }
 
-// ReduceTable returns a table with one value for each group. The first value of a group is taken as
-// it is. add combines the value so far with one that enters the group, subtract removes one that
-// leaves it. Both may return [ErrRemove].
-func ReduceTable[K, V any](
-	g TableGroup[K, V], store Store[state.Timestamped[K, V]], add, subtract func(sofar V, key K, value V) (V, error),
+// ReduceTable returns the table of what add makes of the values in each group. The first value of a
+// group stands for itself; add combines the value so far with one that comes, subtract takes one
+// off that leaves. Both may return [ErrRemove].
+func ReduceTable[K, V any, S TableRows[K, V]](
+	g TableGroup[K, V], store Store[S], add, subtract func(sofar V, key K, value V) (V, error),
 	opts ...NodeOption,
 ) Table[K, V] {
-	return aggregateGroup(g, store, "ReduceTable", add != nil && subtract != nil, opts, groupSteps[K, V, V]{
+	return aggregateGroup(g, tableStoreOf[K, V](store), "ReduceTable", add != nil && subtract != nil, opts, groupSteps[K, V, V]{
 		add: func(sofar V, ok bool, key K, value V) (V, error) {
 			if !ok {
 				return value, nil
@@ -138,15 +142,15 @@ func ReduceTable[K, V any](
 	})
 }
 
-// AggregateTable returns a table with one aggregate for each group. add gets the aggregate so far
-// and a value that enters the group, subtract gets a value that leaves it. Before the first value
-// the aggregate is the result of initial, or the zero A if initial is nil. Both may change the
-// aggregate that they get, and may return [ErrRemove].
-func AggregateTable[K, V, A any](
-	g TableGroup[K, V], store Store[state.Timestamped[K, A]], initial func() A,
+// AggregateTable returns the table of what add makes of the values in each group. add gets the
+// aggregate so far and a value that comes, subtract one that leaves. Before the first value the
+// aggregate is what initial returns, or the zero A if initial is nil. Both may change the aggregate
+// that they get, and may return [ErrRemove].
+func AggregateTable[K, V, A any, S TableRows[K, A]](
+	g TableGroup[K, V], store Store[S], initial func() A,
 	add, subtract func(sofar A, key K, value V) (A, error), opts ...NodeOption,
 ) Table[K, A] {
-	return aggregateGroup(g, store, "AggregateTable", add != nil && subtract != nil, opts, groupSteps[K, V, A]{
+	return aggregateGroup(g, tableStoreOf[K, A](store), "AggregateTable", add != nil && subtract != nil, opts, groupSteps[K, V, A]{
 		add: func(sofar A, ok bool, key K, value V) (A, error) {
 			if !ok && initial != nil {
 				sofar = initial()
@@ -166,13 +170,12 @@ type groupSteps[K, V, A any] struct {
 
 // aggregateGroup adds the node that takes one or two steps for each change of a group.
 func aggregateGroup[K, V, A any](
-	g TableGroup[K, V], store Store[state.Timestamped[K, A]], what string, defined bool, opts []NodeOption,
+	g TableGroup[K, V], store tableStore[K, A], what string, defined bool, opts []NodeOption,
 	steps groupSteps[K, V, A],
 ) Table[K, A] {
 	old := new(bool)
 	p := addStateful(g.stream, store, what, defined, opts, func(t *Setup, next Emit[K, Change[A]]) Emit[K, Change[V]] {
-		rows, keepOld := store.In(t), *old
-		twice := keepOld && shares[A]()
+		rows, twice := store.keep(t, next), *old && shares[A]()
 		return func(c *Context, r Record[K, Change[V]]) error {
 			sofar, ms, ok, err := rows.Get(r.Key)
 			before := sofar
@@ -189,15 +192,12 @@ func aggregateGroup[K, V, A any](
 			if ok {
 				r.Timestamp = max(r.Timestamp, ms)
 			}
-			if err := setRow(rows, r.Key, change.New, r.Timestamp); err != nil {
-				return err
-			}
-			return next(c, WithValue(r, change))
+			return rows.change(c, WithValue(r, change))
 		}
 	})
 	p.node.clause(KeyAssumption, "an entry of the table is in one group at a time").
 		clause(OnDuplicate, "a value that comes again is taken off its aggregate and added again")
-	return Table[K, A]{b: g.stream.b, port: p, view: storeView(store, old)}
+	return Table[K, A]{b: g.stream.b, port: p, view: store.view(old)}
 }
 
 func (s groupSteps[K, V, A]) take(sofar Option[A], key K, change Change[V]) (Option[A], error) {

@@ -11,8 +11,11 @@ import (
 // the key.
 //
 // The timestamp of a change is the later one of both sides. Both tables are read by the same task,
-// so their topics need the same number of partitions, and the same partitioner. f is called again
-// for old values, so it must return the same result for the same values.
+// so their topics need the same number of partitions, and the same partitioner. f is called for old
+// values again, so it has to return the same for the same.
+//
+// A change of a versioned table that is out of order is counted as "out-of-order" and left out: the
+// results are those of the newest values. The table of the results is not versioned.
 func JoinTables[K, L, R, V any](
 	left Table[K, L], right Table[K, R], name string, f func(key K, l L, r R) (V, error), opts ...NodeOption,
 ) Table[K, V] {
@@ -87,8 +90,8 @@ func (j tableJoin[K, L, R, V]) add(
 	p := addPort[K, Change[V]](b, n, "")
 	entries := opening(n, p, func(t *Setup, next Emit[K, Change[V]]) joinEntries[K, L, R] {
 		return joinEntries[K, L, R]{
-			left:  j.entry(right.view.open(t), *old, next),
-			right: j.flip().entry(left.view.open(t), *old, next),
+			left:  j.entry(left.leavesOut(t), right.view.open(t), *old, next),
+			right: j.flip().entry(right.leavesOut(t), left.view.open(t), *old, next),
 		}
 	})
 	connect(b, left.port, n, entrance(n, entries, func(e joinEntries[K, L, R]) Emit[K, Change[L]] { return e.left }))
@@ -126,9 +129,12 @@ func (j tableJoin[K, L, R, V]) result(key K, l Option[L], r Option[R]) (Option[V
 
 // entry processes a change of the left table.
 func (j tableJoin[K, L, R, V]) entry(
-	other getter[K, R], keepOld bool, next Emit[K, Change[V]],
+	own outOfOrder, other getter[K, R], keepOld bool, next Emit[K, Change[V]],
 ) Emit[K, Change[L]] {
 	return func(c *Context, r Record[K, Change[L]]) error {
+		if own.stops(r.Value.OutOfOrder) {
+			return nil
+		}
 		v, ms, ok, err := other(r.Key)
 		if err != nil {
 			return err

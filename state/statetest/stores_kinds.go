@@ -173,21 +173,25 @@ func (s *versionedSubject) at(m storeModel, key string, t int64) *found {
 }
 
 func (s *versionedSubject) asOf(m storeModel, key string, t int64) *found {
-	if t <= m.now-s.retention {
-		return nil
+	if t >= m.now-s.retention {
+		return s.at(m, key, t)
 	}
-	return s.at(m, key, t)
+	if latest := s.at(m, key, math.MaxInt64); latest != nil && latest.from <= t {
+		return latest
+	}
+	return nil
 }
 
 func (s *versionedSubject) history(m storeModel, key string, from, to int64) (all []found) {
-	from = max(from, m.now-s.retention+1, 0)
+	horizon := m.now - s.retention
 	rows := slices.SortedFunc(maps.Keys(m.keys[key]), func(a, b rowTime) int { return cmp.Compare(a.at, b.at) })
 	for i, row := range rows {
 		end := state.Forever
 		if i+1 < len(rows) {
 			end = rows[i+1].at
 		}
-		if v := m.keys[key][row]; !v.deleted && row.at <= to && end > from && from <= to {
+		sees := end > max(from, horizon) && to >= horizon || end == state.Forever
+		if v := m.keys[key][row]; !v.deleted && row.at <= to && sees && from <= to {
 			all = append(all, found{key: key, value: v.value, from: row.at, to: end})
 		}
 	}
@@ -211,21 +215,25 @@ func (s *versionedSubject) step(b state.Bytes, l state.Layout, m *storeModel, op
 	switch op.kind {
 	case storeWrite, storeReplace, storeDelete:
 		m.now = max(m.now, op.at)
-		want := op.at > m.now-s.retention
+		want := state.NotPlaced
 		v := held{value: op.value}
-		var stored bool
+		var placed state.Placement
 		var err error
 		if op.kind == storeDelete {
 			v = held{deleted: true}
-			stored, err = view.Delete(op.key, op.at)
+			placed, err = view.Delete(op.key, op.at)
 		} else {
-			stored, err = view.Put(op.key, op.value, op.at)
+			placed, err = view.Put(op.key, op.value, op.at)
 		}
-		if want {
+		if op.at >= m.now-s.retention {
 			m.set(op.key, moment(op.at), v)
+			want = state.PlacedInHistory
+			if latest, _ := newest(m.keys[op.key], math.MaxInt64); latest == op.at {
+				want = state.PlacedLatest
+			}
 		}
-		if stored != want {
-			err = errors.Join(err, fmt.Errorf("stored is %t, want %t", stored, want))
+		if placed != want {
+			err = errors.Join(err, fmt.Errorf("the version is %s, want %s", placed, want))
 		}
 		return err
 	case storeRead:

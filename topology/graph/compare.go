@@ -41,6 +41,8 @@ const (
 	AttributeWindows = "windows"
 	// AttributeSuppression is how long a node holds changes back.
 	AttributeSuppression = "suppression"
+	// AttributeGrace is how long the records of a join wait.
+	AttributeGrace = "grace"
 	// AttributeWiring is what a node is, which stores and global tables it uses, and where it
 	// leads.
 	AttributeWiring = "wiring"
@@ -146,6 +148,7 @@ func factsOf(d Description) facts {
 			f[factKey{SubjectNode, n.Name, AttributeWiring}] = n.wiring()
 			f[factKey{SubjectNode, n.Name, AttributeWindows}] = cmp.Or(n.Windows, "none")
 			f[factKey{SubjectNode, n.Name, AttributeSuppression}] = cmp.Or(n.Suppression, "none")
+			f[factKey{SubjectNode, n.Name, AttributeGrace}] = cmp.Or(n.Grace, "none")
 			if n.Kind == SinkKind {
 				f[factKey{SubjectNode, n.Name, AttributeFormats}] = codecNames(n.KeyFormat, n.ValueFormat)
 			}

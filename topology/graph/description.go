@@ -93,6 +93,8 @@ type NodeDescription struct {
 	Windows string `json:"windows,omitempty"`
 	// Suppression is how long a node holds changes back, in words; empty for other nodes.
 	Suppression string `json:"suppression,omitempty"`
+	// Grace is how long the records of a join wait for changes of its table; empty for other nodes.
+	Grace string `json:"grace,omitempty"`
 	// Next are sorted by outlet and node.
 	Next []EdgeDescription `json:"next,omitempty"`
 }
