@@ -52,6 +52,7 @@ func TestMain(m *testing.M) {
 		"payer":    func() { run(payerTopology()) },
 		"mailroom": func() { run(mailroomTopology()) },
 		"hangar":   func() { run(hangarTopology()) },
+		"rated":    func() { run(ratedTopology()) },
 	})
 }
 
