@@ -7,18 +7,17 @@ import (
 
 // Count returns the table of how many records of the stream each key has had.
 //
-// What is said here holds for all aggregations of streams. The node is named after the store.
-// Records with a null key or a null value are left out, and counted as "null-key" and "null-value".
-// The timestamp of an aggregate is the largest of those of its records. Each record makes a change;
-// nothing is held back to be summed up, as the record caches of Kafka Streams do. A key that an
-// operator has changed needs a [Stream.Repartition] before it.
+// The following holds for all aggregations of streams. The node is named after the store. Records
+// with a null key or a null value are left out, and counted as "null-key" and "null-value". The
+// timestamp of an aggregate is the largest timestamp of its records. Each record makes a change at
+// once; there is no record cache as in Kafka Streams. After an operator that changed the key, an
+// aggregation needs a [Stream.Repartition].
 func Count[K, V any, S TableRows[K, int64]](s Stream[K, V], store Store[S], opts ...NodeOption) Table[K, int64] {
 	return aggregate(tableStoreOf[K, int64](store), "Count", opts, partOf(s, true, counting[K, V]))
 }
 
-// Reduce returns the table of what f makes of the values of each key. The first value of a key
-// stands for itself; f combines the value so far with that of each further record. f may return
-// [ErrRemove].
+// Reduce returns a table with one value for each key. The first value of a key is taken as it is; f
+// combines the value so far with the value of each further record. f may return [ErrRemove].
 func Reduce[K, V any, S TableRows[K, V]](
 	s Stream[K, V], store Store[S], f func(sofar V, r Record[K, V]) (V, error),
 	opts ...NodeOption,

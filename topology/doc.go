@@ -120,11 +120,10 @@
 //	CogroupWindows,   as Cogroup, by key and window  as those of one stream     as those of one stream
 //	CogroupSessions   or session
 //
-// In a [VersionedStore] a table also has its values of the past, ordered by their timestamps: see
-// there.
+// In a [VersionedStore] a table also has its earlier values, ordered by their timestamps.
 //
-// The store of a topic has a changelog of its own, unless [RestoreFromTopic] says that the topic is
-// as good.
+// The store of a topic has its own changelog, unless [RestoreFromTopic] says that the topic can
+// replace it.
 //
 // [Table.Filter], [MapTable], [JoinTables], [LeftJoinTables] and [OuterJoinTables] make tables from
 // tables and store nothing. A change passes through them. A lookup of a key computes its value from
@@ -133,10 +132,10 @@
 // other table. So its result depends on the order in which the task takes the records of its
 // topics: by timestamp, as far as records are available.
 //
-// [JoinStreamTable] and [LeftJoinStreamTable] give the records of a stream the row that a table has
-// for their key at that moment. They keep nothing either, and a change of the table emits nothing.
-// Of a versioned table they take the row of the time of the record. [JoinStreamTableWithGrace] and
-// [LeftJoinStreamTableWithGrace] have the record wait for late changes of the table.
+// [JoinStreamTable] and [LeftJoinStreamTable] join each record of a stream with the current row of
+// its key in a table. With a versioned table they use the row at the time of the record, and
+// [JoinStreamTableWithGrace] and [LeftJoinStreamTableWithGrace] wait for late changes of the table.
+// The joins without a grace store nothing. A change of the table emits nothing.
 //
 // [JoinForeignKey] and [LeftJoinForeignKey] join each row of a table with the row of another table
 // whose key it names. The two tables may have different tasks: rows subscribe and get answers
@@ -247,6 +246,6 @@
 //
 // # What it is not
 //
-// There is no clock for user code, except for the value that a punctuation by the wall clock is
-// given; no I/O and no broker.
+// User code has no clock, except for the time that a wall-clock punctuation gets. There is no I/O
+// and no broker.
 package topology

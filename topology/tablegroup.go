@@ -111,7 +111,7 @@ func (x *regrouping[K, V, K2, V2]) same(a, b K2) (bool, error) {
 
 // CountTable returns the table of how many entries each group has.
 //
-// What is said here holds for all aggregations of tables. The node is named after the store. The
+// The following holds for all aggregations of tables. The node is named after the store. The
 // timestamp of an aggregate is the largest of those of the changes in it. An entry that leaves its
 // group is taken off the aggregate only if there is one; an aggregate of which all entries have
 // left stays, unless the function that takes them off returns [ErrRemove].

@@ -15,7 +15,7 @@ import (
 //
 // The store has a changelog of its own, unless [RestoreFromTopic] says that the topic is as good.
 //
-// The node is named after the store. What is said of [From] holds for the source. A topic that is
+// The node is named after the store. The rules of [From] hold for the source. A topic that is
 // read as a table is not read as a stream beside it: [Table.Stream] has its records.
 func TableFrom[K, V any, S TableRows[K, V]](
 	b *Builder, topic TopicOf[K, V], store Store[S], opts ...SourceOption,

@@ -85,32 +85,32 @@
 //
 // # Operators beside those of Kafka Streams
 //
-// java/Differential.java runs one topology for each operator in Kafka Streams' own test driver; the
-// tests run the same topologies with package topologytest on the same records, and want the same
-// outputs: keys, values and headers byte by byte, timestamps, and the order within each topic.
-// Controls, topologies that are wrong in one detail such as a grace that is a millisecond longer,
-// have to be found by the same cases.
+// java/Differential.java runs one topology for each operator in the test driver of Kafka Streams.
+// The tests run the same topologies with package topologytest on the same records. They require the
+// same outputs: keys, values and headers byte by byte, timestamps, and the order within each topic.
+// Controls are topologies that are wrong in one detail, such as a grace period that is a
+// millisecond longer. The same cases have to find them.
 //
-// Each operator has random cases, as many as -cases says, and the named ones of
-// operators_cases_test.go: records out of order, at the boundary of the grace and on both sides of
-// it, null keys and values, values that become and stay tombstones, equal and negative timestamps,
-// keys that change, windows at the epoch. Random cases have all of that too, less often; they are
-// made from a seed that -seed sets, and a failure shows the records of its case. Where an operator
-// looks at the wall clock, it moves between the records, by the same steps in both drivers.
+// Each operator has random cases, as many as -cases says, and the named cases of
+// operators_cases_test.go: records out of order and around the end of the grace period, null keys
+// and values, values that become and stay tombstones, equal and negative timestamps, changing keys,
+// windows at the epoch. Random cases have all of that too, less often. The flag -seed sets their
+// seed, and a failure prints the records of its case. For operators that use the wall clock, the
+// clock moves between the records, by the same steps in both drivers.
 //
-// Both drivers have one partition for each topic, as that of Kafka Streams has no other: what the
-// partitioner does is tested elsewhere. A null that our topic does not allow becomes a dead letter,
-// and the aggregations of Kafka Streams drop it: what is written is the same. Headers are compared,
-// but not those of windows that close and of sessions, which differ (below). What any other
-// operator emits has on both sides the headers of the record that it has at hand, also where it is
-// made of many; Kafka Streams without a record cache, that is.
+// Each topic has one partition in both drivers, because the driver of Kafka Streams has no other;
+// other tests cover the partitioner. A null that a topic does not allow becomes a dead letter here,
+// where the aggregations of Kafka Streams drop it: the outputs are the same. Headers are compared,
+// except those of closed windows and of sessions, which differ (see below). The output of any other
+// operator has the headers of the record that made it, on both sides, also if it depends on many
+// records. For Kafka Streams this holds without a record cache.
 //
-// How many records were dropped is compared for each case: the metric dropped-records-total of the
-// driver of Kafka Streams, and what we count as "late", "out-of-order", "null-key", "null-value"
+// The numbers of dropped records are compared for each case: the metric dropped-records-total of
+// the driver of Kafka Streams, and our outcomes "late", "out-of-order", "null-key", "null-value"
 // and "invalid-timestamp", together with the dead letters. All dead letters here are nulls and
-// invalid timestamps. Both count a record once for each window that it is too late for. Where two
-// aggregations read one stream, Kafka Streams drops a null in each of them, and here it becomes one
-// dead letter; that operator is not compared.
+// invalid timestamps. Both sides count a record once for each window that it is too late for. If
+// two aggregations read one stream, Kafka Streams drops a null in each of them, and here it becomes
+// one dead letter; that operator is not compared.
 //
 // The following differences are intended. operators_differences_test.go has a case for each, with
 // the results of both sides:
@@ -136,57 +136,56 @@
 //   - A suppression of Kafka Streams emits a sliding window a millisecond before it stops taking
 //     records, and emits it again after a record of that moment. Here it is emitted once, as Kafka
 //     Streams does on close. Those two are compared.
-//   - A session that is closed stays as it is here. There a late record joins it if the store still
-//     has it, and a session that was emitted on close is emitted again. A store that keeps sessions
-//     for as long as they take records has the same updates, but emitting on close finds none of
-//     them there. So package topology compares closed sessions with the updates, and this package
-//     the updates with those of Kafka Streams.
-//   - A second record of the same moment as the session changes its value there without the value
-//     before, so that a second aggregation would count both. Here the change has it.
-//   - The old value of a change that a suppression emits is the one before the last change there,
-//     which was never emitted. Here it is the one that was emitted last. The emitted record has the
-//     headers of the last record there, and none here.
-//   - Each stream of a cogroup has a clock of its own there, by which its records are late. Here
-//     all of them have the clock of the store. The cases have a grace that makes no record late.
-//   - The first change of an aggregate has the initial one for its old value in Kafka Streams, and
-//     none here, where a second aggregation would subtract what was never added.
-//   - A null that is left out moves the time of an outer join of streams there. Here it moves none.
-//     So no null comes ahead of the other records in the cases of these joins.
-//   - An outer join of streams looks for records that have closed once a second of the wall clock
-//     there. After a look it takes the last record that waits for the earliest one. The Java
-//     program has it look with every record, and then both are the same.
-//   - The records that an outer join of streams passes on alone have the headers there of the
-//     record that has closed their window, and none here. So the headers of outer joins are not
-//     compared.
-//   - A join with a grace stops there if its left stream has a null key. Here the record is passed
-//     on at once.
-//   - A versioned store does not keep a delete there that has the timestamp of the only version of
-//     its key. An older version that comes later is then the newest. Here the delete is a version.
-//     No delete has such a timestamp in the cases that are compared.
-//   - A store of a join of streams keeps records for too short a time there if one of the limits is
-//     0. The stores of the Java program keep them for a millisecond more then. A null moves no
-//     store, as with RocksDB there.
+//   - A closed session does not change here. In Kafka Streams a late record joins it if the store
+//     still has it, and a session that was emitted on close is emitted again. A store that keeps
+//     sessions for as long as they take records has the same updates. But emitting on close finds
+//     no sessions in such a store. So package topology compares closed sessions with the updates,
+//     and this package the updates with those of Kafka Streams.
+//   - A second record at the time of a session changes its value without an old value in Kafka
+//     Streams, so that a second aggregation would count both. Here the change has the old value.
+//   - The old value of a change that a suppression emits is the value before the last change in
+//     Kafka Streams, which was never emitted. Here it is the last emitted value. The emitted record
+//     has the headers of the last record in Kafka Streams, and none here.
+//   - Each stream of a cogroup has its own clock for late records in Kafka Streams. Here all
+//     streams have the clock of the store. The cases have a grace period that makes no record late.
+//   - The first change of an aggregate has the initial value as its old value in Kafka Streams.
+//     Here it has none: a second aggregation would subtract a value that was never added.
+//   - A null that is left out moves the time of an outer join of streams in Kafka Streams, and not
+//     here. So no null comes ahead of the other records in the cases of these joins.
+//   - An outer join of streams in Kafka Streams looks for closed records once a second of the wall
+//     clock. After a look it takes the last waiting record for the earliest one. The Java program
+//     makes it look with every record; then both are the same.
+//   - Records that an outer join of streams emits alone have the headers of the record that closed
+//     their window in Kafka Streams, and none here. So the headers of outer joins are not compared.
+//   - In Kafka Streams a store of a join of streams keeps records for too short a time if one of
+//     the limits is 0. The stores of the Java program then keep them for a millisecond more. A null
+//     moves no store, as with RocksDB in Kafka Streams.
+//   - A join with a grace stops in Kafka Streams if its left stream has a null key. Here it emits
+//     the record at once.
+//   - A versioned store of Kafka Streams loses a delete that has the timestamp of the only version
+//     of its key. An older version that comes later is then the newest. Here the delete is a
+//     version. The compared cases have no delete with such a timestamp.
 //
-// The Describe of our topologies has the grammar of Kafka Streams' own: one parser reads both, for
-// every operator, and finds the same sub-topologies of the same sources with their topics,
-// processors with their stores and sinks with their topics, and the same arrows. This is left out
-// of the comparison:
+// The Describe of a topology has the grammar of Kafka Streams. One parser reads both, for every
+// operator. It finds the same sub-topologies of the same sources with their topics, processors with
+// their stores, sinks with their topics, and the same arrows. The following is not compared:
 //
-//   - Names of nodes and of sub-topologies: positions there, and the user's here. So is the order
-//     of nodes and arrows, sorted here.
+//   - Names of nodes and of sub-topologies: Kafka Streams numbers them, here the user names them.
+//     Nor is the order of nodes and arrows, which is sorted here.
 //   - Processors that only Kafka Streams has: the step from a table to a stream (KTABLE-TOSTREAM),
-//     the passes behind a split, the filter in front of a repartition topic, the sides of a join
-//     and the streams of a cogroup, whose stores are those of our one processor, and the buffer of
-//     a suppression with its store. The store that our windows wait in until they close,
-//     <store>-closing, is left out likewise. So are those of an outer join and of a grace, on both
-//     sides.
-//   - The indentation of the line of a sub-topology: all but the first are a blank further left
-//     there.
+//     the passes behind a split, the filter before a repartition topic, and the buffer of a
+//     suppression with its store. The sides of a join and the streams of a cogroup are processors
+//     there; their stores are those of one processor here. Stores that only Onceward has are left
+//     out too: the one in which windows wait until they close, <store>-closing. The same store of
+//     an outer join, and the buffer of a join with a grace, are left out on both sides.
+//   - The indentation of a sub-topology's line: in Kafka Streams all but the first have one blank
+//     less.
 //
-// A sink that chooses its topic shows the class that does it there, and here it is a processor with
-// a sink for each of its topics. A join by a foreign key has five processors there and two here;
-// they are not compared. The test driver of Kafka Streams ends the exchange of such a join before
-// it takes the next record. So an answer is late only where a table is joined with itself.
+// A sink that chooses its topic shows the class that chooses in Kafka Streams. Here it is a
+// processor with a sink for each of its topics. A join by a foreign key has five processors in
+// Kafka Streams and two here; they are not compared. The test driver of Kafka Streams ends the
+// exchange of such a join before it takes the next record. So an answer is late only if a table is
+// joined with itself.
 //
 // # Running it
 //
