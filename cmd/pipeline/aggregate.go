@@ -50,6 +50,7 @@ func (r *reader) readAggregation(m yamldoc.Mapping) aggregation {
 				r.claim(a.name+suffix, m.Required("name"))
 			}
 		}
+	default: // noted for the step
 	}
 	switch {
 	case a.windows.kind == "":

@@ -30,9 +30,8 @@
 //	  - join: {name: with-customer, reads: orders, with: customers, value: '{"id": event.id, "city": other.city}'}
 //	  - sink: {topic: orders-with-city}
 //
-// What a step reads and passes on is a stream, a table, or a table of windows. The steps changes and
-// table make one of the other. See the reference, docs/reference/pipeline.md, for which step takes
-// what.
+// A step reads and passes on a stream, a table, or a table of windows. The steps changes and table
+// make one of the other. The reference, docs/reference/pipeline.md, has a table of them.
 //
 // # Steps
 //

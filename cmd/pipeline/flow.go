@@ -105,7 +105,7 @@ type plannedStep struct {
 }
 
 // add notes a place that later steps can read. A name that two sources or two steps have is a
-// mistake of its own, and stands for the first of them.
+// mistake of its own, and stands for the first one.
 func (r *reader) add(p place) {
 	first := r.placesOf[p.name]
 	if p.name != "" && (len(first) == 0 || r.sourceCount > 0 && len(first) == 1 && first[0] < r.sourceCount) {

@@ -30,7 +30,7 @@ func (r *reader) sources(root yamldoc.Mapping) []source {
 		return []source{s}
 	}
 	if one := root.Optional("source"); one.Present() {
-		one.Mistake("there are sources, too; write the source as one of them: - stream: {topic: ...}")
+		one.Mistake("there are sources, too; write the source there: - stream: {topic: ...}")
 	}
 	var sources []source
 	for _, v := range list.List() {
