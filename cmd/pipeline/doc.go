@@ -12,18 +12,53 @@
 //	  - filter: {name: captures, where: event.type == "capture"}
 //	  - ledger: {name: balances, id: event.capture_id, amounts: {amount: event.amount}, into: account-balances}
 //
-// # Source
+// # Sources
 //
-// A pipeline reads one topic. Keys are text and may be null. Values are JSON and may be null; a
-// document with duplicate keys is malformed, because two readers could take it for different ones.
-// start says where a new application begins: earliest (the default), latest, or a time such as
-// 2026-01-31T08:00:00Z.
+// source is the only source of a pipeline, and the first step reads it. Keys are text and may be
+// null. Values are JSON and may be null; a document with duplicate keys is malformed, because two
+// readers could take it for different ones. start says where a new application begins: earliest (the
+// default), latest, or a time such as 2026-01-31T08:00:00Z.
+//
+// Several sources are a list. A step names what it reads, a source or an earlier step; without the
+// key reads it is the step before:
+//
+//	sources:
+//	  - stream: {topic: orders}                              # named after its topic
+//	  - table: {name: customers, topic: customer-changes}    # newest value of each key; a null deletes
+//	  - global_table: {name: products, topic: product-list}  # all partitions, for joins only
+//	steps:
+//	  - join: {name: with-customer, reads: orders, with: customers, value: '{"id": event.id, "city": other.city}'}
+//	  - sink: {topic: orders-with-city}
+//
+// A step reads and passes on a stream, a table, or a table of windows. The steps changes and table
+// make one of the other. The reference, docs/reference/pipeline.md, has a table of them.
 //
 // # Steps
 //
-// Steps follow each other. Each has one kind and a unique, permanent name, which identifies its
-// stores, changelogs and repartition topics. Topics are written in the same transaction as
-// everything else. Optional parts have a question mark.
+// Steps follow each other. Each has one kind, and a name that is unique in the pipeline and stays:
+// stores, changelogs and repartition topics are found by it. Topics are written in the same
+// transaction as everything else. What is optional has a question mark. Every step also has reads?.
+//
+//	join       name, with, type?, value, key?, foreign_key?, within?, before?, after?, grace?
+//	           Joins a stream with a stream, a table or a global table, and a table with a table. type is
+//	           inner (the default), left or outer. value is made of event and other; the one that is absent
+//	           is null. Two streams meet by time: within, or before and after, with a grace. key chooses
+//	           the row of a global table, foreign_key that of another table. See topology.JoinStreams,
+//	           JoinStreamTable, JoinGlobalTable, JoinTables and JoinForeignKey.
+//	count      name, windows?, emit?, by?
+//	           {"count": 2} for each key, or for each key and window. by is the group of a row of a table.
+//	aggregate  name, initial, value, windows?, emit?, merge?, by?, subtract?
+//	           A document for each key, or for each key and window. value is made of sofar and the record;
+//	           a null removes the aggregate. merge is for sessions that become one, subtract for a row
+//	           that leaves its group.
+//	table      name
+//	           The newest value of each key of a stream; a null deletes.
+//	changes    name
+//	           The values after each change of a table as a stream; a null for a deleted row.
+//	suppress   name, limit, max_records?, max_bytes?
+//	           The changes of a key of a table that come within the limit become one.
+//	merge      name, with
+//	           The records of several streams as one stream; with is a list.
 //
 //	dedupe   name, id, retain, duplicates?, conflicts?, missing?, malformed?, longer_topics?, late?,
 //	         globally?, keep_origin?
@@ -85,6 +120,10 @@
 //	key        the record's key, a string; null for a null
 //	timestamp  the record's timestamp
 //	headers    the record's headers that are UTF-8 text, a map of strings; of several with one key the last
+//	other      the other side of a join, and the other session in merge
+//	sofar      the aggregate so far
+//
+// The rows of tables and the results of joins have no timestamp and no headers.
 //
 // Expressions are checked when the file is read, as far as types are known; those of the event's
 // fields are known at run time only. There is no clock and no randomness in them, so a replay gives
@@ -114,6 +153,7 @@
 //
 // # What it is not
 //
-// A pipeline has one source, and no joins, windows or calls to other systems. For these, write a
-// program; package cmd/cli gives it the same commands.
+// A pipeline has no calls to other systems, no event time other than the timestamp of the record, no
+// cogroup, and keys and values of no other types. What needs them is a program, which package cmd/cli
+// gives the same commands.
 package pipeline

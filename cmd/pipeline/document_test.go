@@ -24,6 +24,10 @@ func TestCodecsKeepTheContract(t *testing.T) {
 		codectest.Refuses(t, schemas.Codec[*document](documentCodec{}), nil,
 			documentOf(`"`+strings.Repeat("x", schemas.MaxJSONBytes)+`"`))
 	})
+	t.Run("record", func(t *testing.T) {
+		codectest.Run(t, schemas.Codec[value](recordCodec{}), topology.Some(doc), topology.Some(documentOf(`null`)))
+		codectest.Refuses(t, schemas.Codec[value](recordCodec{}), value{})
+	})
 	t.Run("key", func(t *testing.T) {
 		codectest.Run(t, schemas.Codec[key](keyCodec{}), topology.Some(""), topology.Some(codectest.Canary))
 		codectest.Refuses(t, schemas.Codec[key](keyCodec{}), key{}, topology.Some("\xff"))

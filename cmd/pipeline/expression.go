@@ -29,20 +29,70 @@ const (
 	varKey       = "key"
 	varTimestamp = "timestamp"
 	varHeaders   = "headers"
+	varOther     = "other"
+	varSofar     = "sofar"
 )
 
-func newEnv() (*cel.Env, error) {
-	return cel.NewEnv(
-		cel.Variable(varEvent, cel.DynType),
-		cel.Variable(varKey, cel.NullableType(cel.StringType)),
-		cel.Variable(varTimestamp, cel.TimestampType),
-		cel.Variable(varHeaders, cel.MapType(cel.StringType, cel.StringType)),
+// variables are all variables with their types.
+var variables = map[string]*cel.Type{
+	varEvent:     cel.DynType,
+	varKey:       cel.NullableType(cel.StringType),
+	varTimestamp: cel.TimestampType,
+	varHeaders:   cel.MapType(cel.StringType, cel.StringType),
+	varOther:     cel.DynType,
+	varSofar:     cel.DynType,
+}
+
+// language is what expressions at one place are written in.
+type language struct {
+	env *cel.Env
+	// vars are the variables.
+	vars []string
+}
+
+// The variables at the places where expressions are.
+var (
+	ofRecords    = []string{varEvent, varKey, varTimestamp, varHeaders}
+	ofRows       = []string{varEvent, varKey}
+	ofJoins      = []string{varEvent, varOther, varKey}
+	ofAggregates = append([]string{varSofar}, ofRecords...)
+	ofGroups     = append([]string{varSofar}, ofRows...)
+	ofMerges     = []string{varSofar, varOther, varKey}
+	ofNothing    = []string{}
+)
+
+// learn makes the languages of expressions.
+func (r *reader) learn() error {
+	base, err := cel.NewEnv(
 		cel.DefaultUTCTimeZone(true),
 		cel.CrossTypeNumericComparisons(true),
 		cel.EagerlyValidateDeclarations(true),
 		cel.ASTValidators(cel.ValidateRegexLiterals(), cel.ValidateTimestampLiterals(),
 			cel.ValidateDurationLiterals()),
 	)
+	if err != nil {
+		return err
+	}
+	for _, vars := range [][]string{ofRecords, ofRows, ofJoins, ofAggregates, ofGroups, ofMerges, ofNothing} {
+		var opts []cel.EnvOption
+		for _, name := range vars {
+			opts = append(opts, cel.Variable(name, variables[name]))
+		}
+		env, err := base.Extend(opts...)
+		if err != nil {
+			return err
+		}
+		r.languages[strings.Join(vars, ",")] = &language{env: env, vars: vars}
+	}
+	return nil
+}
+
+// ofInput are the variables of an expression about what the current step reads.
+func (r *reader) ofInput() []string {
+	if r.input().shape == aTable {
+		return ofRows
+	}
+	return ofRecords
 }
 
 // want is the type that an expression must have.
@@ -59,6 +109,7 @@ var (
 	wantObject = want{"an object", []types.Kind{types.MapKind}}
 
 	wantStringOrNull = want{"a string or null", []types.Kind{types.StringKind, types.NullTypeKind}}
+	wantObjectOrNull = want{"an object or null", []types.Kind{types.MapKind, types.NullTypeKind}}
 )
 
 func (w want) allows(t *types.Type) bool {
@@ -87,16 +138,22 @@ type expression struct {
 	words map[string]bool
 }
 
-// compile checks the expression at v. The result is nil if v is missing or wrong.
+// compile checks the expression at v, which is about a record. The result is nil if v is missing or
+// wrong.
 func (r *reader) compile(v yamldoc.Value, name string, w want) *expression {
-	source := v.Source()
+	return r.compileIn(ofRecords, v, name, w)
+}
+
+// compileIn is compile for an expression with other variables.
+func (r *reader) compileIn(vars []string, v yamldoc.Value, name string, w want) *expression {
+	source, in := v.Source(), r.languages[strings.Join(vars, ",")]
 	if source == "" {
 		return nil
 	}
-	checked, issues := r.env.Compile(source)
+	checked, issues := in.env.Compile(source)
 	if issues != nil && issues.Err() != nil {
 		for _, e := range issues.Errors() {
-			r.file.Mistake(v.In(e.Location.Line(), e.Location.Column()), "%s: %s", v.Path(), advised(e.Message))
+			r.file.Mistake(v.In(e.Location.Line(), e.Location.Column()), "%s: %s", v.Path(), advised(e.Message, in.vars))
 		}
 		return nil
 	}
@@ -104,7 +161,7 @@ func (r *reader) compile(v yamldoc.Value, name string, w want) *expression {
 		v.Mistake("the expression must be %s and is %s", w.what, article(cel.FormatCELType(out)))
 		return nil
 	}
-	program, err := r.env.Program(checked, cel.EvalOptions(cel.OptOptimize), cel.CostLimit(costMax))
+	program, err := in.env.Program(checked, cel.EvalOptions(cel.OptOptimize), cel.CostLimit(costMax))
 	if err != nil {
 		// Constant parts are evaluated here, such as a division by zero.
 		v.Mistake("the expression cannot be evaluated: %s", oneLine(err.Error()))
@@ -116,14 +173,19 @@ func (r *reader) compile(v yamldoc.Value, name string, w want) *expression {
 	}
 }
 
-// advised makes a message of the checker a line that says what to do.
-func advised(message string) string {
+// advised makes a message of the checker a line that says what to do. vars are the variables that
+// there are.
+func advised(message string, vars []string) string {
 	message, _, _ = strings.Cut(oneLine(message), " (in container")
 	message, _, _ = strings.Cut(message, " expecting ")
 	message = strings.Replace(message, "mismatched input '<EOF>'", "unexpected end of the expression", 1)
 	switch {
+	case strings.HasPrefix(message, "undeclared reference") && len(vars) == 0:
+		return message + "; there are no variables here"
 	case strings.HasPrefix(message, "undeclared reference") && !strings.Contains(message, "did you mean"):
-		return message + "; there are " + strings.Join([]string{varEvent, varKey, varTimestamp, varHeaders}, ", ")
+		return message + "; there are " + strings.Join(vars, ", ")
+	case strings.Contains(message, "'_?_:_'") && strings.Contains(message, "null"):
+		return message + "; write dyn(null) in place of null"
 	case message == "invalid matches argument":
 		return "the regular expression of matches is malformed; the syntax is that of RE2"
 	}
@@ -159,16 +221,27 @@ func words(e ast.Expr) map[string]bool {
 	return found
 }
 
+// binding is a variable beside those of the record.
+type binding struct {
+	name  string
+	value value
+}
+
 // scope is the variables of one record.
-type scope struct{ record *record }
+type scope struct {
+	record   *record
+	bindings []binding
+}
 
 func (s scope) ResolveName(name string) (any, bool) {
+	for _, b := range s.bindings {
+		if b.name == name {
+			return treeOf(b.value), true
+		}
+	}
 	switch name {
 	case varEvent:
-		if d, ok := s.record.Value.Get(); ok {
-			return d.Tree(), true
-		}
-		return types.NullValue, true
+		return treeOf(s.record.Value), true
 	case varKey:
 		if text, ok := s.record.Key.Get(); ok {
 			return types.String(text), true
@@ -184,7 +257,15 @@ func (s scope) ResolveName(name string) (any, bool) {
 
 func (scope) Parent() cel.Activation { return nil }
 
-// textHeaders returns the headers that are text. The last of several with one key counts, as in
+// treeOf returns a value for expressions.
+func treeOf(v value) any {
+	if d, ok := v.Get(); ok {
+		return d.Tree()
+	}
+	return types.NullValue
+}
+
+// textHeaders returns the headers that are text. Of several with one key the last one counts, as in
 // Record.Header.
 func textHeaders(headers []topology.Header) map[string]string {
 	m := make(map[string]string, len(headers))
@@ -198,8 +279,8 @@ func textHeaders(headers []topology.Header) map[string]string {
 	return m
 }
 
-func (e *expression) eval(r *record) (ref.Val, error) {
-	out, _, err := e.program.Eval(scope{r})
+func (e *expression) eval(r *record, more []binding) (ref.Val, error) {
+	out, _, err := e.program.Eval(scope{r, more})
 	if err != nil {
 		return nil, e.fail(e.reason(err))
 	}
@@ -256,10 +337,10 @@ func (e *expression) reason(err error) string {
 	return "the expression cannot be evaluated for this record"
 }
 
-// Bool evaluates the expression for a record. A result of another type is a Validation failure,
+// Bool evaluates the expression for a record, and more variables than those of the record. A result of another type is a Validation failure,
 // here and in the methods below, as every error of the evaluation is.
-func (e *expression) Bool(r *record) (bool, error) {
-	v, err := e.eval(r)
+func (e *expression) Bool(r *record, more ...binding) (bool, error) {
+	v, err := e.eval(r, more)
 	if err != nil {
 		return false, err
 	}
@@ -271,8 +352,8 @@ func (e *expression) Bool(r *record) (bool, error) {
 }
 
 // Text evaluates the expression to a string.
-func (e *expression) Text(r *record) (string, error) {
-	v, err := e.eval(r)
+func (e *expression) Text(r *record, more ...binding) (string, error) {
+	v, err := e.eval(r, more)
 	if err != nil {
 		return "", err
 	}
@@ -284,8 +365,8 @@ func (e *expression) Text(r *record) (string, error) {
 }
 
 // TextOrNull is Text, with "" for null.
-func (e *expression) TextOrNull(r *record) (string, error) {
-	v, err := e.eval(r)
+func (e *expression) TextOrNull(r *record, more ...binding) (string, error) {
+	v, err := e.eval(r, more)
 	if err != nil {
 		return "", err
 	}
@@ -298,10 +379,25 @@ func (e *expression) TextOrNull(r *record) (string, error) {
 	return "", e.wrongType(v)
 }
 
+// Key evaluates the expression to a string or null.
+func (e *expression) Key(r *record, more ...binding) (key, error) {
+	v, err := e.eval(r, more)
+	if err != nil {
+		return key{}, err
+	}
+	switch v := v.(type) {
+	case types.String:
+		return topology.Some(string(v)), nil
+	case types.Null:
+		return key{}, nil
+	}
+	return key{}, e.wrongType(v)
+}
+
 // Int evaluates the expression to a 64-bit integer. A double is none, even if it has no fraction:
 // the author says int(...) where that is meant.
-func (e *expression) Int(r *record) (int64, error) {
-	v, err := e.eval(r)
+func (e *expression) Int(r *record, more ...binding) (int64, error) {
+	v, err := e.eval(r, more)
 	if err != nil {
 		return 0, err
 	}
@@ -318,16 +414,19 @@ func (e *expression) Int(r *record) (int64, error) {
 }
 
 // Object evaluates the expression to a new document, or to the event itself if that is the
-// expression.
-func (e *expression) Object(r *record) (*document, error) {
+// expression. It is nil for a null where the expression may be one.
+func (e *expression) Object(r *record, more ...binding) (*document, error) {
 	if d, ok := r.Value.Get(); ok && e.event {
 		return d, nil
 	}
-	v, err := e.eval(r)
+	v, err := e.eval(r, more)
 	if err != nil {
 		return nil, err
 	}
-	if v.Type() != types.MapType {
+	switch {
+	case v == types.NullValue && e.want.allows(types.NullType):
+		return nil, nil
+	case v.Type() != types.MapType:
 		return nil, e.wrongType(v)
 	}
 	raw, err := appendValue(nil, v, 0)

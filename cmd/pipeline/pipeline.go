@@ -4,9 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
-
-	"cel.dev/cel-go/cel"
 
 	"github.com/onceward/onceward/cmd/internal/yamldoc"
 	"github.com/onceward/onceward/topology"
@@ -15,54 +12,63 @@ import (
 // reader reads one file.
 type reader struct {
 	file *yamldoc.File
-	env  *cel.Env
+	// languages are those of expressions, by their variables.
+	languages map[string]*language
 	// evidence is the topic of evidence, missing if there is none.
 	evidence yamldoc.Value
 	// decides says that there is a step that decides.
 	decides bool
 	// names are the places of the names that nodes and stores of the topology will have.
 	names map[string]yamldoc.Value
+	// topics are the places of the topics of sources.
+	topics map[string]yamldoc.Value
 	// sinks are the places of sink steps by their topics.
 	sinks map[string]yamldoc.Position
+
+	// places are the sources and steps so far, and placesOf their indexes by name.
+	places   []*place
+	placesOf map[string][]int
+	// sourceCount is how many of the places are sources; 0 while sources are read.
+	sourceCount int
+	// previous is the place before the current step, in the one that the step reads, and out what
+	// it passes on. reads is where the file says what the step reads.
+	previous, in int
+	reads        yamldoc.Value
+	out          place
 }
 
 func newReader(f *yamldoc.File) (*reader, error) {
-	env, err := newEnv()
-	if err != nil {
+	r := &reader{
+		file: f, languages: map[string]*language{}, names: map[string]yamldoc.Value{}, topics: map[string]yamldoc.Value{},
+		sinks: map[string]yamldoc.Position{}, placesOf: map[string][]int{}, previous: noPlace, in: noPlace,
+	}
+	if err := r.learn(); err != nil {
 		return nil, fmt.Errorf("pipeline: the expression language: %w", err)
 	}
-	return &reader{
-		file: f, env: env, names: map[string]yamldoc.Value{}, sinks: map[string]yamldoc.Position{},
-	}, nil
+	return r, nil
 }
 
 // pipeline is a file that was read without mistakes.
 type pipeline struct {
 	name        yamldoc.Value
 	deadLetters yamldoc.Value
-	source      source
-	steps       []step
-}
-
-// step is one step of a pipeline. It adds itself to the topology behind a stream, and returns the
-// stream for the next step.
-type step interface {
-	declare(s stream) stream
+	sources     []source
+	steps       []plannedStep
 }
 
 func (r *reader) pipeline() pipeline {
-	root := r.file.Root().Mapping("name", "dead_letters", "evidence", "source", "steps")
+	root := r.file.Root().Mapping("name", "dead_letters", "evidence", "source", "sources", "steps")
 	p := pipeline{name: root.Required("name"), deadLetters: root.Optional("dead_letters")}
 	r.evidence = root.Optional("evidence")
 	p.name.Text()
 	p.deadLetters.Text()
-	p.source = r.source(root.Required("source"))
+	p.sources = r.sources(root)
+	r.sourceCount = len(r.places)
 	steps := root.Required("steps")
 	for _, v := range steps.List() {
-		if s := r.step(v); s != nil {
-			p.steps = append(p.steps, s)
-		}
+		p.steps = append(p.steps, r.step(v))
 	}
+	r.checkUnread(p.sources)
 	if r.evidence.Present() && !r.decides {
 		r.evidence.Mistake("no step decides anything; remove evidence, or add dedupe, project, ledger or transition")
 	}
@@ -70,21 +76,29 @@ func (r *reader) pipeline() pipeline {
 }
 
 // step reads a step: a mapping with the kind as its only key.
-func (r *reader) step(v yamldoc.Value) step {
+func (r *reader) step(v yamldoc.Value) plannedStep {
+	r.in, r.out = noPlace, place{at: v.Position()}
+	defer func() {
+		r.previous = len(r.places)
+		r.add(r.out)
+	}()
 	entries := v.Mapping(kindNames...).Entries()
 	if len(entries) > 1 {
 		second := entries[1]
 		r.file.Mistake(second.KeyPosition, "%s: a step has one kind, and %s is a second one; begin another step "+
 			"with \"- \"", v.Path(), second.Key)
-		return nil
+		return plannedStep{}
 	}
 	if len(entries) == 0 {
 		if v.IsEmptyMapping() {
 			v.Mistake("a step needs a kind; possible: %s", strings.Join(kindNames, ", "))
 		}
-		return nil
+		return plannedStep{}
 	}
-	return kinds[entries[0].Key](r, entries[0].Value)
+	k, body := kinds[entries[0].Key], entries[0].Value
+	s := k.read(r, body)
+	r.checkInput(k)
+	return plannedStep{step: s, in: r.in}
 }
 
 // claim notes that a node or a store with that name comes from v, and says if another one has it.
@@ -106,9 +120,12 @@ func (p pipeline) build(r *reader) *topology.Topology {
 		opts = append(opts, topology.DeadLetters(p.deadLetters.Text()))
 	}
 	b := topology.NewBuilder(p.name.Text(), opts...)
-	s := p.source.declare(b)
-	for _, step := range p.steps {
-		s = step.declare(s)
+	var flows []flow
+	for _, s := range p.sources {
+		flows = append(flows, s.declare(b))
+	}
+	for _, s := range p.steps {
+		flows = append(flows, s.step.declare(flows[s.in], flows))
 	}
 	t, err := b.Build()
 	wrong, ok := errors.AsType[*topology.BuildError](err)
@@ -140,47 +157,11 @@ func (p pipeline) placeOf(r *reader, m *topology.Mistake) yamldoc.Value {
 	if v, ok := r.names[m.Node]; ok {
 		return v
 	}
-	if m.Node == p.source.topic {
-		return p.source.place
+	if v, ok := r.topics[m.Node]; ok {
+		return v
 	}
 	if topic := p.deadLetters.Text(); topic != "" && strings.Contains(m.Err.Error(), topic) {
 		return p.deadLetters
 	}
 	return p.name
-}
-
-// source is where records come from.
-type source struct {
-	topic string
-	place yamldoc.Value
-	start topology.SourceOption
-}
-
-func (r *reader) source(v yamldoc.Value) source {
-	m := v.Mapping("topic", "key", "value", "start")
-	topic := m.Required("topic")
-	s := source{topic: topic.Text(), place: topic, start: startOf(m.Optional("start"))}
-	m.Optional("key").Choice("string")
-	m.Optional("value").Choice("json")
-	r.claim(s.topic+"-source", topic)
-	return s
-}
-
-func startOf(v yamldoc.Value) topology.SourceOption {
-	switch text := v.Text(); text {
-	case "", "earliest":
-		return topology.StartEarliest()
-	case "latest":
-		return topology.StartLatest()
-	default:
-		at, err := time.Parse(time.RFC3339, text)
-		if err != nil {
-			v.Mistake("%q is no start; possible: earliest, latest, or a time such as 2026-01-31T08:00:00Z", text)
-		}
-		return topology.StartAt(at)
-	}
-}
-
-func (s source) declare(b *topology.Builder) stream {
-	return topology.From(b, topicOf(s.topic), s.start)
 }

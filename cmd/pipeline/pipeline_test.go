@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/datadriven"
 
@@ -51,7 +52,8 @@ func TestDocumentedPipeline(t *testing.T) {
 //	pipe         records for a topic, and everything that they lead to
 //
 // A line of pipe is a key, a value and headers (name=text after a #); - is null. With several lines
-// each is a record.
+// each is a record. A line that begins with a time, such as +90s, has the timestamp that long after
+// the beginning of 2000.
 func TestTranscripts(t *testing.T) {
 	datadriven.Walk(t, "testdata/transcript", func(t *testing.T, path string) {
 		var d *topologytest.Driver
@@ -60,6 +62,7 @@ func TestTranscripts(t *testing.T) {
 			case "pipeline", "describe":
 				top, err := pipeline.Parse("p.yaml", []byte(td.Input))
 				if err != nil {
+					d = nil
 					return err.Error() + "\n"
 				}
 				if d, err = topologytest.New(top); err != nil {
@@ -70,6 +73,9 @@ func TestTranscripts(t *testing.T) {
 				}
 				return ""
 			case "pipe":
+				if d == nil {
+					return "there is no pipeline\n"
+				}
 				return pipe(t, d, td)
 			}
 			td.Fatalf(t, "unknown command %s", td.Cmd)
@@ -84,8 +90,15 @@ func pipe(t *testing.T, d *topologytest.Driver, td *datadriven.TestData) string 
 	var out strings.Builder
 	for line := range strings.Lines(td.Input) {
 		line, headers, _ := strings.Cut(strings.TrimSpace(line), " #")
-		k, v, _ := strings.Cut(line, " ")
 		var opts []topologytest.PipeOption
+		if after, rest, timed := strings.Cut(line, " "); timed && strings.HasPrefix(line, "+") {
+			since, err := time.ParseDuration(after)
+			if err != nil {
+				td.Fatalf(t, "%v", err)
+			}
+			line, opts = rest, append(opts, topologytest.At(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).Add(since)))
+		}
+		k, v, _ := strings.Cut(line, " ")
 		for _, h := range strings.Fields(headers) {
 			name, text, _ := strings.Cut(h, "=")
 			opts = append(opts, topologytest.Header(name, text))

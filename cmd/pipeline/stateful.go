@@ -22,8 +22,8 @@ type project struct {
 	evidence       evidenceOf
 }
 
-func readProject(r *reader, v yamldoc.Value) step {
-	m := v.Mapping("name", "version", "value", "sparse", "gaps", "into", "stale", "gaps_into")
+func readProject(r *reader, v yamldoc.Value) streamStep {
+	m := r.mapping(v, "name", "version", "value", "sparse", "gaps", "into", "stale", "gaps_into")
 	s := project{name: r.name(m)}
 	s.version = r.compile(m.Required("version"), "version", wantInt)
 	s.value = r.compile(m.Optional("value"), "value", wantObject)
@@ -116,8 +116,8 @@ type post struct {
 // columnPattern is the ledger's, which knows no places.
 var columnPattern = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
 
-func readLedger(r *reader, v yamldoc.Value) step {
-	m := v.Mapping("name", "id", "amounts", "corrects", "reverses", "into", "conflicts")
+func readLedger(r *reader, v yamldoc.Value) streamStep {
+	m := r.mapping(v, "name", "id", "amounts", "corrects", "reverses", "into", "conflicts")
 	s := post{name: r.name(m, "-contributions", "-balances")}
 	s.id = r.compile(m.Required("id"), "id", wantString)
 	s.corrects = r.compile(m.Optional("corrects"), "corrects", wantStringOrNull)

@@ -12,17 +12,43 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// kinds are the kinds of steps by their keys, each with what reads it.
-var kinds = map[string]func(r *reader, v yamldoc.Value) step{
-	"dedupe":     readDedupe,
-	"filter":     readFilter,
-	"map":        readMap,
-	"project":    readProject,
-	"ledger":     readLedger,
-	"transition": readTransition,
-	"rekey":      readRekey,
-	"caused":     readCaused,
-	"sink":       readSink,
+// kind is a kind of steps.
+type kind struct {
+	// read reads a step.
+	read func(r *reader, v yamldoc.Value) step
+	// reads are the shapes that the step takes.
+	reads []shape
+	// keyed says that the step keeps state by the key of the records.
+	keyed bool
+	// looks says that the step looks up rows of the table that it reads, or values from before.
+	looks bool
+}
+
+// The shapes that kinds of steps take.
+var (
+	streamsOnly     = []shape{aStream}
+	streamsOrTables = []shape{aStream, aTable}
+	tablesOrWindows = []shape{aTable, someWindows}
+)
+
+// kinds are the kinds of steps by their keys.
+var kinds = map[string]kind{
+	"aggregate":  {read: readAggregate, reads: streamsOrTables, keyed: true, looks: true},
+	"caused":     {read: streaming(readCaused), reads: streamsOnly},
+	"changes":    {read: readChanges, reads: tablesOrWindows},
+	"count":      {read: readCount, reads: streamsOrTables, keyed: true, looks: true},
+	"dedupe":     {read: streaming(readDedupe), reads: streamsOnly, keyed: true},
+	"filter":     {read: readFilter, reads: streamsOrTables, looks: true},
+	"join":       {read: readJoin, reads: streamsOrTables, looks: true},
+	"ledger":     {read: streaming(readLedger), reads: streamsOnly, keyed: true},
+	"map":        {read: readMap, reads: streamsOrTables},
+	"merge":      {read: readMerge, reads: streamsOnly},
+	"project":    {read: streaming(readProject), reads: streamsOnly, keyed: true},
+	"rekey":      {read: streaming(readRekey), reads: streamsOnly},
+	"sink":       {read: readSink, reads: []shape{aStream, aTable, someWindows}},
+	"suppress":   {read: readSuppress, reads: tablesOrWindows, looks: true},
+	"table":      {read: readTable, reads: streamsOnly, keyed: true},
+	"transition": {read: streaming(readTransition), reads: streamsOnly, keyed: true},
 }
 
 var kindNames = slices.Sorted(maps.Keys(kinds))
@@ -35,6 +61,7 @@ func (r *reader) name(m yamldoc.Mapping, suffixes ...string) string {
 	if name == "" {
 		return ""
 	}
+	r.out.name = name
 	for _, suffix := range append([]string{""}, suffixes...) {
 		r.claim(name+suffix, v)
 	}
@@ -71,8 +98,8 @@ type dedupe struct {
 	evidence                                        evidenceOf
 }
 
-func readDedupe(r *reader, v yamldoc.Value) step {
-	m := v.Mapping("name", "id", "duplicates", "conflicts", "missing", "malformed", "retain", "longer_topics", "late", "globally", "keep_origin")
+func readDedupe(r *reader, v yamldoc.Value) streamStep {
+	m := r.mapping(v, "name", "id", "duplicates", "conflicts", "missing", "malformed", "retain", "longer_topics", "late", "globally", "keep_origin")
 	s := dedupe{name: r.name(m), opts: []inbox.Option{inbox.PayloadHash(payloadHash)}}
 	s.id = r.compile(m.Required("id"), "id", wantString)
 	s.duplicates = r.branch(m.Optional("duplicates"), s.name)
@@ -160,12 +187,17 @@ type filter struct {
 }
 
 func readFilter(r *reader, v yamldoc.Value) step {
-	m := v.Mapping("name", "where")
-	return filter{name: r.name(m), where: r.compile(m.Required("where"), "where", wantBool)}
+	m := r.mapping(v, "name", "where")
+	return filter{name: r.name(m), where: r.compileIn(r.ofInput(), m.Required("where"), "where", wantBool)}
 }
 
-func (f filter) declare(s stream) stream {
-	return s.Filter(f.name, func(r record) (bool, error) { return f.where.Bool(&r) })
+func (f filter) declare(in flow, _ []flow) flow {
+	if in.shape == aTable {
+		return ofTable(in.table.Filter(f.name, func(k key, d *document) (bool, error) {
+			return f.where.Bool(rowOf(k, d))
+		}))
+	}
+	return ofStream(in.stream.Filter(f.name, func(r record) (bool, error) { return f.where.Bool(&r) }))
 }
 
 type mapping struct {
@@ -174,19 +206,27 @@ type mapping struct {
 }
 
 func readMap(r *reader, v yamldoc.Value) step {
-	m := v.Mapping("name", "value")
-	return mapping{name: r.name(m), value: r.compile(m.Required("value"), "value", wantObject)}
+	m := r.mapping(v, "name", "value")
+	return mapping{name: r.name(m), value: r.compileIn(r.ofInput(), m.Required("value"), "value", wantObject)}
 }
 
-func (m mapping) declare(s stream) stream {
-	return topology.MapValuesWithRecord(s, m.name, func(r record) (value, error) {
+func (m mapping) declare(in flow, _ []flow) flow {
+	if in.shape == aTable {
+		return ofTable(topology.MapTable(in.table, m.name, func(k key, d *document) (*document, error) {
+			return m.value.Object(rowOf(k, d))
+		}))
+	}
+	return ofStream(topology.MapValuesWithRecord(in.stream, m.name, func(r record) (value, error) {
 		d, err := m.value.Object(&r)
 		if err != nil {
 			return value{}, err
 		}
 		return topology.Some(d), nil
-	})
+	}))
 }
+
+// rowOf is a row of a table as a record, for expressions.
+func rowOf(k key, d *document) *record { return &record{Key: k, Value: optional(d)} }
 
 type rekey struct {
 	name  string
@@ -194,8 +234,9 @@ type rekey struct {
 	topic []topology.RepartitionOption
 }
 
-func readRekey(r *reader, v yamldoc.Value) step {
-	m := v.Mapping("name", "key", "keep_origin")
+func readRekey(r *reader, v yamldoc.Value) streamStep {
+	m := r.mapping(v, "name", "key", "keep_origin")
+	r.passes(aStream)
 	k := rekey{
 		name: r.name(m, "-repartition-sink", "-repartition-source"),
 		key:  r.compile(m.Required("key"), "key", wantString),
@@ -222,8 +263,8 @@ type caused struct {
 	cause *expression
 }
 
-func readCaused(r *reader, v yamldoc.Value) step {
-	m := v.Mapping("name", "cause")
+func readCaused(r *reader, v yamldoc.Value) streamStep {
+	m := r.mapping(v, "name", "cause")
 	return caused{name: r.name(m), cause: r.compile(m.Required("cause"), "cause", wantString)}
 }
 
@@ -237,14 +278,14 @@ type sink struct {
 }
 
 func readSink(r *reader, v yamldoc.Value) step {
-	m := v.Mapping("topic", "feedback")
+	m := r.mapping(v, "topic", "feedback")
 	topic := m.Required("topic")
 	s := sink{topic.Text(), m.Optional("feedback").Bool()}
 	if s.topic == "" {
 		return s
 	}
 	if first, ok := r.sinks[s.topic]; ok {
-		topic.Mistake("there is a sink for the topic in line %d; a record would be written twice", first.Line)
+		topic.Mistake("there is a sink for the topic in line %d; a record would be written twice, so remove this one, or merge the streams before it", first.Line)
 		return s
 	}
 	r.sinks[s.topic] = topic.Position()
@@ -252,11 +293,11 @@ func readSink(r *reader, v yamldoc.Value) step {
 	return s
 }
 
-func (k sink) declare(s stream) stream {
+func (k sink) declare(in flow, _ []flow) flow {
 	var opts []topology.NodeOption
 	if k.feedback {
 		opts = append(opts, topology.Feedback())
 	}
-	s.Into(topicOf(k.topic), opts...)
-	return s
+	in.records().Into(topicOf(k.topic), opts...)
+	return in
 }

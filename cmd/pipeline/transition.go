@@ -19,8 +19,8 @@ type guard struct {
 	evidence          evidenceOf
 }
 
-func readTransition(r *reader, v yamldoc.Value) step {
-	m := v.Mapping("name", "id", "from", "to", "version", "initial", "next", "into", "refused")
+func readTransition(r *reader, v yamldoc.Value) streamStep {
+	m := r.mapping(v, "name", "id", "from", "to", "version", "initial", "next", "into", "refused")
 	s := guard{name: r.name(m, "-aggregates", "-transitions")}
 	s.id = r.compile(m.Required("id"), "id", wantString)
 	s.from = r.compile(m.Required("from"), "from", wantStringOrNull)

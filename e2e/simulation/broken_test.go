@@ -63,6 +63,10 @@ func TestBrokenMechanismsAreFound(t *testing.T) {
 		{"offsets", simulation.Tables, nil, simulation.Config{Faults: clientFaults}},
 		{"restore", simulation.Windows, []check.Kind{check.StateDiffers}, simulation.Config{Faults: clientFaults}},
 		{"offsets", simulation.Windows, nil, simulation.Config{Faults: clientFaults}},
+		{"offsets", simulation.Joins, nil, simulation.Config{Faults: clientFaults}},
+		{"restore", simulation.Joins, nil, simulation.Config{Faults: clientFaults}},
+		{"offsets", simulation.AllWindows, nil, simulation.Config{Faults: clientFaults}},
+		{"restore", simulation.AllWindows, nil, simulation.Config{Faults: clientFaults}},
 		{"apply", simulation.Processors, []check.Kind{check.StateDiffers}, simulation.Config{Faults: clientFaults}},
 		{"offsets", simulation.Processors, nil, simulation.Config{Faults: clientFaults}},
 		// A fencer goes on to use the identity of the instance that it has fenced.

@@ -36,6 +36,13 @@ type links struct {
 // Links has two joins by a foreign key. Links change their targets, and both are deleted.
 func Links() (Subject, error) {
 	b := topology.NewBuilder("links")
+	declareLinks(b)
+	t, err := b.Build()
+	return newLinks("links", t), err
+}
+
+// declareLinks adds both tables and their joins to a topology.
+func declareLinks(b *topology.Builder) {
 	key, version, link, joined := schemas.String(), schemas.Int64(), schemas.JSON[Link](), schemas.JSON[Joined]()
 	left := topology.TableFrom(b, topology.Topic(LinksTopic, key, link), topology.TimestampedStore("link-table", key, link))
 	right := topology.TableFrom(b, topology.Topic(TargetsTopic, key, version), topology.TimestampedStore("target-table", key, version))
@@ -51,10 +58,13 @@ func Links() (Subject, error) {
 	topology.JoinForeignKey(left, right, "with-both", target, func(_ string, l Link, r int64) (Joined, error) {
 		return Joined{l.Version, r}, nil
 	}).Into(topology.Topic(LinkedBothTopic, key, joined))
-	t, err := b.Build()
+}
+
+// newLinks returns the subject of the links in a topology that has them.
+func newLinks(name string, t *topology.Topology) *links {
 	return &links{
-		plain: newPlain("links", t), versions: map[string]map[string]int64{LinksTopic: {}, TargetsTopic: {}},
-	}, err
+		plain: newPlain(name, t), versions: map[string]map[string]int64{LinksTopic: {}, TargetsTopic: {}},
+	}
 }
 
 const (
@@ -149,11 +159,11 @@ func (s *links) Judge(log map[string][][]*kgo.Record) []string {
 	wrong := s.judgeInputs(log, LinksTopic, TargetsTopic)
 	inputs, err := newLinkLog(log)
 	if err != nil {
-		return append(wrong, fmt.Sprintf("links: %v", err))
+		return append(wrong, fmt.Sprintf("%s: %v", s.name, err))
 	}
 	for topic, inner := range map[string]bool{LinkedTopic: false, LinkedBothTopic: true} {
 		for _, w := range inputs.judge(slices.Concat(log[topic]...), inner) {
-			wrong = append(wrong, fmt.Sprintf("links: %s: %s", topic, w))
+			wrong = append(wrong, fmt.Sprintf("%s: %s: %s", s.name, topic, w))
 		}
 	}
 	slices.Sort(wrong)

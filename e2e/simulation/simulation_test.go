@@ -35,7 +35,9 @@ var subjects = []struct {
 	{"accounts", simulation.Accounts, 14},
 	{"tables", simulation.Tables, 4},
 	{"links", simulation.Links, 4},
+	{"joins", simulation.Joins, 2},
 	{"windows", simulation.Windows, 4},
+	{"all-windows", simulation.AllWindows, 2},
 	{"processors", simulation.Processors, 3},
 }
 

@@ -53,6 +53,12 @@ type Partitioner interface {
 	Partitioner() kgo.Partitioner
 }
 
+// Settler is a Subject whose Finish waits until the application has worked off the input before. Its
+// last records would otherwise overtake others that a task has still to read from another partition.
+type Settler interface {
+	SettlesBeforeFinish()
+}
+
 // Feed is what a subject needs to produce its inputs.
 type Feed struct {
 	Context context.Context

@@ -39,6 +39,13 @@ type tables struct {
 // Tables has two tables of two topics, their outer join and their inner join.
 func Tables() (Subject, error) {
 	b := topology.NewBuilder("tables")
+	declareTables(b)
+	t, err := b.Build()
+	return newTables("tables", t), err
+}
+
+// declareTables adds the tables and their joins to a topology, and returns the left table.
+func declareTables(b *topology.Builder) topology.Table[string, int64] {
 	key, version, joined := schemas.String(), schemas.Int64(), schemas.JSON[Joined]()
 	left := topology.TableFrom(b, topology.Topic(LeftTopic, key, version), topology.TimestampedStore("left-table", key, version))
 	right := topology.TableFrom(b, topology.Topic(RightTopic, key, version), topology.TimestampedStore("right-table", key, version))
@@ -48,11 +55,15 @@ func Tables() (Subject, error) {
 	topology.JoinTables(left, right, "join-both", func(_ string, l, r int64) (Joined, error) {
 		return Joined{l, r}, nil
 	}).Into(topology.Topic(BothTopic, key, joined))
-	t, err := b.Build()
+	return left
+}
+
+// newTables returns the subject of the tables in a topology that has them.
+func newTables(name string, t *topology.Topology) *tables {
 	return &tables{
-		plain:    newPlain("tables", t),
+		plain:    newPlain(name, t),
 		versions: map[string]map[string]int64{LeftTopic: {}, RightTopic: {}}, gone: map[string]map[string]bool{LeftTopic: {}, RightTopic: {}},
-	}, err
+	}
 }
 
 const (
@@ -90,7 +101,7 @@ func (s *tables) Judge(log map[string][][]*kgo.Record) []string {
 	wrong := s.judgeInputs(log, LeftTopic, RightTopic)
 	for topic, inner := range map[string]bool{EitherTopic: false, BothTopic: true} {
 		if len(log[topic]) < len(log[LeftTopic]) {
-			wrong = append(wrong, fmt.Sprintf("tables: %s has %d partitions", topic, len(log[topic])))
+			wrong = append(wrong, fmt.Sprintf("%s: %s has %d partitions", s.name, topic, len(log[topic])))
 			continue
 		}
 		for p := range log[topic] {
@@ -102,7 +113,7 @@ func (s *tables) Judge(log map[string][][]*kgo.Record) []string {
 				}
 			}
 			if err != nil {
-				wrong = append(wrong, fmt.Sprintf("tables: %s[%d]: %v", topic, p, err))
+				wrong = append(wrong, fmt.Sprintf("%s: %s[%d]: %v", s.name, topic, p, err))
 			}
 		}
 	}

@@ -50,18 +50,31 @@ type windows struct {
 // it closes. Event times are those of the values; some events come too late.
 func Windows() (Subject, error) {
 	b := topology.NewBuilder("windows")
+	declareWindows(b)
+	t, err := b.Build()
+	return newWindows("windows", t), err
+}
+
+// declareWindows adds the windows to a topology, and returns the stream of the events.
+func declareWindows(b *topology.Builder) topology.Stream[string, Moment] {
 	key, moment, sum := schemas.String(), schemas.JSON[Moment](), schemas.JSON[WindowSum]()
 	w := topology.Tumbling(WindowSize).Grace(WindowGrace)
 	// The retention is longer than any run: what has expired cannot be compared with the changelog.
 	store := topology.WindowStore("sums", key, sum, 24*time.Hour)
 	events := topology.From(b, topology.Topic(EventsTopic, key, moment), topology.EventTime(
 		func(r topology.Record[string, Moment]) (time.Time, error) { return time.UnixMilli(r.Value.At), nil }))
-	sums := topology.AggregateWindows(events, w, store, nil, func(sofar WindowSum, r topology.Record[string, Moment]) (WindowSum, error) {
-		return WindowSum{sofar.Count + 1, sofar.Sum + r.Value.ID}, nil
-	})
-	sums.Closed().Into(topology.Topic(ClosedTopic, topology.WindowedCodec(key, w.Size()), sum))
-	t, err := b.Build()
-	return &windows{plain: newPlain("windows", t), keys: map[string]bool{}}, err
+	topology.AggregateWindows(events, w, store, nil, addUp).Closed().Into(topology.Topic(ClosedTopic, topology.WindowedCodec(key, w.Size()), sum))
+	return events
+}
+
+// addUp adds an event to a window.
+func addUp(sofar WindowSum, r topology.Record[string, Moment]) (WindowSum, error) {
+	return WindowSum{sofar.Count + 1, sofar.Sum + r.Value.ID}, nil
+}
+
+// newWindows returns the subject of the windows in a topology that has them.
+func newWindows(name string, t *topology.Topology) *windows {
+	return &windows{plain: newPlain(name, t), keys: map[string]bool{}}
 }
 
 const (
@@ -123,7 +136,7 @@ func (s *windows) Judge(log map[string][][]*kgo.Record) []string {
 	for p, records := range log[EventsTopic] {
 		of, err := closings(records)
 		if err != nil {
-			return append(wrong, fmt.Sprintf("windows: %s[%d]: %v", EventsTopic, p, err))
+			return append(wrong, fmt.Sprintf("%s: %s[%d]: %v", s.name, EventsTopic, p, err))
 		}
 		for _, r := range records {
 			partitions[string(r.Key)] = p
@@ -139,7 +152,7 @@ func (s *windows) Judge(log map[string][][]*kgo.Record) []string {
 		for _, r := range records {
 			got, err := decodeClosing(r)
 			if err != nil {
-				wrong = append(wrong, fmt.Sprintf("windows: %s[%d] offset %d: %v", ClosedTopic, p, r.Offset, err))
+				wrong = append(wrong, fmt.Sprintf("%s: %s[%d] offset %d: %v", s.name, ClosedTopic, p, r.Offset, err))
 				continue
 			}
 			i, there := index[got.windowKey]
@@ -147,12 +160,12 @@ func (s *windows) Judge(log map[string][][]*kgo.Record) []string {
 			before, follows := last[from]
 			switch {
 			case !there:
-				wrong = append(wrong, fmt.Sprintf("windows: %s[%d] offset %d: %v has not closed", ClosedTopic, p, r.Offset, got))
+				wrong = append(wrong, fmt.Sprintf("%s: %s[%d] offset %d: %v has not closed", s.name, ClosedTopic, p, r.Offset, got))
 				continue
 			case got != expected[i]:
-				wrong = append(wrong, fmt.Sprintf("windows: %s[%d] offset %d: %v, want %v", ClosedTopic, p, r.Offset, got, expected[i]))
+				wrong = append(wrong, fmt.Sprintf("%s: %s[%d] offset %d: %v, want %v", s.name, ClosedTopic, p, r.Offset, got, expected[i]))
 			case follows && i <= before:
-				wrong = append(wrong, fmt.Sprintf("windows: %s[%d] offset %d: %v behind %v", ClosedTopic, p, r.Offset, got, expected[before]))
+				wrong = append(wrong, fmt.Sprintf("%s: %s[%d] offset %d: %v behind %v", s.name, ClosedTopic, p, r.Offset, got, expected[before]))
 			}
 			last[from] = i
 			written[i]++
@@ -160,7 +173,7 @@ func (s *windows) Judge(log map[string][][]*kgo.Record) []string {
 	}
 	for i, n := range written {
 		if n != 1 {
-			wrong = append(wrong, fmt.Sprintf("windows: %v is written %d times", expected[i], n))
+			wrong = append(wrong, fmt.Sprintf("%s: %v is written %d times", s.name, expected[i], n))
 		}
 	}
 	return wrong
