@@ -92,6 +92,14 @@
 // [Stream.Repartition] moves its records first, through a topic with a name of the user's. Build
 // reports where it is missing.
 //
+//	keeps the key                                 may change the key
+//	Filter, Peek, MapValues, FlatMapValues,       Map, SelectKey, FlatMap
+//	MapHeaders, Split, Merge
+//	ProcessValues, FixedKeyOutlet                 Process, Outlet
+//
+// [Stream.Copartitioned] and [Node.Copartitioned] are the promise of a program that the key is in
+// its partition all the same.
+//
 // # Tables
 //
 // A [Table] is the newest value of each key and, at once, the stream of its changes ([Change]: the

@@ -39,8 +39,7 @@ type node struct {
 	stores  []storeInfo
 	// globals are the stores of the global tables that the node looks into.
 	globals []storeInfo
-	// rekeyed is that of the stream that a node with outlets of its own gets: what it emits has
-	// those keys, as far as anybody knows.
+	// rekeyed is that of the streams of the outlets that the user has declared.
 	rekeyed *node
 	// windows says what windows the node makes; empty if it makes none.
 	windows string

@@ -29,11 +29,13 @@ func (n *Node[K, V]) Keyed() *Node[K, V] {
 	return n
 }
 
-// Rekeys says that n emits records under other keys than those by which they are partitioned, and
-// returns n. Without it the outlets of a node are taken to have the keys of the stream that it
-// gets. It goes before the first outlet is used.
-func (n *Node[K, V]) Rekeys() *Node[K, V] {
-	n.node.rekeyed = n.node
+// Copartitioned returns n with the promise that what leaves n by any outlet is in the partition of
+// its key, as long as what n gets is. Without it, what leaves by an [Outlet] counts as rekeyed,
+// since the node can emit under any key. Build believes the promise, as that of
+// [Stream.Copartitioned]. It goes before the first outlet is used. A [FixedKeyOutlet] needs no
+// promise.
+func (n *Node[K, V]) Copartitioned() *Node[K, V] {
+	n.node.rekeyed = n.input
 	return n
 }
 

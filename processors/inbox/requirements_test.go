@@ -94,7 +94,7 @@ func TestIngestionIDOfAnOrigin_B3(t *testing.T) {
 func TestNoIngestionID_B3(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
 		s := topology.From(b, paymentsTopic)
-		node := topology.Stateful(s, "tick")
+		node := topology.Stateful(s, "tick").Copartitioned()
 		out := topology.Outlet[string, Payment](node, "out")
 		node.Process(func(t *topology.Setup) (topology.Handler[string, Payment], error) {
 			emit := out.In(t)
