@@ -100,6 +100,10 @@
 // [Stream.Copartitioned] and [Node.Copartitioned] are the promise of a program that the key is in
 // its partition all the same.
 //
+// A key is in the partition that Kafka's default partitioner gives it. [PartitionBy] describes
+// another partitioner, for sinks ([TopicOf.PartitionedBy]) and repartition topics. A stream of a
+// topic with a partitioner is not partitioned by its keys, and no table is read from one.
+//
 // # Tables
 //
 // A [Table] is the newest value of each key and, at once, the stream of its changes ([Change]: the

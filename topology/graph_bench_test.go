@@ -89,6 +89,19 @@ func fixedKeyGraph(tb testing.TB) *Graph {
 	return benchTask(tb, t, state.KeyValues("sums"))
 }
 
+// partitionedGraph copies a topic into one with a partitioner.
+func partitionedGraph(tb testing.TB) *Graph {
+	tb.Helper()
+	b := NewBuilder("bench")
+	From(b, benchIn).Into(benchOut.PartitionedBy(PartitionBy("by-value",
+		func(_ string, _ string, value int64, partitions int32) int32 { return int32(value % int64(partitions)) })))
+	t, err := b.Build()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return benchTask(tb, t, nil)
+}
+
 func benchInputs(n int) []graph.Input {
 	const at = 1_700_000_000_000
 	traceparent := []byte("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
@@ -123,7 +136,7 @@ func BenchmarkProcess(b *testing.B) {
 // less than one.
 func TestProcessAllocations(t *testing.T) {
 	inputs := benchInputs(64)
-	for name, g := range map[string]*Graph{"any key": benchGraph(t), "a fixed key": fixedKeyGraph(t)} {
+	for name, g := range map[string]*Graph{"any key": benchGraph(t), "a fixed key": fixedKeyGraph(t), "a partitioner": partitionedGraph(t)} {
 		i := 0
 		allocs := testing.AllocsPerRun(2000, func() {
 			if v := g.Process(inputs[i&63]); v.Action != graph.Accept {

@@ -98,6 +98,10 @@ type topicRef struct {
 	// parks and keepsOrigin say that ParkKeys and KeepOrigin were given to a repartition topic.
 	parks, keepsOrigin bool
 	formats            formats
+	// partitioner is the name of the partitioner, empty for Kafka's default one.
+	partitioner string
+	// chooser is the Partitioner given to a repartition topic, of some types; nil if there is none.
+	chooser any
 }
 
 // local returns the name without the application id.

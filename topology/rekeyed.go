@@ -4,7 +4,8 @@ import "fmt"
 
 // Copartitioned returns s with the promise that all records of one key are in one partition,
 // although an operator before it may have changed the key: because it has kept the key, or because
-// the new one is a part of the old one by which the topic is partitioned. Where state is kept by
+// the new one is a part of the old one by which the topic is partitioned, or because the
+// [Partitioner] of the topic goes by the key alone. Where state is kept by
 // key, Build believes it. Where it is not true, a key has its state in several tasks, each with a
 // part of its records.
 //
@@ -43,7 +44,13 @@ func (n *Node[K, V]) Copartitioned() *Node[K, V] {
 // the node by has changed it, if that is not nil. Kafka Streams sends such a stream through a topic
 // of its own by itself; here the topic has a name, which only the user can give.
 func (b *Builder) checkKeyed(n, by *node) {
-	if by != nil {
+	switch {
+	case by == nil:
+	case by.kind == sourceNode:
+		b.mistakeAt(n.pos, n.name, fmt.Errorf("the records of %s (%s:%d) are partitioned by the partitioner %s, so that the records of one "+
+			"key may be in several tasks; put Repartition before it, or Copartitioned if they are not",
+			by.topic.local(), by.pos.file, by.pos.line, by.topic.partitioner))
+	default:
 		b.mistakeAt(n.pos, n.name, fmt.Errorf("the key may have been changed by node %s (%s:%d), so that the "+
 			"records of one key are in several tasks; put Repartition before it, or Copartitioned if they are not",
 			by.name, by.pos.file, by.pos.line))

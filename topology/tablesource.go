@@ -14,11 +14,16 @@ import (
 //
 // The store has a changelog of its own, unless [RestoreFromTopic] says that the topic is as good.
 //
-// The node is named after the store. What is said of [From] holds for the source. A topic that is
-// read as a table is not read as a stream beside it: [Table.Stream] has its records.
+// The node is named after the store. The topic has no partitioner ([TopicOf.PartitionedBy]): each
+// key is in the partition that Kafka's default partitioner gives it. What is said of [From] holds
+// for the source. A topic that is read as a table is not read as a stream beside it: [Table.Stream]
+// has its records.
 func TableFrom[K, V any](
 	b *Builder, topic TopicOf[K, V], store Store[state.Timestamped[K, V]], opts ...SourceOption,
 ) Table[K, V] {
+	if b != nil {
+		checkTableTopic(b, caller(), topic.name, topic)
+	}
 	s := From(b, withDeletes(topic), append(slices.Clone(opts), SkipNullKeys())...)
 	if source := s.port.node; source.restores && !b.closed {
 		read := withDeletes(topic)

@@ -37,6 +37,8 @@ const (
 	AttributeSubtopology = "subtopology"
 	// AttributeStart is where a source starts that has no committed offset.
 	AttributeStart = "start"
+	// AttributePartitioner is the partitioner of a source, or of the topic of a sink.
+	AttributePartitioner = "partitioner"
 	// AttributeWindows are the windows that a node makes.
 	AttributeWindows = "windows"
 	// AttributeSuppression is how long a node holds changes back.
@@ -130,6 +132,7 @@ func factsOf(d Description) facts {
 			f[factKey{SubjectSource, s.Topic, AttributeFormats}] = codecNames(s.KeyFormat, s.ValueFormat)
 			f[factKey{SubjectSource, s.Topic, AttributeSubtopology}] = sub.Name
 			f[factKey{SubjectSource, s.Topic, AttributeStart}] = s.Start
+			f[factKey{SubjectSource, s.Topic, AttributePartitioner}] = cmp.Or(s.Partitioner, byKey)
 		}
 		for _, s := range sub.Stores {
 			f[factKey{SubjectStore, s.Name, AttributeExistence}] = "a store"
@@ -148,6 +151,7 @@ func factsOf(d Description) facts {
 			f[factKey{SubjectNode, n.Name, AttributeSuppression}] = cmp.Or(n.Suppression, "none")
 			if n.Kind == SinkKind {
 				f[factKey{SubjectNode, n.Name, AttributeFormats}] = codecNames(n.KeyFormat, n.ValueFormat)
+				f[factKey{SubjectNode, n.Name, AttributePartitioner}] = cmp.Or(n.Partitioner, byKey)
 			}
 		}
 	}
@@ -160,6 +164,9 @@ func factsOf(d Description) facts {
 	}
 	return f
 }
+
+// byKey is the text for Kafka's default partitioner.
+const byKey = "that of Kafka"
 
 // codecNames is the text for the codecs of a topic or a store.
 func codecNames(key, value string) string { return "(" + key + ", " + value + ")" }

@@ -12,6 +12,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Optional;
 import java.util.Properties;
 import java.util.Set;
 import java.util.TreeMap;
@@ -114,6 +115,7 @@ public final class Differential {
 
     private Differential() {
         stateless();
+        partitioned();
         headers();
         processors();
         aggregations();
@@ -379,6 +381,13 @@ public final class Differential {
         operators.put("dynamic", b -> in(b).to((k, v, context) -> or(v, 0) % 2 == 0 ? "out-even" : "out-odd", Produced.with(STRING, LONG)));
         operators.put("repartition", b -> to(in(b).selectKey((k, v) -> group(v))
             .repartition(Repartitioned.with(STRING, LONG).withName("moved")).mapValues(v -> v), "out"));
+    }
+
+    private void partitioned() {
+        operators.put("partitioned", b -> in(b).selectKey((k, v) -> group(v))
+            .repartition(Repartitioned.with(STRING, LONG).withName("moved").withStreamPartitioner((topic, k, v, n) -> Optional.of(Set.of(0))))
+            .groupByKey().count(store("count")).toStream().mapValues(v -> v)
+            .to("out", Produced.with(STRING, LONG).withStreamPartitioner((topic, k, v, n) -> v % 2 == 0 ? Optional.of(Set.of(0)) : Optional.empty())));
     }
 
     /** Gives a record other headers. */
