@@ -41,6 +41,7 @@ func (b *Builder) build() *Topology {
 	b.checkStores()
 	b.checkParkStores()
 	b.checkSources()
+	b.checkPartitioners()
 	b.checkGlobals()
 	b.checkFeedback()
 	b.checkAgain()

@@ -70,7 +70,7 @@ func (t *Topology) Description() graph.Description {
 		for _, source := range sub.Sources {
 			s.Sources = append(s.Sources, graph.SourceDescription{
 				Topic: source.Topic, Repartition: source.Repartition, Start: source.Start.String(),
-				KeyFormat: source.KeyFormat, ValueFormat: source.ValueFormat,
+				KeyFormat: source.KeyFormat, ValueFormat: source.ValueFormat, Partitioner: source.Partitioner,
 			})
 		}
 		for _, store := range sub.Stores {
@@ -102,6 +102,7 @@ func (n *node) describe(application string) graph.NodeDescription {
 	if n.kind != processorNode {
 		d.Topic = n.topic.on(application)
 		d.KeyFormat, d.ValueFormat = n.topic.formats.key, n.topic.formats.value
+		d.Partitioner = n.topic.partitioner
 	}
 	for _, o := range n.outlets {
 		for _, child := range o.children {

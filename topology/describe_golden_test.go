@@ -84,6 +84,17 @@ var plainTopologies = map[string]func(b *topology.Builder){
 	"store": func(b *topology.Builder) {
 		topology.Process(topology.From(b, wordsTopic), "count", countStore, drop).Into(outTopic)
 	},
+	"partitioner": func(b *topology.Builder) {
+		by := topology.PartitionBy("by-region", func(string, string, string, int32) int32 { return 0 })
+		topology.From(b, wordsTopic).Repartition("moved", by).Into(outTopic.PartitionedBy(by))
+	},
+	"fixed-key": func(b *topology.Builder) {
+		node := topology.Stateful(topology.From(b, wordsTopic), "inbox", seenStore)
+		node.Process(idle)
+		accepted := topology.FixedKeyOutlet[string](node, "accepted").Stream()
+		topology.Outlet[string, string](node, "conflicts").Stream().Into(secondTopic)
+		topology.Count(accepted, topology.TimestampedStore("accepted-counts", schemas.String(), schemas.Int64()))
+	},
 	"outlets": func(b *topology.Builder) {
 		n := topology.Stateful(topology.From(b, wordsTopic), "inbox", seenStore, payloadStore)
 		n.Process(idle)

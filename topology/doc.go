@@ -98,6 +98,18 @@
 // [Stream.Repartition] moves its records first, through a topic that the user names. Build reports
 // a missing Repartition.
 //
+//	keeps the key                                 may change the key
+//	Filter, Peek, MapValues, FlatMapValues,       Map, SelectKey, FlatMap
+//	MapHeaders, Split, Merge
+//	ProcessValues, FixedKeyOutlet                 Process, Outlet
+//
+// [Stream.Copartitioned] and [Node.Copartitioned] are the promise of a program that the key is in
+// its partition all the same.
+//
+// A key is in the partition that Kafka's default partitioner gives it. [PartitionBy] describes
+// another partitioner, for sinks ([TopicOf.PartitionedBy]) and repartition topics. A stream of a
+// topic with a partitioner is not partitioned by its keys, and no table is read from one.
+//
 // # Tables
 //
 // A [Table] is the newest value of each key. It is also the stream of its changes ([Change]: the

@@ -13,10 +13,13 @@ import (
 const (
 	errWrongTask   = schemas.Reason("the record is of a topic or partition that the task does not read")
 	errEmitLate    = schemas.Reason("a record is emitted while its node handles none")
+	errNoKey       = schemas.Reason("a FixedKeyOutlet has no key: a punctuation is handled, or a record that was taken up with another type of key")
 	errRecovered   = schemas.Reason("a panic of this node was recovered by a node before it")
 	errNoTimestamp = schemas.Reason("the record has no event time: its timestamp is negative")
 	errNullKey     = schemas.Reason("a null key cannot be written to a compacted topic")
 	errNoPartition = schemas.Reason("the record is for a partition that the topic does not have")
+
+	errChosenPartition = schemas.Reason("the partitioner chose a partition that the topic does not have")
 )
 
 // intake is a source in a graph.
@@ -217,15 +220,6 @@ func writeOutput[K, V any](g *Graph, n *node, s *sink, t *TopicOf[K, V], r *Reco
 	}
 	out.Partition = s.partition(out.Key, g.id.Partition)
 	g.node = caller
-	return nil
-}
-
-// redirect sends the last output to a partition that does not follow from its key.
-func (g *Graph) redirect(n *node, s *sink, partition int32) error {
-	if partition >= s.partitions {
-		return g.failOutput(n, Fail(Corruption, errNoPartition))
-	}
-	g.outputs[len(g.outputs)-1].Partition = partition
 	return nil
 }
 

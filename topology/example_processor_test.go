@@ -3,6 +3,7 @@ package topology_test
 import (
 	"fmt"
 	"log"
+	"strings"
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
@@ -71,6 +72,59 @@ func ExampleStateful() {
 	// granted: 12a ada
 	// refused: 12a bob
 	// counted: seats repeated 1
+}
+
+// A node that cannot change the key. What is behind it counts by key without a repartition topic.
+func ExampleProcessValues() {
+	type text = topology.Record[string, string]
+	last := topology.KeyValueStore("last", schemas.String(), schemas.String())
+	counts := topology.Topic("counts", schemas.String(), schemas.Int64())
+	b := topology.NewBuilder("changes")
+	changes := topology.ProcessValues(topology.From(b, said), "changed", last, func(
+		c *topology.Context, last state.KeyValue[string, string], r text, emit topology.EmitFixedKey[string],
+	) error {
+		before, _, err := last.Get(r.Key)
+		if err != nil || before == r.Value {
+			return err
+		}
+		if err := last.Put(r.Key, r.Value); err != nil {
+			return err
+		}
+		return emit(c, topology.FixedKey(before+">"+r.Value))
+	})
+	topology.Count(changes, topology.TimestampedStore("change-counts", schemas.String(), schemas.Int64())).Into(counts)
+	run(b, counts, send(said, "ann", "hello"), send(said, "ann", "hello"), send(said, "ann", "bye"))
+	// Output:
+	// ann 1
+	// ann 2
+}
+
+// A node with two outlets: one that keeps the key, and one under other keys.
+func ExampleFixedKeyOutlet() {
+	replies := topology.Topic("replies", schemas.String(), schemas.Int64())
+	b := topology.NewBuilder("lengths")
+	node := topology.Stateful(topology.From(b, said), "lengths")
+	lengths := topology.FixedKeyOutlet[int64](node, "lengths")
+	shouts := topology.Outlet[string, string](node, "shouts")
+	node.Process(func(t *topology.Setup) (topology.Handler[string, string], error) {
+		measure, shout := lengths.In(t), shouts.In(t)
+		return func(c *topology.Context, r topology.Record[string, string]) error {
+			if strings.HasSuffix(r.Value, "!") {
+				return shout(c, topology.WithKey(r, "everybody"))
+			}
+			return measure(c, topology.FixedKey(int64(len(r.Value))))
+		}, nil
+	})
+	shouts.Stream().Into(heard)
+	longest := topology.TimestampedStore("longest", schemas.String(), schemas.Int64())
+	topology.Reduce(lengths.Stream(), longest, func(old int64, r topology.Record[string, int64]) (int64, error) {
+		return max(old, r.Value), nil
+	}).Into(replies)
+	printTopic(run(b, replies, send(said, "ann", "hello"), send(said, "bob", "hey!"), send(said, "ann", "bye")), heard)
+	// Output:
+	// ann 5
+	// ann 5
+	// everybody hey!
 }
 
 // The short form of a node with one store and one outlet.

@@ -109,7 +109,7 @@ func (j foreignJoin[K, L, F, R, V]) add(
 	asked := Stream[F, subscription[K]]{b: b, port: addPort[F, subscription[K]](b, n, subscriptionsOutlet)}
 	subscriptions := addRepartition(asked, Topic(name+subscriptionsSuffix, j.foreign, subscriptionCodec[K]{j.key}), pos, opts)
 	answers := addRepartitionTo(j.addRight(right, subscriptions, name, pos), Topic(name+answersSuffix, j.key, answerCodec[R]{j.rightValue}),
-		pos, opts, func(a answer[R]) int32 { return a.partition })
+		pos, opts, &Partitioner[K, answer[R]]{internal: true, f: func(_ string, _ K, a answer[R], _ int32) int32 { return a.partition }})
 	open := once(n, func(g *Graph) (x *foreignLeft[K, L, F, R, V], err error) {
 		result, err := link(g, results)
 		if err != nil {
@@ -139,6 +139,9 @@ func (j *foreignJoin[K, L, F, R, V]) complete(left Table[K, L], right Table[F, R
 		if opt != nil && opt.applyRepartition(&ref) == nil && ref.partitions > 0 {
 			errs = append(errs, errors.New("Partitions: the topics of a join have as many partitions as the tables"))
 		}
+	}
+	if ref.chooser != nil {
+		errs = append(errs, fmt.Errorf("partitioner %s: the topics of a join are partitioned as the tables", ref.partitioner))
 	}
 	j.key, j.leftValue, j.rightValue = left.view.key, left.view.value, right.view.value
 	j.foreign = codecOf[F](right.port.node.keyCodec)

@@ -67,6 +67,7 @@ func GlobalTableFrom[K, V any](
 	if err := graph.CheckTopicName(topic.name); err != nil {
 		b.mistakeAt(pos, store.name, fmt.Errorf("topic of a global table: %w", err))
 	}
+	checkTableTopic(b, pos, store.name, topic)
 	f, err := topic.formats()
 	if err != nil {
 		b.mistakeAt(pos, store.name, err)

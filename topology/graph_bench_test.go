@@ -66,6 +66,42 @@ func benchTask(tb testing.TB, t *Topology, stores []state.Declaration) *Graph {
 	return g
 }
 
+// fixedKeyGraph is benchGraph with a node that cannot change the key.
+func fixedKeyGraph(tb testing.TB) *Graph {
+	tb.Helper()
+	b := NewBuilder("bench")
+	ProcessValues(From(b, benchIn), "sums", benchStore, func(
+		c *Context, store state.KeyValue[string, int64], r Record[string, int64], emit EmitFixedKey[int64],
+	) error {
+		sum, _, err := store.Get(r.Key)
+		if err != nil {
+			return err
+		}
+		if err := store.Put(r.Key, sum+r.Value); err != nil {
+			return err
+		}
+		return emit(c, FixedKey(sum+r.Value))
+	}).Into(benchOut)
+	t, err := b.Build()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return benchTask(tb, t, state.KeyValues("sums"))
+}
+
+// partitionedGraph copies a topic into one with a partitioner.
+func partitionedGraph(tb testing.TB) *Graph {
+	tb.Helper()
+	b := NewBuilder("bench")
+	From(b, benchIn).Into(benchOut.PartitionedBy(PartitionBy("by-value",
+		func(_ string, _ string, value int64, partitions int32) int32 { return int32(value % int64(partitions)) })))
+	t, err := b.Build()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return benchTask(tb, t, nil)
+}
+
 func benchInputs(n int) []graph.Input {
 	const at = 1_700_000_000_000
 	traceparent := []byte("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
@@ -99,15 +135,17 @@ func BenchmarkProcess(b *testing.B) {
 // codecs' (the key as a string, and the value given to the store), and chunks of memory come to far
 // less than one.
 func TestProcessAllocations(t *testing.T) {
-	g, inputs := benchGraph(t), benchInputs(64)
-	i := 0
-	allocs := testing.AllocsPerRun(2000, func() {
-		if v := g.Process(inputs[i&63]); v.Action != graph.Accept {
-			t.Fatal(v.Failure)
+	inputs := benchInputs(64)
+	for name, g := range map[string]*Graph{"any key": benchGraph(t), "a fixed key": fixedKeyGraph(t), "a partitioner": partitionedGraph(t)} {
+		i := 0
+		allocs := testing.AllocsPerRun(2000, func() {
+			if v := g.Process(inputs[i&63]); v.Action != graph.Accept {
+				t.Fatal(v.Failure)
+			}
+			i++
+		})
+		if allocs > 2 {
+			t.Errorf("%s: a record costs %v allocations, want 2", name, allocs)
 		}
-		i++
-	})
-	if allocs > 2 {
-		t.Errorf("a record costs %v allocations, want 2", allocs)
 	}
 }

@@ -39,8 +39,7 @@ type node struct {
 	stores  []storeInfo
 	// globals are the stores of the global tables that the node looks into.
 	globals []storeInfo
-	// rekeyed is the node that may have changed the keys of the input stream of a node with
-	// outlets. The outputs may have the changed keys.
+	// rekeyed is that of the streams of the outlets that the user has declared.
 	rekeyed *node
 	// windows describes the windows of the node; empty if it makes none.
 	windows string
@@ -101,6 +100,10 @@ type topicRef struct {
 	// parks and keepsOrigin say that ParkKeys and KeepOrigin were given to a repartition topic.
 	parks, keepsOrigin bool
 	formats            formats
+	// partitioner is the name of the partitioner, empty for Kafka's default one.
+	partitioner string
+	// chooser is the Partitioner given to a repartition topic, of some types; nil if there is none.
+	chooser any
 }
 
 // local returns the name without the application id.

@@ -58,27 +58,49 @@ func TestRekeyed(t *testing.T) {
 	perMinute := topology.WindowStore("per-minute", schemas.String(), schemas.Int64(), windows.Retention())
 	topology.CountWindows(s.Merge("merge", flat), windows, perMinute)
 	topology.Stateful(flat, "keyed").Keyed().Process(end)
-	rekeys := topology.Stateful(s, "rekeys").Rekeys()
-	others := topology.Outlet[string, string](rekeys, "others").Stream()
-	rekeys.Process(end)
+	free := topology.Stateful(s, "free")
+	others := topology.Outlet[string, string](free, "others").Stream()
+	free.Process(end)
 	topology.Stateful(others, "keyed-too").Keyed().Process(end)
+	behind := topology.Stateful(flat, "behind")
+	fixed := topology.FixedKeyOutlet[string](behind, "fixed").Stream()
+	behind.Process(end)
+	topology.Stateful(fixed, "keyed-behind").Keyed().Process(end)
+	promised := topology.Stateful(flat, "promised").Copartitioned()
+	promises := topology.Outlet[string, string](promised, "promises").Stream()
+	promised.Process(end)
+	topology.Stateful(promises, "keyed-promised").Keyed().Process(end)
+	short := topology.Process(s, "short", countStore, drop)
+	topology.Stateful(short, "keyed-short").Keyed().Process(end)
 
 	// These are right.
 	again := topology.RepartitionWith(flat, "again", schemas.String(), schemas.String())
 	topology.Reduce(again, topology.TimestampedStore("again-table", schemas.String(), schemas.String()), newest)
 	labelled := topology.MapHeaders(s, "label", func(word) ([]topology.Header, error) { return nil, nil })
 	topology.Stateful(labelled, "keyed-well").Keyed().Process(end)
+	values := topology.Stateful(s, "values-only")
+	valuesOnly := topology.FixedKeyOutlet[string](values, "fixed").Stream()
+	trusted := topology.Stateful(s, "trusted").Copartitioned()
+	trustedOnly := topology.Outlet[string, string](trusted, "same").Stream()
+	values.Process(end)
+	trusted.Process(end)
+	topology.Stateful(valuesOnly.Merge("fixed-and-trusted", trustedOnly), "keyed-trusted").Keyed().Process(end)
+	shortValues := topology.ProcessValues(s, "short-values", topology.KeyValueStore("short-values", schemas.String(), schemas.String()),
+		func(_ *topology.Context, _ state.KeyValue[string, string], r word, emit topology.EmitFixedKey[string]) error {
+			return nil
+		})
+	topology.Stateful(shortValues, "keyed-short-values").Keyed().Process(end)
 	kept := topology.Map(s, "kept", same).Copartitioned().Peek("peek", ignore)
 	topology.Reduce(kept, topology.TimestampedStore("kept-table", schemas.String(), schemas.String()), newest)
 	_, err := b.Build()
 	const why = ", so that the records of one key are in several tasks; put Repartition before it, or Copartitioned if they are not"
 	failed, ok := errors.AsType[*topology.BuildError](err)
-	if !ok || len(failed.Mistakes) != 5 {
-		t.Fatalf("Build returned %v, want five mistakes", err)
+	if !ok || len(failed.Mistakes) != 8 {
+		t.Fatalf("Build returned %v, want eight mistakes", err)
 	}
 	for i, want := range []struct{ node, by string }{
-		{"left-table", "select"}, {"count-table", "map"}, {"per-minute", "flat"}, {"keyed", "flat"},
-		{"keyed-too", "rekeys"},
+		{"left-table", "select"}, {"count-table", "node"}, {"per-minute", "flat"}, {"keyed", "flat"},
+		{"keyed-too", "free"}, {"keyed-behind", "flat"}, {"keyed-promised", "flat"}, {"keyed-short", "short"},
 	} {
 		m := failed.Mistakes[i]
 		text := m.Err.Error()

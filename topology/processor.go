@@ -34,15 +34,18 @@ type Node[K, V any] struct {
 }
 
 // Stateful declares a node that gets the records of s and uses the given stores, if any. Nodes that
-// name the same store share it, and so become part of one subtopology. Only the node knows whether
-// its rows belong to the key of its records. If so, call [Node.Keyed]: Build then checks that a key
-// is in one task.
+// name the same store share it, and become part of one subtopology by that. Only the node knows
+// whether what it stores belongs to the key of its records; if so, [Node.Keyed] has Build see to it
+// that a key is in one task.
+//
+// An [Outlet] can emit a record under any key, so what leaves there has to be repartitioned before
+// state is kept by its key. A [FixedKeyOutlet] cannot change the key.
 func Stateful[K, V any](s Stream[K, V], name string, stores ...AnyStore) *Node[K, V] {
 	b := s.builder("Stateful(" + name + ")")
 	n := &node{
-		kind: processorNode, name: name, pos: caller(), rekeyed: s.rekeyed,
-		incomplete: "the node has no Process function",
+		kind: processorNode, name: name, pos: caller(), incomplete: "the node has no Process function",
 	}
+	n.rekeyed = n
 	declared := &Node[K, V]{b: b, node: b.add(n, nil), input: s.rekeyed}
 	for _, store := range stores {
 		if store == nil {
@@ -107,8 +110,16 @@ func (n *Node[K, V]) build(g *Graph) (Emit[K, V], error) {
 	if err != nil {
 		return nil, err
 	}
+	fixed, ok := t.scope.key.(*K)
+	if !ok {
+		return guard(g, n.node, func(c *Context, r Record[K, V]) error {
+			*t.scope = scopeOf(&r)
+			return handler(c, r)
+		}), nil
+	}
 	return guard(g, n.node, func(c *Context, r Record[K, V]) error {
 		*t.scope = scopeOf(&r)
+		*fixed, t.scope.key = r.Key, fixed
 		return handler(c, r)
 	}), nil
 }
@@ -137,7 +148,8 @@ type OutletOf[K, V any] struct {
 	port *port[K, V]
 }
 
-// Outlet adds a named output to node. A node without outlets is an end of the topology.
+// Outlet adds a way out to node. A node without outlets is an end of the topology. What leaves
+// there may have any key, and counts as such: see [FixedKeyOutlet] and [Node.Copartitioned].
 func Outlet[K2, V2, K, V any](node *Node[K, V], name string) OutletOf[K2, V2] {
 	node.b.claimOutlet(node.node, name, caller())
 	return OutletOf[K2, V2]{b: node.b, port: addPort[K2, V2](node.b, node.node, name)}
@@ -284,8 +296,9 @@ func (c *Context) AppendTime() (ms int64, ok bool) {
 	return in.Timestamp, true
 }
 
-// Process is the short form of a node with one store, of any kind, and one outlet. f handles a
-// record and may emit records.
+// Process is the short form of a node with one store, of any kind, and one outlet: f handles a
+// record and emits what it likes, under any key. [ProcessValues] is the form that keeps the key,
+// and needs no [Stream.Repartition] behind it.
 func Process[K, V, S, K2, V2 any](
 	s Stream[K, V], name string, store Store[S],
 	f func(c *Context, store S, r Record[K, V], emit Emit[K2, V2]) error,

@@ -152,7 +152,7 @@ func (g *Graph) fire(s *schedule, at time.Time) {
 	g.firing, g.node = s, s.node
 	o := g.newOrigin()
 	*o = origin{streamTime: g.in.StreamTime}
-	*s.scope = scope{origin: o, timestamp: at.UnixMilli()}
+	*s.scope = scope{origin: o, timestamp: at.UnixMilli(), key: s.scope.key}
 	if err := s.f(&g.context, at); err != nil {
 		_ = g.fail(s.node, err)
 	}

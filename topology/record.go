@@ -111,6 +111,8 @@ type scope struct {
 	origin    *origin
 	timestamp int64
 	headers   []Header
+	// key points to the key of that record, for a node with a FixedKeyOutlet; nil if there is none.
+	key any
 }
 
 func scopeOf[K, V any](r *Record[K, V]) scope {

@@ -2,10 +2,11 @@ package topology
 
 import "fmt"
 
-// Copartitioned returns s with the promise of the program that all records of one key are in one
-// partition, although an earlier operator may have changed the key. This holds if the operator kept
-// the key, or if the new key is the part of the old one that decides the partition. Operators that
-// keep state by key rely on it. If it is false, several tasks have state of one key, each from a
+// Copartitioned returns s with the promise that all records of one key are in one partition,
+// although an operator before it may have changed the key: because it has kept the key, or because
+// the new one is a part of the old one by which the topic is partitioned, or because the
+// [Partitioner] of the topic goes by the key alone. Where state is kept by
+// key, Build believes it. Where it is not true, a key has its state in several tasks, each with a
 // part of its records.
 //
 // Write [Stream.Repartition] if in doubt.
@@ -29,11 +30,13 @@ func (n *Node[K, V]) Keyed() *Node[K, V] {
 	return n
 }
 
-// Rekeys says that n emits records under other keys than those by which they are partitioned, and
-// returns n. Without it, Build assumes that the outlets of a node have the keys of its input
-// stream. Call it before the first outlet is used.
-func (n *Node[K, V]) Rekeys() *Node[K, V] {
-	n.node.rekeyed = n.node
+// Copartitioned returns n with the promise that what leaves n by any outlet is in the partition of
+// its key, as long as what n gets is. Without it, what leaves by an [Outlet] counts as rekeyed,
+// since the node can emit under any key. Build believes the promise, as that of
+// [Stream.Copartitioned]. It goes before the first outlet is used. A [FixedKeyOutlet] needs no
+// promise.
+func (n *Node[K, V]) Copartitioned() *Node[K, V] {
+	n.node.rekeyed = n.input
 	return n
 }
 
@@ -41,7 +44,13 @@ func (n *Node[K, V]) Rekeys() *Node[K, V] {
 // the node by (if not nil) has changed it. Kafka Streams repartitions such a stream by itself. Here
 // the internal topic needs a name from the user.
 func (b *Builder) checkKeyed(n, by *node) {
-	if by != nil {
+	switch {
+	case by == nil:
+	case by.kind == sourceNode:
+		b.mistakeAt(n.pos, n.name, fmt.Errorf("the records of %s (%s:%d) are partitioned by the partitioner %s, so that the records of one "+
+			"key may be in several tasks; put Repartition before it, or Copartitioned if they are not",
+			by.topic.local(), by.pos.file, by.pos.line, by.topic.partitioner))
+	default:
 		b.mistakeAt(n.pos, n.name, fmt.Errorf("the key may have been changed by node %s (%s:%d), so that the "+
 			"records of one key are in several tasks; put Repartition before it, or Copartitioned if they are not",
 			by.name, by.pos.file, by.pos.line))

@@ -37,6 +37,10 @@ func Partitions(n int32) RepartitionOption {
 // Keys and values are written with the codecs of the topic that the stream comes from. If that
 // topic has keys or values of another Go type, Build reports a mistake: [RepartitionWith] takes the
 // codecs.
+//
+// A [Partitioner] as an option chooses the partitions. What comes out of the topic is then not
+// partitioned by its keys: an operator that keeps state by key wants [Stream.Copartitioned] before
+// it, which is right if the partitioner goes by the key alone and no other topic is joined.
 func (s Stream[K, V]) Repartition(name string, opts ...RepartitionOption) Stream[K, V] {
 	b, pos := s.builder("Repartition("+name+")"), caller()
 	key, keyErr := inheritedCodec[K](s.port.node.keyCodec, "keys")
@@ -108,9 +112,9 @@ func addRepartition[K, V any](s Stream[K, V], t TopicOf[K, V], pos position, opt
 	return addRepartitionTo(s, t, pos, opts, nil)
 }
 
-// addRepartitionTo is addRepartition with the partition of each value, unless to is nil.
+// addRepartitionTo is addRepartition with a partitioner of the operator's own, unless to is nil.
 func addRepartitionTo[K, V any](
-	s Stream[K, V], t TopicOf[K, V], pos position, opts []RepartitionOption, to func(V) int32,
+	s Stream[K, V], t TopicOf[K, V], pos position, opts []RepartitionOption, to *Partitioner[K, V],
 ) Stream[K, V] {
 	b, ref := s.b, topicRef{name: t.name, repartition: true}
 	for _, opt := range opts {
@@ -122,9 +126,17 @@ func addRepartitionTo[K, V any](
 			b.mistakeAt(pos, t.name, err)
 		}
 	}
+	if ref.chooser != nil {
+		if chooser, ok := ref.chooser.(Partitioner[K, V]); ok {
+			to = &chooser
+		} else {
+			b.mistakeAt(pos, t.name, fmt.Errorf("partitioner %s is %s, and the records need %s",
+				ref.partitioner, reflect.TypeOf(ref.chooser), reflect.TypeFor[Partitioner[K, V]]()))
+		}
+	}
 	addSinkTo(b, s.port, t, ref.local()+sinkSuffix, ref, pos, nil, to)
 	ref.formats, _ = t.formats()
-	out := addSource(b, t, ref, pos, nil)
+	out := addSource(b, t, ref, pos, nil).notByKey()
 	if ref.parks {
 		out.port.node.park()
 	}

@@ -111,7 +111,11 @@ func From[K, V any](b *Builder, t TopicOf[K, V], opts ...SourceOption) Stream[K,
 	if err != nil {
 		b.mistakeAt(pos, t.name, err)
 	}
-	s := addSource(b, t, topicRef{name: t.name, formats: f}, pos, eventTime)
+	partitioner, err := t.partitionedBy()
+	if err != nil {
+		b.mistakeAt(pos, t.name, err)
+	}
+	s := addSource(b, t, topicRef{name: t.name, formats: f, partitioner: partitioner}, pos, eventTime).notByKey()
 	n := s.port.node
 	n.start = settings.start
 	n.keepDeadLetterHeaders = settings.keepDeadLetterHeaders
@@ -136,7 +140,8 @@ func sameSource[K, V any](first sourceEntry, t TopicOf[K, V], settings sourceSet
 	}
 	f, err := t.formats()
 	a := first.settings
-	same := err == nil && f == first.node.topic.formats &&
+	partitioner, _ := t.partitionedBy()
+	same := err == nil && f == first.node.topic.formats && partitioner == first.node.topic.partitioner &&
 		a.start.From == settings.start.From && a.start.Time.Equal(settings.start.Time) &&
 		a.keepDeadLetterHeaders == settings.keepDeadLetterHeaders && a.skipNullKeys == settings.skipNullKeys &&
 		a.invalid == settings.invalid && a.restores == settings.restores &&
@@ -153,6 +158,9 @@ func addSource[K, V any](
 	n := b.add(&node{kind: sourceNode, name: ref.local() + graph.SourceSuffix, pos: pos, topic: ref}, nil)
 	n.rows = t.rows()
 	n.keyCodec, n.valueCodec = t.key.codec, t.value.codec
+	if ref.partitioner != "" {
+		n.clause(KeyAssumption, partitionedClause(ref.partitioner))
+	}
 	p := addPort[K, V](b, n, "")
 	n.read = func(g *Graph) (graphSource, error) {
 		next, err := link(g, p)

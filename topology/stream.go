@@ -34,9 +34,10 @@ func (s Stream[K, V]) builder(declaring string) *Builder {
 	return s.b
 }
 
-// Into writes the stream to a topic. The hash of the key selects the partition, as in Kafka's
-// default partitioner (murmur2). A null key goes to the partition with the number of the task,
-// modulo the number of partitions. Timestamp and headers are those of the record.
+// Into writes the stream to a topic. The partition follows from the key as Kafka's default
+// partitioner has it (murmur2); a null key goes to the partition with the number of the task,
+// modulo the number of partitions. A topic with a partitioner ([TopicOf.PartitionedBy]) is asked
+// instead. Timestamp and headers are the record's.
 //
 // The sink is named after the topic. A second one for the same topic needs [Stream.IntoNamed].
 func (s Stream[K, V]) Into(t TopicOf[K, V], opts ...NodeOption) {
@@ -56,12 +57,17 @@ func (s Stream[K, V]) IntoNamed(name string, t TopicOf[K, V], opts ...NodeOption
 func addSink[K, V any](
 	b *Builder, p *port[K, V], t TopicOf[K, V], name string, ref topicRef, pos position, opts []NodeOption,
 ) {
-	addSinkTo(b, p, t, name, ref, pos, opts, nil)
+	partitioner, err := t.partitionedBy()
+	if err != nil {
+		b.mistakeAt(pos, name, err)
+	}
+	ref.partitioner = partitioner
+	addSinkTo(b, p, t, name, ref, pos, opts, t.partitioner)
 }
 
-// addSinkTo is addSink with the partition of each value, unless to is nil.
+// addSinkTo is addSink with a partitioner, unless to is nil.
 func addSinkTo[K, V any](
-	b *Builder, p *port[K, V], t TopicOf[K, V], name string, ref topicRef, pos position, opts []NodeOption, to func(V) int32,
+	b *Builder, p *port[K, V], t TopicOf[K, V], name string, ref topicRef, pos position, opts []NodeOption, to *Partitioner[K, V],
 ) {
 	f, err := t.formats()
 	if err != nil {
@@ -74,6 +80,9 @@ func addSinkTo[K, V any](
 		}
 	}
 	n := b.add(&node{kind: sinkNode, name: name, pos: pos, topic: ref}, opts)
+	if ref.partitioner != "" {
+		n.clause(KeyAssumption, partitionedClause(ref.partitioner))
+	}
 	connect(b, p, n, once(n, func(g *Graph) (Emit[K, V], error) {
 		s, err := g.newSink(n)
 		if err != nil {
@@ -84,7 +93,7 @@ func addSinkTo[K, V any](
 				if err := writeOutput(g, n, s, &t, &r); err != nil {
 					return err
 				}
-				return g.redirect(n, s, to(r.Value))
+				return redirect(g, n, s, to, &r)
 			}, nil
 		}
 		return func(c *Context, r Record[K, V]) error { return writeOutput(g, n, s, &t, &r) }, nil

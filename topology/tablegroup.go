@@ -2,6 +2,7 @@ package topology
 
 import (
 	"bytes"
+	"fmt"
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology/graph"
@@ -39,7 +40,18 @@ func GroupTable[K, V, K2, V2 any](
 	if value != nil {
 		changes = changeCodec[V2]{value}
 	}
-	return TableGroup[K2, V2]{stream: addRepartition(s, Topic(name, key, changes), caller(), opts)}
+	pos := caller()
+	var ref topicRef
+	for _, opt := range opts {
+		if opt == nil {
+			continue // a mistake where the option is used
+		}
+		if err := opt.applyRepartition(&ref); err == nil && ref.chooser != nil {
+			t.b.mistakeAt(pos, name, fmt.Errorf("partitioner %s: a group is in the partition of its key", ref.partitioner))
+			return TableGroup[K2, V2]{stream: addRepartition(s, Topic(name, key, changes), pos, nil)}
+		}
+	}
+	return TableGroup[K2, V2]{stream: addRepartition(s, Topic(name, key, changes), pos, opts)}
 }
 
 // regrouping is what the node of [GroupTable] does in a graph.

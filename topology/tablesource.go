@@ -20,6 +20,9 @@ import (
 func TableFrom[K, V any, S TableRows[K, V]](
 	b *Builder, topic TopicOf[K, V], store Store[S], opts ...SourceOption,
 ) Table[K, V] {
+	if b != nil {
+		checkTableTopic(b, caller(), topic.name, topic)
+	}
 	s := From(b, withDeletes(topic), append(slices.Clone(opts), SkipNullKeys())...)
 	if source := s.port.node; source.restores && !b.closed {
 		newest, ok := any(store).(Store[state.Timestamped[K, V]])

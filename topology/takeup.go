@@ -20,10 +20,11 @@ func Keep[K, V any](c *Context, r Record[K, V]) Kept {
 	return k
 }
 
-// TakeUp calls f with a deferred record of the node of c. r is the record as it came, with the
-// position in k and the present stream time. f and the nodes behind its emits run in the mode of
-// the deferred record, not in that of the record or punctuation at work. A record that f builds
-// from nothing inherits from the deferred record. The append time is unknown during the call.
+// TakeUp calls f with a record that the node of c has kept back. It is r, the record as it came,
+// with the position that k says; its stream time is that of now. What f does, and what comes behind
+// its emits, is done in the mode of that record, whatever the mode of the record at work, or of the
+// punctuation, is. A record that f builds from nothing takes after it, and a [FixedKeyOutlet] emits
+// under its key. The append time is not known meanwhile.
 //
 // It is still a part of the unit at work, whose attempts these are, and whose failure it is if f
 // fails; see [Context.Try].
@@ -32,8 +33,13 @@ func TakeUp[K, V any](c *Context, r Record[K, V], k Kept, f func(r Record[K, V])
 	r.origin = g.newOrigin()
 	*r.origin = origin{topic: k.Topic, partition: k.Partition, offset: k.Offset, streamTime: g.in.StreamTime}
 	if s := g.scopes[g.node]; s != nil {
-		defer func(before scope) { *s = before }(*s)
+		before := *s
+		defer func() { *s = before }()
 		*s = scopeOf(&r)
+		if before.key != nil {
+			key := r.Key
+			s.key = &key
+		}
 	}
 	defer func(before bool) { g.takenUp = before }(g.takenUp)
 	g.takenUp = true

@@ -12,6 +12,8 @@ type TopicOf[K, V any] struct {
 	name  string
 	key   format[K]
 	value format[V]
+	// partitioner is nil for Kafka's default one.
+	partitioner *Partitioner[K, V]
 }
 
 // Topic describes the topic of that name on the cluster. See [Nullable] for nulls.

@@ -66,6 +66,7 @@ func (t *Topology) Subtopologies() []graph.Subtopology {
 				Start:       n.start,
 				KeyFormat:   n.topic.formats.key,
 				ValueFormat: n.topic.formats.value,
+				Partitioner: n.topic.partitioner,
 			}
 			if changelog := t.changelog(n.topic.parkStore()); n.of == nil && checkInternalLength(changelog) == nil {
 				src.ParkStore, src.ParkChangelog = n.topic.parkStore(), changelog

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/onceward/onceward/schemas"
@@ -13,6 +14,8 @@ import (
 // key end there.
 var processorOperators = map[string]operator{
 	"process":               {declare: func(b *topology.Builder) { pairs(b, remember) }},
+	"process-values":        {declare: func(b *topology.Builder) { pairValues(b, true).Into(pairsOut) }},
+	"process-values-count":  {declare: func(b *topology.Builder) { countPairs(pairValues(b, true)) }},
 	"punctuate-stream-time": {declare: func(b *topology.Builder) { punctuated(b, onStreamTime(punctuateEvery)) }},
 	"punctuate-wall-clock": {caseTraits: caseTraits{wallClock: true}, declare: func(b *topology.Builder) {
 		punctuated(b, onWallClock(punctuateEvery))
@@ -52,6 +55,40 @@ func pairs(b *topology.Builder, remember func(last lastRows, key string, v maybe
 		}
 		return emit(c, topology.WithValue(r, textOf(before)+">"+textOf(r.Value)))
 	}).Into(pairsOut)
+}
+
+// pairValues is pairs with a node that cannot change the key. headers says whether it passes them
+// on.
+func pairValues(b *topology.Builder, headers bool) topology.Stream[maybeKey, string] {
+	return topology.ProcessValues(anyInput(b), "last", lastValues, func(
+		c *topology.Context, last lastRows, r inRecord, emit topology.EmitFixedKey[string],
+	) error {
+		key, ok := r.Key.Get()
+		if !ok {
+			return nil
+		}
+		before := topology.None[int64]()
+		switch n, had, err := last.Get(key); {
+		case err != nil:
+			return err
+		case had:
+			before = topology.Some(n)
+		}
+		if err := remember(last, key, r.Value); err != nil {
+			return err
+		}
+		out := topology.FixedKey(textOf(before) + ">" + textOf(r.Value))
+		if !headers {
+			out.Headers = []topology.Header{}
+		}
+		return emit(c, out)
+	})
+}
+
+// countPairs counts the pairs of each key, without a repartition topic.
+func countPairs(pairs topology.Stream[maybeKey, string]) {
+	topology.Count(pairs, topology.TimestampedStore("count", presentKey{}, longCodec)).
+		Into(topology.Topic("out", topology.Nullable(strCodec), longCodec))
 }
 
 func textOf(v maybeValue) string {
@@ -137,6 +174,13 @@ var processorControls = map[string]control{
 			}
 			return remember(last, key, v)
 		})
+	}},
+	"a node that takes the headers away": {"process-values", func(b *topology.Builder) { pairValues(b, false).Into(pairsOut) }},
+	"only changed pairs counted": {"process-values-count", func(b *topology.Builder) {
+		countPairs(pairValues(b, true).Filter("changed", func(r topology.Record[maybeKey, string]) (bool, error) {
+			before, after, _ := strings.Cut(r.Value, ">")
+			return before != after, nil
+		}))
 	}},
 	"an interval of stream time that is longer": {"punctuate-stream-time", func(b *topology.Builder) {
 		punctuated(b, onStreamTime(punctuateEvery+1))

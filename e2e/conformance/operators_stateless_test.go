@@ -17,12 +17,13 @@ var (
 	operatorGroups = []map[string]operator{
 		statelessOperators, dynamicOperators, headerOperators, processorOperators, aggregationOperators, tableOperators, windowOperators,
 		closingOperators, slidingOperators, cogroupOperators, suppressOperators, timeOperators, invalidTimeOperators, streamJoinOperators,
-		foreignOperators, versionedOperators,
+		foreignOperators, versionedOperators, partitionedOperators,
 	}
 	controlGroups = []map[string]control{
 		statelessControls, headerControls, processorControls, tableControls, windowControls, countControls, closingControls,
 		slidingControls, cogroupControls, suppressControls, invalidControls, streamJoinControls, foreignControls,
 		versionedControls,
+		partitionedControls,
 	}
 )
 
@@ -107,6 +108,44 @@ var statelessOperators = map[string]operator{
 		topology.MapValues(topology.RepartitionWith(moved, "moved", strCodec, topology.Nullable(longCodec)), "same",
 			func(v maybeValue) (maybeValue, error) { return v, nil }).
 			Into(topology.Topic("out", strCodec, topology.Nullable(longCodec)))
+	}},
+}
+
+// The partitioners of partitionedOperators: a record has the first partition, or that of its key.
+var (
+	firstForEven = topology.PartitionBy("first-for-even", func(_ string, _ string, value int64, _ int32) int32 {
+		if value%2 == 0 {
+			return 0
+		}
+		return topology.ByKey
+	})
+	firstOfAll = topology.PartitionBy("first-of-all", func(string, string, maybeValue, int32) int32 { return 0 })
+)
+
+// counted counts what comes out of a repartition topic with a partitioner, and writes to a topic
+// with another one.
+func counted(b *topology.Builder, by topology.Partitioner[string, maybeValue]) {
+	moved := topology.SelectKey(anyInput(b), "by-group", func(r inRecord) (string, error) { return groupName(r.Value), nil })
+	apart := topology.RepartitionWith(moved, "moved", strCodec, topology.Nullable(longCodec), by)
+	counts := topology.Count(apart.Copartitioned(), stored("count"))
+	topology.MapValues(counts.Stream(), "present", func(v maybeValue) (int64, error) { return v.Or(0), nil }).
+		Into(numbers("out").PartitionedBy(firstForEven))
+}
+
+// partitionedOperators have partitioners. The driver of Kafka Streams has one partition for each
+// topic, so what is compared is what comes through, and that a partition is found.
+var partitionedOperators = map[string]operator{
+	"partitioned": {declare: func(b *topology.Builder) { counted(b, firstOfAll) }},
+}
+
+var partitionedControls = map[string]control{
+	"a partitioner that chooses no partition for some": {"partitioned", func(b *topology.Builder) {
+		counted(b, topology.PartitionBy("none-for-odd", func(_ string, _ string, value maybeValue, partitions int32) int32 {
+			if value.Or(0)%2 == 0 {
+				return 0
+			}
+			return partitions
+		}))
 	}},
 }
 

@@ -242,7 +242,7 @@ const errDoor = schemas.Reason("the door is not open yet")
 // enter lets each event in, some of them at a later attempt. Those of one id are refused equally
 // often, so that they come in the order in which they came.
 func (s Settings) enter(in topology.Stream[string, Event]) topology.Stream[string, Event] {
-	node := topology.Stateful(in, nodeDoor)
+	node := topology.Stateful(in, nodeDoor).Copartitioned() // it emits what it gets
 	node.OnError(topology.Transient, topology.Policy{Action: topology.Delay, Attempts: 1 + len(delays), Then: topology.DeadLetter})
 	inside := topology.Outlet[string, Event](node, "inside")
 	node.Process(func(t *topology.Setup) (topology.Handler[string, Event], error) {

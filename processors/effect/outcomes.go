@@ -44,7 +44,7 @@ func declareEvidence[K any](results topology.Stream[K, Result], name string) dec
 
 // declareAnswers declares the node that sends every result its way.
 func declareAnswers[K any](results topology.Stream[K, Result], name string) outlets[K] {
-	node := topology.Stateful(results, name+"-answers")
+	node := topology.Stateful(results, name+"-answers").Copartitioned() // it emits what it gets
 	out := outlets[K]{
 		completed:  topology.Outlet[K, Result](node, "completed"),
 		failed:     topology.Outlet[K, Result](node, "failed"),

@@ -61,8 +61,8 @@ func Dedupe[K, V any](
 		in.stream = in.accepted.Stream()
 		return in
 	}
-	node := declare.Node(detour.there(s, name, id, set), name, &set.Common, p.stores(name)...)
-	node.Rekeys() // what leaves it has its own key again, in the partition of the id
+	// What leaves the node has its own key again, in the partition of the id.
+	node := declare.Unkeyed(detour.there(s, name, id, set), name, &set.Common, p.stores(name)...).Keyed()
 	in := outletsOf[K, V](node, name, set)
 	clauses(node, set, true)
 	checkUses(node, set, in)

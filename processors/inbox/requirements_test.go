@@ -93,7 +93,7 @@ func TestIngestionIDOfAnOrigin(t *testing.T) {
 func TestNoIngestionID(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
 		s := topology.From(b, paymentsTopic)
-		node := topology.Stateful(s, "tick")
+		node := topology.Stateful(s, "tick").Copartitioned()
 		out := topology.Outlet[string, Payment](node, "out")
 		node.Process(func(t *topology.Setup) (topology.Handler[string, Payment], error) {
 			emit := out.In(t)

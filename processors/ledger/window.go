@@ -121,7 +121,7 @@ func PostWindowed[K, V any](
 func windowed[K, V any](
 	s topology.Stream[K, V], name string, set *settings, timeOf timeReader[K, V],
 ) topology.Stream[Window[K], V] {
-	node := topology.Stateful(s, name+"-windows")
+	node := topology.Stateful(s, name+"-windows").Copartitioned()
 	declare.React(node, &set.Common)
 	out := topology.Outlet[Window[K], V](node, "out")
 	null := identity.Null[K]()

@@ -58,7 +58,7 @@ func Choose[K, S any](
 	if keys != nil && codec != nil { // else it would be one more mistake, about the same thing
 		named = append(named, stores.rows, stores.answers, stores.current)
 	}
-	node := declare.Unkeyed(commands, name, &set.Common, named...)
+	node := declare.Unkeyed(commands, name, &set.Common, named...).Copartitioned() // its rows are those of the task
 	switched := topology.Outlet[K, Row[S]](node, "changes")
 	answered := topology.Outlet[[]byte, Answer](node, "answers")
 	commandClauses(node)
@@ -66,7 +66,7 @@ func Choose[K, S any](
 	var changes []topology.Stream[K, Row[S]]
 	for i, d := range defined {
 		definitions[i] = d.definition
-		n := topology.Stateful(d.rows, fmt.Sprintf("%s-%d", name, d.definition), named...)
+		n := topology.Stateful(d.rows, fmt.Sprintf("%s-%d", name, d.definition), named...).Copartitioned()
 		definedClauses(n, d.definition)
 		passed := topology.Outlet[K, Row[S]](n, "changes")
 		changes = append(changes, passed.Stream())

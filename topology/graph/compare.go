@@ -37,6 +37,8 @@ const (
 	AttributeSubtopology = "subtopology"
 	// AttributeStart is where a source starts that has no committed offset.
 	AttributeStart = "start"
+	// AttributePartitioner is the partitioner of a source, or of the topic of a sink.
+	AttributePartitioner = "partitioner"
 	// AttributeWindows are the windows that a node makes.
 	AttributeWindows = "windows"
 	// AttributeSuppression is how long a node holds changes back.
@@ -132,6 +134,7 @@ func factsOf(d Description) facts {
 			f[factKey{SubjectSource, s.Topic, AttributeFormats}] = codecNames(s.KeyFormat, s.ValueFormat)
 			f[factKey{SubjectSource, s.Topic, AttributeSubtopology}] = sub.Name
 			f[factKey{SubjectSource, s.Topic, AttributeStart}] = s.Start
+			f[factKey{SubjectSource, s.Topic, AttributePartitioner}] = cmp.Or(s.Partitioner, byKey)
 		}
 		for _, s := range sub.Stores {
 			f[factKey{SubjectStore, s.Name, AttributeExistence}] = "a store"
@@ -151,6 +154,7 @@ func factsOf(d Description) facts {
 			f[factKey{SubjectNode, n.Name, AttributeGrace}] = cmp.Or(n.Grace, "none")
 			if n.Kind == SinkKind {
 				f[factKey{SubjectNode, n.Name, AttributeFormats}] = codecNames(n.KeyFormat, n.ValueFormat)
+				f[factKey{SubjectNode, n.Name, AttributePartitioner}] = cmp.Or(n.Partitioner, byKey)
 			}
 		}
 	}
@@ -163,6 +167,9 @@ func factsOf(d Description) facts {
 	}
 	return f
 }
+
+// byKey is the text for Kafka's default partitioner.
+const byKey = "that of Kafka"
 
 // codecNames is the text for the codecs of a topic or a store.
 func codecNames(key, value string) string { return "(" + key + ", " + value + ")" }

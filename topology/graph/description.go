@@ -53,6 +53,8 @@ type SourceDescription struct {
 	Start       string `json:"start"`
 	KeyFormat   string `json:"key_format"`
 	ValueFormat string `json:"value_format"`
+	// Partitioner is the name of the partitioner, empty for Kafka's default one.
+	Partitioner string `json:"partitioner,omitempty"`
 }
 
 // StoreDescription is a store of a subtopology.
@@ -85,6 +87,9 @@ type NodeDescription struct {
 	// KeyFormat and ValueFormat are the names of the topic's codecs; empty for a processor.
 	KeyFormat   string `json:"key_format,omitempty"`
 	ValueFormat string `json:"value_format,omitempty"`
+	// Partitioner is the name of the topic's partitioner; empty for Kafka's default one, and for a
+	// processor.
+	Partitioner string `json:"partitioner,omitempty"`
 	// Stores are the names of the stores that a processor uses, sorted.
 	Stores []string `json:"stores,omitempty"`
 	// GlobalTables are the stores of the global tables that it looks into, sorted.

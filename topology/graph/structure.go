@@ -42,6 +42,8 @@ type Source struct {
 	ParkStore, ParkChangelog string
 	// KeyFormat and ValueFormat are the names of the codecs.
 	KeyFormat, ValueFormat string
+	// Partitioner is the name of the partitioner, empty for Kafka's default one.
+	Partitioner string
 }
 
 // StoreInfo is a store of a subtopology.

@@ -22,7 +22,8 @@ func Header(key, value string) PipeOption {
 	return func(r *Raw) { r.Headers = append(r.Headers, topology.Header{Key: key, Value: []byte(value)}) }
 }
 
-// ToPartition sets the partition. The default is that of Kafka's partitioner, and 0 for a null key.
+// ToPartition sets the partition. The default is that of the topic's partitioner, or else that of
+// Kafka's, and 0 for a null key.
 func ToPartition(n int32) PipeOption { return func(r *Raw) { r.Partition = n } }
 
 // Pipe writes a record to a source topic or the topic of a global table, and runs the topology
@@ -32,6 +33,13 @@ func Pipe[K, V any](d *Driver, t topology.TopicOf[K, V], key K, value V, opts ..
 	k, v, err := t.Encode(key, value)
 	if err != nil {
 		return fmt.Errorf("topologytest: pipe to %s: %w", t.Name(), err)
+	}
+	if topic := d.topics[t.Name()]; topic != nil {
+		partition, err := t.Partition(key, value, int32(len(topic.partitions)))
+		if err != nil {
+			return fmt.Errorf("topologytest: pipe to %s: %w", t.Name(), err)
+		}
+		opts = append([]PipeOption{ToPartition(partition)}, opts...)
 	}
 	return d.PipeRaw(t.Name(), k, v, opts...)
 }

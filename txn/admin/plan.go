@@ -373,6 +373,13 @@ func fromSource(d *graph.Description, store string) bool {
 	return false
 }
 
+// keepsState reports whether the tasks that read a topic have stores.
+func keepsState(d *graph.Description, topic string) bool {
+	return slices.ContainsFunc(d.Subtopologies, func(sub graph.SubtopologyDescription) bool {
+		return len(sub.Stores) > 0 && slices.ContainsFunc(sub.Sources, func(s graph.SourceDescription) bool { return s.Topic == topic })
+	})
+}
+
 func (p planInput) judgeSource(d graph.Difference, f *Finding) {
 	why := ""
 	switch {
@@ -382,6 +389,10 @@ func (p planInput) judgeSource(d graph.Difference, f *Finding) {
 		why = "that were written by the codecs before"
 	case d.Attribute == graph.AttributeStart:
 		f.What += ": it counts only where no offset is committed"
+	case d.Attribute == graph.AttributePartitioner && p.started() && keepsState(&p.after, d.Name):
+		f.Judgement = Rebuild
+		f.What += ": the stores of its tasks were made of records that were partitioned otherwise"
+		f.Remedy = "give the stores of its subtopology other names, or empty them with `onceward rebuild from-input` before the start"
 	default:
 	}
 	waiting := p.unread[d.Name]

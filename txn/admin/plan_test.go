@@ -60,17 +60,18 @@ type planned struct {
 	lines  schemas.Codec[string]
 	counts topology.AnyStore
 	moved  string
+	opts   []topology.RepartitionOption
 }
 
 func plannedBase() planned {
-	return planned{schemas.String(), topology.KeyValueStore("counts", schemas.String(), schemas.Int64()), "words"}
+	return planned{schemas.String(), topology.KeyValueStore("counts", schemas.String(), schemas.Int64()), "words", nil}
 }
 
 func (d planned) describe(t *testing.T) graph.Description {
 	t.Helper()
 	b := topology.NewBuilder("app")
 	s := topology.From(b, topology.Topic("lines", schemas.String(), schemas.String()))
-	topology.Stateful(topology.RepartitionWith(s, d.moved, schemas.String(), d.lines), "count", d.counts).
+	topology.Stateful(topology.RepartitionWith(s, d.moved, schemas.String(), d.lines, d.opts...), "count", d.counts).
 		Process(func(*topology.Setup) (topology.Handler[string, string], error) {
 			return func(*topology.Context, topology.Record[string, string]) error { return nil }, nil
 		})
@@ -99,6 +100,9 @@ func TestPlanJudges(t *testing.T) {
 	windowed := func(d *planned) {
 		d.counts = topology.WindowStore("counts", schemas.String(), schemas.Int64(), time.Hour)
 	}
+	byFirst := func(d *planned) {
+		d.opts = append(d.opts, topology.PartitionBy("first", func(string, string, string, int32) int32 { return 0 }))
+	}
 	for name, test := range map[string]struct {
 		change  func(d *planned)
 		cluster func(p *planInput)
@@ -124,6 +128,15 @@ func TestPlanJudges(t *testing.T) {
 			change:  func(d *planned) { d.counts = topology.KeyValueStore("counts", schemas.String(), schemas.String()) },
 			cluster: func(p *planInput) { p.tasks[0].committed = false },
 			want:    Safe, texts: []string{"safe store counts: formats"},
+		},
+		"partitioner": {
+			change: byFirst, want: Rebuild, texts: []string{
+				"rebuild source app-words-repartition: partitioner that of Kafka becomes first: the stores of its tasks", "other names",
+			},
+		},
+		"partitioner of an application that has not started": {
+			change: byFirst, cluster: func(p *planInput) { p.tasks[0].committed = false },
+			want: Safe, texts: []string{"safe source app-words-repartition: partitioner"},
 		},
 		"kind of a store": {
 			change:  windowed,

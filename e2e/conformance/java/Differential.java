@@ -12,6 +12,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Optional;
 import java.util.Properties;
 import java.util.Set;
 import java.util.TreeMap;
@@ -66,6 +67,7 @@ import org.apache.kafka.streams.processor.TimestampExtractor;
 import org.apache.kafka.streams.processor.UsePartitionTimeOnInvalidTimestamp;
 import org.apache.kafka.streams.processor.api.ContextualFixedKeyProcessor;
 import org.apache.kafka.streams.processor.api.ContextualProcessor;
+import org.apache.kafka.streams.processor.api.FixedKeyProcessorContext;
 import org.apache.kafka.streams.processor.api.FixedKeyRecord;
 import org.apache.kafka.streams.processor.api.ProcessorContext;
 import org.apache.kafka.streams.processor.api.ProcessorSupplier;
@@ -114,6 +116,7 @@ public final class Differential {
 
     private Differential() {
         stateless();
+        partitioned();
         headers();
         processors();
         aggregations();
@@ -382,6 +385,13 @@ public final class Differential {
             .repartition(Repartitioned.with(STRING, LONG).withName("moved")).mapValues(v -> v), "out"));
     }
 
+    private void partitioned() {
+        operators.put("partitioned", b -> in(b).selectKey((k, v) -> group(v))
+            .repartition(Repartitioned.with(STRING, LONG).withName("moved").withStreamPartitioner((topic, k, v, n) -> Optional.of(Set.of(0))))
+            .groupByKey().count(store("count")).toStream().mapValues(v -> v)
+            .to("out", Produced.with(STRING, LONG).withStreamPartitioner((topic, k, v, n) -> v % 2 == 0 ? Optional.of(Set.of(0)) : Optional.empty())));
+    }
+
     /** Gives a record other headers. */
     private static final class MapHeaders extends ContextualFixedKeyProcessor<String, Long, Long> {
         private final UnaryOperator<Headers> f;
@@ -450,6 +460,31 @@ public final class Differential {
         }
     }
 
+    /** Does what Pairs does, and cannot change the key. */
+    private static final class FixedPairs extends ContextualFixedKeyProcessor<String, Long, String> {
+        private KeyValueStore<String, Long> last;
+
+        @Override
+        public void init(final FixedKeyProcessorContext<String, String> context) {
+            super.init(context);
+            last = context.getStateStore("last");
+        }
+
+        @Override
+        public void process(final FixedKeyRecord<String, Long> r) {
+            if (r.key() == null) {
+                return;
+            }
+            final Long before = last.get(r.key());
+            if (r.value() == null) {
+                last.delete(r.key());
+            } else {
+                last.put(r.key(), r.value());
+            }
+            context().forward(r.withValue(Objects.toString(before, "none") + ">" + Objects.toString(r.value(), "none")));
+        }
+    }
+
     /** Passes records on. A punctuation emits how many values there are, and then all of them, and forgets the odd ones. */
     private static final class Punctuated extends Remembering<String, Long> {
         private final Set<PunctuationType> times;
@@ -508,12 +543,20 @@ public final class Differential {
         return in(b).process(supplier, "last");
     }
 
+    private static KStream<String, String> processValues(final StreamsBuilder b) {
+        b.addStateStore(Stores.keyValueStoreBuilder(Stores.inMemoryKeyValueStore("last"), STRING, LONG));
+        return in(b).processValues(FixedPairs::new, "last");
+    }
+
     private static void punctuated(final StreamsBuilder b, final boolean asItIs, final PunctuationType... times) {
         to(process(b, () -> new Punctuated(Set.of(times), asItIs)), "out");
     }
 
     private void processors() {
         operators.put("process", b -> process(b, Pairs::new).to("out", Produced.with(STRING, STRING)));
+        operators.put("process-values", b -> processValues(b).to("out", Produced.with(STRING, STRING)));
+        operators.put("process-values-count", b -> to(processValues(b).groupByKey(Grouped.with(STRING, STRING))
+            .count(store("count")).toStream(), "out"));
         operators.put("punctuate-stream-time", b -> punctuated(b, false, PunctuationType.STREAM_TIME));
         operators.put("punctuate-wall-clock", b -> punctuated(b, false, PunctuationType.WALL_CLOCK_TIME));
         operators.put("punctuate-both", b -> punctuated(b, false, PunctuationType.STREAM_TIME, PunctuationType.WALL_CLOCK_TIME));

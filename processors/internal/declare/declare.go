@@ -68,16 +68,16 @@ func Apply[S any, O ~func(s *S) error](c *Common, s *S, opts []O) {
 	}
 }
 
-// Node declares the node of a processor that keeps state by the key of its records. Its mistakes
-// are at the line of the user's program.
+// Node declares the node of a processor that keeps state by the key of its records, and emits under
+// that key. Its mistakes are at the line of the user's program.
 func Node[K, V any](
 	s topology.Stream[K, V], name string, c *Common, stores ...topology.AnyStore,
 ) *topology.Node[K, V] {
-	return Unkeyed(s, name, c, stores...).Keyed()
+	return Unkeyed(s, name, c, stores...).Keyed().Copartitioned()
 }
 
 // Unkeyed declares the node of a processor whose state has nothing to do with the keys of what it
-// gets.
+// gets, or that emits under other keys.
 func Unkeyed[K, V any](
 	s topology.Stream[K, V], name string, c *Common, stores ...topology.AnyStore,
 ) *topology.Node[K, V] {
