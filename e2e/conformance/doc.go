@@ -100,9 +100,9 @@
 // made of many; Kafka Streams without a record cache, that is.
 //
 // How many records were dropped is compared for each case: the metric dropped-records-total of the
-// driver of Kafka Streams, and what we count as "late", "null-key", "null-value" and
-// "invalid-timestamp", together with the dead letters. All dead letters here are nulls and invalid
-// timestamps. Both count a record once for each window that it is too late for. Where two
+// driver of Kafka Streams, and what we count as "late", "out-of-order", "null-key", "null-value"
+// and "invalid-timestamp", together with the dead letters. All dead letters here are nulls and
+// invalid timestamps. Both count a record once for each window that it is too late for. Where two
 // aggregations read one stream, Kafka Streams drops a null in each of them, and here it becomes one
 // dead letter, so that operator is left out.
 //
@@ -152,6 +152,11 @@
 //   - The records that an outer join of streams passes on alone have the headers there of the
 //     record that has closed their window, and none here. So the headers of outer joins are not
 //     compared.
+//   - A join with a grace stops there if its left stream has a null key. Here the record is passed
+//     on at once.
+//   - A versioned store does not keep a delete there that has the timestamp of the only version of
+//     its key. An older version that comes later is then the newest. Here the delete is a version.
+//     No delete has such a timestamp in the cases that are compared.
 //   - A store of a join of streams keeps records for too short a time there if one of the limits is
 //     0. The stores of the Java program keep them for a millisecond more then. A null moves no
 //     store, as with RocksDB there.
@@ -167,7 +172,8 @@
 //     the passes behind a split, the filter in front of a repartition topic, the sides of a join
 //     and the streams of a cogroup, whose stores are those of our one processor, and the buffer of
 //     a suppression with its store. The store that our windows wait in until they close,
-//     <store>-closing, is left out likewise, and so is that of an outer join on both sides.
+//     <store>-closing, is left out likewise. So are those of an outer join and of a grace, on both
+//     sides.
 //   - The indentation of the line of a sub-topology: all but the first are a blank further left
 //     there.
 //

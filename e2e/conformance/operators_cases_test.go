@@ -156,6 +156,8 @@ type caseTraits struct {
 	uncounted bool
 	// nullsBehind has no record with a null come with a time that is ahead of the others.
 	nullsBehind bool
+	// deletesApart has no delete come with the timestamp of an earlier record of its key.
+	deletesApart bool
 	// settled compares what the outputs add up to: the last record of each key that is no delete.
 	settled bool
 }
@@ -172,6 +174,28 @@ func limitNulls(records []caseRecord) []caseRecord {
 		} else {
 			records[i].at = min(r.at, latest)
 		}
+	}
+	return records
+}
+
+// partDeletes gives later timestamps to deletes that have the one of an earlier record of their
+// key.
+func partDeletes(records []caseRecord) []caseRecord {
+	type moment struct {
+		topic, key string
+		at         int64
+	}
+	records = slices.Clone(records)
+	taken := map[moment]bool{}
+	for i, r := range records {
+		key, _ := r.key.Get()
+		m := moment{r.topic, key, r.at}
+		if _, value := r.value.Get(); !value {
+			for taken[m] {
+				m.at++
+			}
+		}
+		records[i].at, taken[m] = m.at, true
 	}
 	return records
 }

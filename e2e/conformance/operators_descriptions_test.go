@@ -100,8 +100,8 @@ var (
 	// streams, and the streams of a cogroup, with its store. Here they are one processor with what
 	// is behind them.
 	sides = regexp.MustCompile(`^((KTABLE-(JOIN|LEFT|OUTER)(THIS|OTHER)|COGROUPKSTREAM-AGGREGATE)-\d+|join-(this|other)-windowed|join-(outer-)?(this|other)-join)$`)
-	// waiting are the stores of what waits until a window closes.
-	waiting = regexp.MustCompile(`-closing$|-(left|outer)-shared-join-store$`)
+	// waiting are the stores of what waits until a window closes or a grace has passed.
+	waiting = regexp.MustCompile(`-closing$|-(left|outer)-shared-join-store$|-[bB]uffer$`)
 )
 
 // reduce takes out what the package documentation says that the two sides do not share.
@@ -184,6 +184,7 @@ func (s subtopology) walk(n *describedNode, follow func(n *describedNode) []stri
 // topic there, and the two processors of a join by a foreign key are five there.
 var otherStructures = []string{
 	"dynamic", "foreign-key-join", "foreign-key-left-join", "foreign-key-computed", "foreign-key-own",
+	"foreign-key-versioned", "foreign-key-versioned-left",
 }
 
 // describedControls are topologies that are wrong in one detail of their description.

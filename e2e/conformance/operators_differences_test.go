@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/onceward/onceward/topology"
@@ -25,6 +26,9 @@ type difference struct {
 func wrote(at int64, key string, value int64) string {
 	return fmt.Sprintf("out %d %s %s", at, hexOf([]byte(key)), hexOf(binary.BigEndian.AppendUint64(nil, uint64(value))))
 }
+
+// deleted is a line of outputs, of the topic out, with a null value.
+func deleted(at int64, key string) string { return fmt.Sprintf("out %d %s -", at, hexOf([]byte(key))) }
 
 // closedWindow is the line of a window of a key that begins at 1000 and has counted n, and of the
 // header id if it is not 0.
@@ -173,6 +177,27 @@ var differences = map[string]difference{
 		declare: streamJoinOperators["stream-left-join"].declare,
 		here:    caseOutputs{wrote(1000, "a", 11000), wrote(1012, "b", 21000), wrote(1016, "c", 31000)},
 		there:   caseOutputs{wrote(1000, "a", 11000), wrote(1012, "b", 21000)},
+	},
+	"grace-left-join-of-all": {
+		why: "a null key stops a left join with a grace there, because its buffer takes none; here the record has no row, whatever comes, and is " +
+			"passed on at once, as without a grace",
+		records: []caseRecord{keyless("in", 1000, 1), keyValue("in", 1010, "a", 2), keyValue("in", 1010+windowGrace, "b", 3)},
+		declare: func(b *topology.Builder) {
+			topology.LeftJoinStreamTableWithGrace(anyInput(b), otherVersions(b, tableHistory), "join", ofMillis(windowGrace), presentKey{}, presentValue{},
+				sumOrThousand).Into(nullableKeys("out"))
+		},
+		here:  caseOutputs{strings.Replace(wrote(1000, "", 1001), " x ", " - ", 1), wrote(1010, "a", 1002)},
+		there: caseOutputs{streamsStops},
+	},
+	"versioned-join": {
+		why: "a delete with the timestamp of the only version of its key is not kept there, so that an older version that comes later is taken " +
+			"for the newest; here the key stays deleted",
+		records: []caseRecord{
+			keyValue("in", 1000, "a", 5), keyValue("other", 1003, "a", 1), deletion("other", 1003, "a"), keyValue("other", 1001, "a", 2),
+		},
+		declare: versionedOperators["versioned-join"].declare,
+		here:    caseOutputs{wrote(1003, "a", 6), deleted(1003, "a")},
+		there:   caseOutputs{wrote(1003, "a", 6), deleted(1003, "a"), wrote(1001, "a", 7)},
 	},
 	"aggregate-grouped": {
 		why: "the first change of a key has the initial aggregate for its old value there, and none here, so that there a second " +

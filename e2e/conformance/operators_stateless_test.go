@@ -17,11 +17,12 @@ var (
 	operatorGroups = []map[string]operator{
 		statelessOperators, dynamicOperators, headerOperators, processorOperators, aggregationOperators, tableOperators, windowOperators,
 		closingOperators, slidingOperators, cogroupOperators, suppressOperators, timeOperators, invalidTimeOperators, streamJoinOperators,
-		foreignOperators,
+		foreignOperators, versionedOperators,
 	}
 	controlGroups = []map[string]control{
 		statelessControls, headerControls, processorControls, tableControls, windowControls, countControls, closingControls,
 		slidingControls, cogroupControls, suppressControls, invalidControls, streamJoinControls, foreignControls,
+		versionedControls,
 	}
 )
 

@@ -58,9 +58,12 @@ func casesOf(name string, o operator) []operatorCase {
 			operator: name, name: fmt.Sprintf("random %d of seed %d", i, *seed), caseTraits: o.caseTraits, records: randomRecords(r, o.caseTraits),
 		})
 	}
-	if o.nullsBehind {
-		for i := range cases {
+	for i := range cases {
+		if o.nullsBehind {
 			cases[i].records = limitNulls(cases[i].records)
+		}
+		if o.deletesApart {
+			cases[i].records = partDeletes(cases[i].records)
 		}
 	}
 	return cases
@@ -128,7 +131,7 @@ func droppedRecords(t *testing.T, d *topologytest.Driver) int64 {
 	n := int64(len(letters))
 	for _, c := range d.Counts() {
 		switch c.Outcome {
-		case "late", "null-key", "null-value", "invalid-timestamp", "null-foreign-key", "late-answer", "skipped":
+		case "late", "null-key", "null-value", "invalid-timestamp", "null-foreign-key", "late-answer", "out-of-order", "skipped":
 			n += c.N
 		}
 	}

@@ -43,6 +43,7 @@ import org.apache.kafka.streams.kstream.EmitStrategy;
 import org.apache.kafka.streams.kstream.GlobalKTable;
 import org.apache.kafka.streams.kstream.Grouped;
 import org.apache.kafka.streams.kstream.JoinWindows;
+import org.apache.kafka.streams.kstream.Joined;
 import org.apache.kafka.streams.kstream.KStream;
 import org.apache.kafka.streams.kstream.KTable;
 import org.apache.kafka.streams.kstream.Materialized;
@@ -124,6 +125,7 @@ public final class Differential {
         suppressions();
         streamJoins();
         foreignKeys();
+        versioned();
         times();
         invalid();
         differences();
@@ -836,6 +838,56 @@ public final class Differential {
         });
     }
 
+    /** How long the history of a versioned table is. */
+    private static final long HISTORY = SIZE + GRACE;
+
+    private static Materialized<String, Long, KeyValueStore<Bytes, byte[]>> versions(final String name) {
+        return Materialized.<String, Long>as(Stores.persistentVersionedKeyValueStore(name, Duration.ofMillis(HISTORY)))
+            .withKeySerde(STRING).withValueSerde(LONG);
+    }
+
+    private static KTable<String, Long> versioned(final StreamsBuilder b, final String topic) {
+        return b.table(topic, Consumed.with(STRING, LONG), versions(topic + "-table"));
+    }
+
+    /** A versioned table that is made of the one in the store. */
+    private static KTable<String, Long> computed(final StreamsBuilder b, final String topic) {
+        return versioned(b, topic).mapValues(v -> v * 2).filter((k, v) -> v % 3 != 0);
+    }
+
+    private static Joined<String, Long, Long> waiting(final long grace) {
+        return Joined.with(STRING, LONG, LONG, "join", Duration.ofMillis(grace));
+    }
+
+    private void versioned() {
+        operators.put("versioned-table", b -> to(versioned(b, "in").toStream(), "out"));
+        operators.put("versioned-to-table", b -> to(in(b).toTable(versions("in-table")).toStream(), "out"));
+        operators.put("versioned-computed", b -> to(computed(b, "in").toStream(), "out"));
+        operators.put("versioned-join", b -> to(versioned(b, "in").join(versioned(b, "other"), Long::sum).toStream(), "out"));
+        operators.put("versioned-left-join", b -> to(versioned(b, "in").leftJoin(table(b, "other"), (l, r) -> l + or(r, 1000)).toStream(), "out"));
+        operators.put("versioned-outer-join", b -> to(table(b, "in").outerJoin(computed(b, "other"),
+            (l, r) -> or(l, 2000) + or(r, 1000)).toStream(), "out"));
+        operators.put("versioned-group", b -> to(versioned(b, "in").groupBy((k, v) -> KeyValue.pair(group(v), v), Grouped.with("moved", STRING, LONG))
+            .reduce(Long::sum, (agg, v) -> agg - v, versions("reduce")).toStream(), "out"));
+        operators.put("versioned-aggregate", b -> to(in(b).groupByKey()
+            .aggregate(() -> 100L, (k, v, agg) -> agg + v, versions("aggregate")).toStream(), "out"));
+        operators.put("foreign-key-versioned", b -> to(versioned(b, "in").join(versioned(b, "other"), v -> foreign(v), (l, r) -> l * 1000 + r,
+            TableJoined.<String, String>as("join")).toStream(), "out"));
+        operators.put("foreign-key-versioned-left", b -> to(computed(b, "in").leftJoin(computed(b, "other"), v -> foreign(v),
+            (l, r) -> l * 1000 + or(r, 999), TableJoined.<String, String>as("join")).toStream(), "out"));
+        operators.put("versioned-stream-join", b -> to(in(b).join(versioned(b, "other"), Long::sum), "out"));
+        operators.put("versioned-stream-left-join", b -> to(in(b).leftJoin(computed(b, "other"), (l, r) -> l + or(r, 1000)), "out"));
+        operators.put("versioned-stream-sum-join", b -> {
+            final KStream<String, Long> s = in(b);
+            to(s.join(s.groupByKey().reduce(Long::sum, versions("sums")), (l, sum) -> sum * 1000 + l), "out");
+        });
+        operators.put("grace-join", b -> to(in(b).join(versioned(b, "other"), Long::sum, waiting(GRACE)), "out"));
+        operators.put("grace-join-of-history", b -> to(in(b).join(versioned(b, "other"), Long::sum, waiting(HISTORY)), "out"));
+        // A null key stops a join with a grace there.
+        operators.put("grace-left-join", b -> to(in(b).filter((k, v) -> k != null).leftJoin(computed(b, "other"),
+            (l, r) -> l + or(r, 1000), waiting(GRACE)), "out"));
+    }
+
     /** The value is the time. One that is negative is invalid, unless there is the partition's to take in place of it. */
     private static final class ValueTime implements TimestampExtractor {
         private final boolean usePartitionTime;
@@ -890,6 +942,7 @@ public final class Differential {
         operators.put("suppress-grouped", b -> to(table(b, "in").suppress(limit(Suppressed.BufferConfig.unbounded()))
             .groupBy((k, v) -> KeyValue.pair(k, v), Grouped.with("moved", STRING, LONG))
             .reduce(Long::sum, (agg, v) -> agg - v, store("reduce")).toStream(), "out"));
+        operators.put("grace-left-join-of-all", b -> to(in(b).leftJoin(versioned(b, "other"), (l, r) -> l + or(r, 1000), waiting(GRACE)), "out"));
         operators.put("cogroup-tumbling-late", b -> windowed(cogroupTumbling(b, Duration.ofMillis(GRACE))));
         operators.put("count-sliding-suppressed", b -> windowed(closed(sliding(b, GRACE).count(keeping("count")))));
         operators.put("punctuate-stream-time-as-it-is", b -> punctuated(b, true, PunctuationType.STREAM_TIME));
