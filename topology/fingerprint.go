@@ -11,11 +11,11 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// Fingerprint returns 32 hexadecimal digits that stand for the structure of the topology: its
-// subtopologies, nodes, edges, outlets, topics, stores, global tables, windows, suppressions, and
-// the names of their codecs and partitioners. The order of declarations, the application id,
-// policies, starts and numbers of partitions do not count, and nor does what the functions do,
-// which nobody can see.
+// Fingerprint returns 32 hexadecimal digits that identify the structure of the topology: its
+// subtopologies, nodes, edges, outlets, topics, stores, global tables, windows, suppressions,
+// graces of joins, and the names of their codecs and partitioners. It does not depend on the order
+// of declarations, the application id, policies, starts and numbers of partitions. It cannot cover
+// what functions do.
 func (t *Topology) Fingerprint() string { return t.fingerprint }
 
 // fingerprintVersion is part of the hash, so that a change of what is hashed is never taken for a

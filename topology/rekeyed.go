@@ -3,11 +3,14 @@ package topology
 import "fmt"
 
 // Copartitioned returns s with the promise that all records of one key are in one partition,
-// although an operator before it may have changed the key: because it has kept the key, or because
-// the new one is a part of the old one by which the topic is partitioned, or because the
-// [Partitioner] of the topic goes by the key alone. Where state is kept by
-// key, Build believes it. Where it is not true, a key has its state in several tasks, each with a
-// part of its records.
+// although an operator before it may have changed the key. There are three reasons for the promise:
+//
+//   - the operator has kept the key,
+//   - the new key is the part of the old one by which the topic is partitioned,
+//   - the [Partitioner] of the topic uses the key alone.
+//
+// Build believes the promise where state is kept by key. If it is wrong, a key has its state in
+// several tasks, each with a part of its records.
 //
 // Write [Stream.Repartition] if in doubt.
 func (s Stream[K, V]) Copartitioned() Stream[K, V] {

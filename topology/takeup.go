@@ -21,10 +21,10 @@ func Keep[K, V any](c *Context, r Record[K, V]) Kept {
 }
 
 // TakeUp calls f with a record that the node of c has kept back. It is r, the record as it came,
-// with the position that k says; its stream time is that of now. What f does, and what comes behind
-// its emits, is done in the mode of that record, whatever the mode of the record at work, or of the
-// punctuation, is. A record that f builds from nothing takes after it, and a [FixedKeyOutlet] emits
-// under its key. The append time is not known meanwhile.
+// with the position that k says; its stream time is that of now. f, and the nodes behind its emits,
+// run in the mode of that record, whatever the mode of the record at work, or of the punctuation,
+// is. A record that f builds from nothing takes after it, and a [FixedKeyOutlet] emits under its
+// key. The append time is not known meanwhile.
 //
 // It is still a part of the unit at work, whose attempts these are, and whose failure it is if f
 // fails; see [Context.Try].

@@ -16,8 +16,8 @@
 //
 // source is the only source of a pipeline, and the first step reads it. Keys are text and may be
 // null. Values are JSON and may be null; a document with duplicate keys is malformed, because two
-// readers could take it for different ones. start says where a new application begins: earliest (the
-// default), latest, or a time such as 2026-01-31T08:00:00Z.
+// readers could take it for different ones. start says where a new application begins: earliest
+// (the default), latest, or a time such as 2026-01-31T08:00:00Z.
 //
 // Several sources are a list. A step names what it reads, a source or an earlier step; without the
 // key reads it is the step before:
@@ -37,7 +37,7 @@
 //
 // Steps follow each other. Each has one kind, and a name that is unique in the pipeline and stays:
 // stores, changelogs and repartition topics are found by it. Topics are written in the same
-// transaction as everything else. What is optional has a question mark. Every step also has reads?.
+// transaction as everything else. An optional key has a question mark. Every step also has reads?.
 //
 //	join       name, with, type?, value, key?, foreign_key?, within?, before?, after?, grace?
 //	           Joins a stream with a stream, a table or a global table, and a table with a table. type is
@@ -153,7 +153,7 @@
 //
 // # What it is not
 //
-// A pipeline has no calls to other systems, no event time other than the timestamp of the record, no
-// cogroup, and keys and values of no other types. What needs them is a program, which package cmd/cli
-// gives the same commands.
+// A pipeline has no calls to other systems, no event time other than the timestamp of the record,
+// no cogroup, and keys and values of no other types. Write a program for these; package cmd/cli
+// gives it the same commands.
 package pipeline

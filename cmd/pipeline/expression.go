@@ -265,8 +265,8 @@ func treeOf(v value) any {
 	return types.NullValue
 }
 
-// textHeaders returns the headers that are text. Of several with one key the last one counts, as in
-// Record.Header.
+// textHeaders returns the headers that are text. The last of several headers with one key counts,
+// as in Record.Header.
 func textHeaders(headers []topology.Header) map[string]string {
 	m := make(map[string]string, len(headers))
 	for _, h := range headers {
@@ -337,8 +337,9 @@ func (e *expression) reason(err error) string {
 	return "the expression cannot be evaluated for this record"
 }
 
-// Bool evaluates the expression for a record, and more variables than those of the record. A result of another type is a Validation failure,
-// here and in the methods below, as every error of the evaluation is.
+// Bool evaluates the expression for a record, and more variables than those of the record. A result
+// of another type is a Validation failure, here and in the methods below, as every error of the
+// evaluation is.
 func (e *expression) Bool(r *record, more ...binding) (bool, error) {
 	v, err := e.eval(r, more)
 	if err != nil {

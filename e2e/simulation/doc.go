@@ -35,19 +35,18 @@
 //     inputs.
 //   - [Links]: two joins by a foreign key, whose records go through internal topics and back. They
 //     end as the join of both inputs, and no two versions meet twice.
-//   - [Joins]: all joins in one topology: those of [Tables] and [Links], of a stream with a table and
-//     with a global table, and of two streams. Records of two streams meet exactly once, and those
-//     that meet none have their result.
+//   - [Joins]: all joins in one topology: those of [Tables] and [Links], of a stream with a table
+//     and with a global table, and of two streams. Records of two streams meet exactly once, and
+//     those that meet none have their result.
 //   - [Windows]: sums in windows, written when a window closes. They are computed again from the
 //     inputs in the order of the log.
-//   - [AllWindows]: windows of all kinds in one topology, written with each update, when they close,
-//     and after a suppression. All are computed again.
+//   - [AllWindows]: windows of all kinds in one topology, written with each update, when they
+//     close, and after a suppression. All are computed again.
 //   - [Processors]: all processors, with the source, the providers and the people around them.
 //     Package pipeline recounts them.
 //
-// What the last six have to write is computed from their committed inputs, without package
-// topology and the processors. Package check compares the bytes of their databases with the
-// changelogs.
+// The outputs of the last six are computed from their committed inputs, without package topology
+// and the processors. Package check compares the bytes of their databases with the changelogs.
 //
 // # Seeds
 //
