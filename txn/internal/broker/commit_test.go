@@ -319,14 +319,14 @@ func TestHold(t *testing.T) {
 			want int
 		}{{"held", s.producer.Hold, 1}, {"sent", s.producer.Send, 2}} {
 			began := begin()
-			before := int(requests.Hits())
+			before := requests.Hits()
 			tc.hand(held())
 			synctest.Wait()
 			s.producer.Add("out", 1, 0, nil, []byte("added"), nil)
 			if outcome, err := s.producer.Flush(t.Context(), began); outcome != Accepted {
 				t.Fatalf("flushing is %s: %v", outcome, err)
 			}
-			if got := int(requests.Hits()) - before; tc.name == "held" && got != tc.want || got < tc.want {
+			if got := requests.Hits() - before; tc.name == "held" && got != tc.want || got < tc.want {
 				t.Errorf("%s: %d requests, want %d", tc.name, got, tc.want)
 			}
 			if outcome, err := s.producer.Commit(t.Context()); outcome != Accepted {
