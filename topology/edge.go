@@ -13,7 +13,7 @@ import (
 const (
 	errWrongTask   = schemas.Reason("the record is of a topic or partition that the task does not read")
 	errEmitLate    = schemas.Reason("a record is emitted while its node handles none")
-	errNoKey       = schemas.Reason("a FixedKeyOutlet has no key: a punctuation is handled, or a record that was taken up with another type of key")
+	errNoKey       = schemas.Reason("a FixedKeyOutlet has no key: a punctuation is handled, or a resumed record with another type of key")
 	errRecovered   = schemas.Reason("a panic of this node was recovered by a node before it")
 	errNoTimestamp = schemas.Reason("the record has no event time: its timestamp is negative")
 	errNullKey     = schemas.Reason("a null key cannot be written to a compacted topic")

@@ -10,8 +10,8 @@ import (
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
-// A topic whose partitions are regions: the first part of the key says which. What is of no region
-// goes where Kafka's partitioner puts its key.
+// A topic whose partitions are regions: the first part of the key says which. An order of
+// no region goes where Kafka's partitioner puts its key.
 func ExamplePartitionBy() {
 	regions := []string{"eu", "us", "ap"}
 	byRegion := topology.PartitionBy("by-region", func(_, key, _ string, partitions int32) int32 {

@@ -74,7 +74,7 @@ func ExampleStateful() {
 	// counted: seats repeated 1
 }
 
-// A node that cannot change the key. What is behind it counts by key without a repartition topic.
+// A node that cannot change the key. The count behind it needs no repartition topic.
 func ExampleProcessValues() {
 	type text = topology.Record[string, string]
 	last := topology.KeyValueStore("last", schemas.String(), schemas.String())

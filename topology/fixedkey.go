@@ -1,8 +1,8 @@
 package topology
 
-// FixedKeyRecord is a record without its key: what a node emits at a [FixedKeyOutlet]. What is left
-// out is inherited as in a [Record] that is built from nothing: the timestamp if Timestamp is 0,
-// the headers if Headers is nil.
+// FixedKeyRecord is a record without its key: what a node emits at a [FixedKeyOutlet]. It
+// inherits as a [Record] that is built from nothing: the timestamp if Timestamp is 0, the headers
+// if Headers is nil.
 type FixedKeyRecord[V any] struct {
 	Value V
 	// Timestamp is the event time in milliseconds since the epoch.
@@ -17,19 +17,19 @@ func FixedKey[V any](value V) FixedKeyRecord[V] { return FixedKeyRecord[V]{Value
 // that of an [Emit].
 type EmitFixedKey[V any] func(c *Context, r FixedKeyRecord[V]) error
 
-// FixedKeyOutletOf is a way out of a node, under the key of the record that the node handles.
+// FixedKeyOutletOf is an outlet of a node, under the key of the record that the node handles.
 type FixedKeyOutletOf[K, V any] struct {
 	outlet OutletOf[K, V]
 	// rekeyed is that of the stream that the node gets.
 	rekeyed *node
 }
 
-// FixedKeyOutlet adds a way out to node where the key of a record cannot change: what is emitted
-// there has none of its own. So its stream is partitioned as the stream that the node gets, and
-// operators that keep state by key take it without a [Stream.Repartition]. A node can have such
-// outlets beside those of [Outlet].
+// FixedKeyOutlet adds an outlet to node where the key of a record cannot change: a record that is
+// emitted there has no key of its own. So its stream is partitioned as the stream that the node
+// gets, and operators that keep state by key take it without a [Stream.Repartition]. A node can
+// have such outlets beside those of [Outlet].
 //
-// The key is that of the record at work, or of the record that is taken up ([TakeUp]). A
+// The key is that of the record at work, or of the record that is resumed ([TakeUp]). A
 // punctuation handles no record: to emit there is a Fatal failure. Bytes that a key refers to are
 // shared, and must not be modified.
 func FixedKeyOutlet[V2, K, V any](node *Node[K, V], name string) FixedKeyOutletOf[K, V2] {

@@ -11,9 +11,9 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// fixedKeys is a topology with a node that keeps the first record, and takes it up with every
-// record after it and with the clock. punctuate has the clock emit a record of its own too. What
-// the node emits goes to "out", with the topic's timestamp after the value.
+// fixedKeys is a topology with a node that keeps the first record, and resumes it with every
+// record after it and with the clock. With punctuate the clock emits a record of its own instead.
+// The node emits to "out".
 func fixedKeys(tb testing.TB, punctuate bool) *topology.Topology {
 	tb.Helper()
 	b := topology.NewBuilder("app", topology.DeadLetters("dead"))
@@ -57,8 +57,8 @@ func fixedKeys(tb testing.TB, punctuate bool) *topology.Topology {
 	return mustBuild(tb, b)
 }
 
-// TestFixedKeyOutlet: what is emitted has the key of the record that is handled, also where that is
-// one that is taken up, behind one, and behind one that has failed.
+// TestFixedKeyOutlet: an emitted record has the key of the record that is handled, also where that
+// is a resumed one, behind one, and behind one that has failed.
 func TestFixedKeyOutlet(t *testing.T) {
 	k := openTask(t, fixedKeys(t, false), graph.TaskID{Subtopology: "words"}, baseConfig())
 	var written []graph.Output

@@ -52,9 +52,9 @@ func (p Partitioner[K, V]) applyRepartition(ref *topicRef) error {
 }
 
 // PartitionedBy returns t with the partitioner of its records. A sink that writes the topic uses
-// it. A stream that is read from the topic is not partitioned by its keys, so an operator that
-// keeps state by key wants [Stream.Repartition] before it, or [Stream.Copartitioned] if p goes by
-// the key alone. A table cannot be read from such a topic, or be written to it.
+// it. A stream that is read from the topic is not partitioned by its keys. An operator that keeps
+// state by key wants [Stream.Repartition] before it, or [Stream.Copartitioned] if p goes by the key
+// alone. A table cannot be read from such a topic, or be written to it.
 //
 // All sources and sinks of one topology have the same partitioner for one topic.
 func (t TopicOf[K, V]) PartitionedBy(p Partitioner[K, V]) TopicOf[K, V] {
@@ -121,8 +121,8 @@ func (s Stream[K, V]) notByKey() Stream[K, V] {
 	return s
 }
 
-var errTablePartitions = errors.New("the topic has a partitioner, and a table has each key in the partition of Kafka's default " +
-	"partitioner; use Stream and Into for the changes as records, or send the stream through Repartition before it becomes a table")
+var errTablePartitions = errors.New("the topic has a partitioner, which a table cannot follow; read the topic as a stream " +
+	"with Repartition, or write the Stream of the table")
 
 // checkTableTopic notes a mistake if a table is read from a topic with a partitioner, or written to
 // one.

@@ -148,8 +148,9 @@ type OutletOf[K, V any] struct {
 	port *port[K, V]
 }
 
-// Outlet adds a way out to node. A node without outlets is an end of the topology. What leaves
-// there may have any key, and counts as such: see [FixedKeyOutlet] and [Node.Copartitioned].
+// Outlet adds a way out to node. A node without outlets is an end of the topology. A record
+// that leaves there may have any key, and counts as such: see [FixedKeyOutlet] and
+// [Node.Copartitioned].
 func Outlet[K2, V2, K, V any](node *Node[K, V], name string) OutletOf[K2, V2] {
 	node.b.claimOutlet(node.node, name, caller())
 	return OutletOf[K2, V2]{b: node.b, port: addPort[K2, V2](node.b, node.node, name)}

@@ -38,9 +38,9 @@ func Partitions(n int32) RepartitionOption {
 // topic has keys or values of another Go type, Build reports a mistake: [RepartitionWith] takes the
 // codecs.
 //
-// A [Partitioner] as an option chooses the partitions. What comes out of the topic is then not
-// partitioned by its keys: an operator that keeps state by key wants [Stream.Copartitioned] before
-// it, which is right if the partitioner goes by the key alone and no other topic is joined.
+// A [Partitioner] as an option chooses the partitions. The stream from the topic is then not
+// partitioned by its keys, so an operator that keeps state by key wants [Stream.Copartitioned]
+// before it. That is right if the partitioner goes by the key alone and no other topic is joined.
 func (s Stream[K, V]) Repartition(name string, opts ...RepartitionOption) Stream[K, V] {
 	b, pos := s.builder("Repartition("+name+")"), caller()
 	key, keyErr := inheritedCodec[K](s.port.node.keyCodec, "keys")

@@ -61,7 +61,7 @@ func Dedupe[K, V any](
 		in.stream = in.accepted.Stream()
 		return in
 	}
-	// What leaves the node has its own key again, in the partition of the id.
+	// A record that leaves the node has its own key again, in the partition of the id.
 	node := declare.Unkeyed(detour.there(s, name, id, set), name, &set.Common, p.stores(name)...).Keyed()
 	in := outletsOf[K, V](node, name, set)
 	clauses(node, set, true)
