@@ -137,7 +137,7 @@ func TestLargeTimeEntry(t *testing.T) {
 	value := strings.Repeat("v", 100)
 	// A batch with its header, the length of the record, three bytes and the number of headers, the
 	// key "a" with start and sequence number, the value; with the lengths of both.
-	const limit = 65 + 2 + 4 + (1 + 13) + (2 + 100)
+	const limit = 61 + 2 + 4 + (1 + 13) + (2 + 100)
 	if !fits(limit, value) || fits(limit-1, value) || fits(limit, value+"v") {
 		t.Errorf("%d bytes: %t, one less: %t, a value one byte longer: %t; want that it just fits", limit, fits(limit, value),
 			fits(limit-1, value), fits(limit, value+"v"))
