@@ -18,9 +18,10 @@ import (
 	"github.com/onceward/onceward/txn/admin"
 )
 
-// TestRedriveKeepsTheTimeOfTheRecord: the dead-letter topic has the broker's time. Payments that are redriven
-// from it keep their own time, and so do their outputs. That holds also for dead letters of an
-// older build, which do not have the time of the record at its last failure.
+// TestRedriveKeepsTheTimeOfTheRecord: the dead-letter topic has the broker's time. Payments that
+// are redriven from it keep their own time, and so do their outputs. That holds also for dead
+// letters of an older build, which do not have the time of the record at its last failure.
+// Requirement G5.
 func TestRedriveKeepsTheTimeOfTheRecord(t *testing.T) {
 	t.Parallel()
 	c := cluster.Kafka(t) // the embedded broker does not give records its own time

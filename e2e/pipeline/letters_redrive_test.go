@@ -47,10 +47,10 @@ func (s redriveStep) arm(action string) string {
 	return s.point + "=" + action
 }
 
-// TestKilledRedriveWritesEachRecordOnce: the command is killed at every step of a batch, and what it has left open is
-// what that step leaves. Done again, with an error at the same step, it goes on to the end: every
-// record is in its topic once more, and no more. A part of them was sent again by their producer
-// meanwhile, and had their effect: they have no second one.
+// TestKilledRedriveWritesEachRecordOnce: the command is killed at every step of a batch, and what
+// it has left open is what that step leaves. Done again, with an error at the same step, it goes on
+// to the end: every record is in its topic once more, and no more. A part of them was sent again by
+// their producer meanwhile, and had their effect: they have no second one. Requirement G5.
 func TestKilledRedriveWritesEachRecordOnce(t *testing.T) {
 	t.Parallel()
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
