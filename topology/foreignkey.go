@@ -28,10 +28,10 @@ import (
 //
 // A change of a versioned table that is out of order is counted as "out-of-order" and left out.
 //
-// The results are in no store. Where an operator looks into the joined table, or wants values from
-// before, Build asks for [ToTableWithDeletes] between. foreignKey is called for old values again,
-// so it has to return the same for the same. It is the join by a foreign key of Kafka Streams
-// (KIP-213).
+// The results are in no store. If an operator looks up rows of the joined table, or needs old
+// values, Build requires [ToTableWithDeletes] before it. foreignKey is called again for old values,
+// so it must return the same result for the same row. It is the join by a foreign key of Kafka
+// Streams (KIP-213).
 func JoinForeignKey[K, L, F, R, V any](
 	left Table[K, L], right Table[F, R], name string, foreignKey func(key K, l L) (Option[F], error),
 	f func(key K, l L, r R) (V, error), opts ...RepartitionOption,

@@ -34,9 +34,9 @@ type Node[K, V any] struct {
 }
 
 // Stateful declares a node that gets the records of s and uses the given stores, if any. Nodes that
-// name the same store share it, and become part of one subtopology by that. Only the node knows
-// whether what it stores belongs to the key of its records; if so, [Node.Keyed] has Build see to it
-// that a key is in one task.
+// name the same store share it, and so become part of one subtopology. Only the node knows whether
+// its rows belong to the key of its records. If so, call [Node.Keyed]: Build then checks that a key
+// is in one task.
 //
 // An [Outlet] can emit a record under any key, so what leaves there has to be repartitioned before
 // state is kept by its key. A [FixedKeyOutlet] cannot change the key.

@@ -8,13 +8,13 @@ import (
 // JoinStreamTable emits each record of a stream with the value that f returns for it and for the
 // row of its key in a table. A record without a row is dropped.
 //
-// The table is as it is when the record is processed. A versioned table ([VersionedStore]) is as it
-// was at the timestamp of the record, as far as its changes have come by then;
-// [JoinStreamTableWithGrace] waits for them. A task takes the records of both sides in the
-// order of their timestamps, as far as they have been fetched. A change of the table passes nothing
-// on. It joins with records that come after it. The stream and the topics of the table need the
-// same number of partitions and the same partitioner. Where an operator may have changed the key,
-// Build wants [Stream.Repartition] before the join; see [Stream.Copartitioned].
+// The join uses the table as it is when the record is processed. It uses a versioned table
+// ([VersionedStore]) as it was at the timestamp of the record, by the changes that have come so
+// far; [JoinStreamTableWithGrace] waits for later ones. A task takes the records of both sides in
+// the order of their timestamps, as far as they have been fetched. A change of the table emits
+// nothing, and counts for later records. The stream and the topics of the table need the same
+// number of partitions and the same partitioner. If an operator may have changed the key, Build
+// requires [Stream.Repartition] before the join; see [Stream.Copartitioned].
 //
 // Records with a null key or a null value are left out, and counted as "null-key" and "null-value".
 // Timestamp and headers are those of the record of the stream. The join stores nothing. It is the
@@ -98,7 +98,7 @@ func (v view[K, V]) lookup(t *Setup) asOfGetter[K, V] {
 	return func(key K, _ int64) (V, int64, bool, error) { return get(key) }
 }
 
-// entry is what the node does with a record.
+// entry processes a record.
 func (j streamTableJoin[K, V, T, V2]) entry(t *Setup, rows asOfGetter[K, T], next Emit[K, V2]) Emit[K, V] {
 	gate := newGate[K, V](t, true)
 	nullKey := gate.nullKey

@@ -112,10 +112,9 @@ func (t Table[K, V]) Stream() Stream[K, Option[V]] {
 // newOutlet is the name of the outlet of [Table.Stream].
 const newOutlet = "new"
 
-// Into writes the values after each change to a topic, and a null for a key that was deleted,
-// whether the codec of the topic is [Nullable] or not. It is what Stream().Into does otherwise; see
-// [Stream.Into]. The topic has no partitioner ([TopicOf.PartitionedBy]), since a null has no value
-// to go by.
+// Into writes the value after each change to a topic, and a null for a deleted key, whether the
+// codec of the topic is [Nullable] or not. Otherwise it works as Stream().Into; see [Stream.Into].
+// The topic has no partitioner ([TopicOf.PartitionedBy]), because a null has no value to go by.
 func (t Table[K, V]) Into(topic TopicOf[K, V], opts ...NodeOption) {
 	checkTableTopic(t.builder("Into("+topic.name+")"), caller(), topic.name+sinkSuffix, topic)
 	t.Stream().Into(withDeletes(topic), opts...)

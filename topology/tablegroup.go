@@ -136,9 +136,9 @@ func CountTable[K, V any, S TableRows[K, int64]](
 	})
 }
 
-// ReduceTable returns the table of what add makes of the values in each group. The first value of a
-// group stands for itself; add combines the value so far with one that comes, subtract takes one
-// off that leaves. Both may return [ErrRemove].
+// ReduceTable returns a table with one value for each group. The first value of a group is taken as
+// it is. add combines the value so far with one that enters the group, subtract removes one that
+// leaves it. Both may return [ErrRemove].
 func ReduceTable[K, V any, S TableRows[K, V]](
 	g TableGroup[K, V], store Store[S], add, subtract func(sofar V, key K, value V) (V, error),
 	opts ...NodeOption,
@@ -154,10 +154,10 @@ func ReduceTable[K, V any, S TableRows[K, V]](
 	})
 }
 
-// AggregateTable returns the table of what add makes of the values in each group. add gets the
-// aggregate so far and a value that comes, subtract one that leaves. Before the first value the
-// aggregate is what initial returns, or the zero A if initial is nil. Both may change the aggregate
-// that they get, and may return [ErrRemove].
+// AggregateTable returns a table with one aggregate for each group. add gets the aggregate so far
+// and a value that enters the group, subtract gets a value that leaves it. Before the first value
+// the aggregate is the result of initial, or the zero A if initial is nil. Both may change the
+// aggregate that they get, and may return [ErrRemove].
 func AggregateTable[K, V, A any, S TableRows[K, A]](
 	g TableGroup[K, V], store Store[S], initial func() A,
 	add, subtract func(sofar A, key K, value V) (A, error), opts ...NodeOption,

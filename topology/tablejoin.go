@@ -11,8 +11,8 @@ import (
 // the key.
 //
 // The timestamp of a change is the later one of both sides. Both tables are read by the same task,
-// so their topics need the same number of partitions, and the same partitioner. f is called for old
-// values again, so it has to return the same for the same.
+// so their topics need the same number of partitions, and the same partitioner. f is called again
+// for old values, so it must return the same result for the same values.
 //
 // A change of a versioned table that is out of order is counted as "out-of-order" and left out: the
 // results are those of the newest values. The table of the results is not versioned.

@@ -52,7 +52,7 @@ func ToTable[K, V any, S TableRows[K, V]](s Stream[K, V], store Store[S], opts .
 	return collect(s, tableStoreOf[K, V](store), "ToTable", opts, func(v V) (V, bool) { return v, null == nil || !null(v) })
 }
 
-// ToTableWithDeletes is [ToTable] for a stream of which the absent Option deletes a key.
+// ToTableWithDeletes is [ToTable] for a stream in which the absent Option deletes a key.
 func ToTableWithDeletes[K, V any, S TableRows[K, V]](
 	s Stream[K, Option[V]], store Store[S], opts ...NodeOption,
 ) Table[K, V] {
