@@ -35,7 +35,7 @@ func parseParkedHead(row []byte) (h parkedHeadRow, err error) {
 	if err := checkParkedFormat(row); err != nil {
 		return h, err
 	}
-	r := parkedReader{rest: row[1:]}
+	r := rowReader{rest: row[1:]}
 	h = parkedHeadRow{first: r.uvarint(), next: r.uvarint(), due: int64(r.uvarint())}
 	if r.bad || len(r.rest) > 0 || h.next <= h.first {
 		return h, errParkedRow
@@ -70,20 +70,13 @@ func parkedRow(in *graph.Input, attempts int, firstFailure time.Time) []byte {
 	return b
 }
 
-func appendNullable(dst, b []byte) []byte {
-	if b == nil {
-		return binary.AppendUvarint(dst, 0)
-	}
-	return append(binary.AppendUvarint(dst, uint64(len(b))+1), b...)
-}
-
 // parseParkedRow decodes a record, without its topic and partition. Its attempt is the number of
 // those before; the bytes are copies.
 func parseParkedRow(row []byte) (in graph.Input, err error) {
 	if err := checkParkedFormat(row); err != nil {
 		return in, err
 	}
-	r := parkedReader{rest: append([]byte(nil), row[1:]...)}
+	r := rowReader{rest: append([]byte(nil), row[1:]...)}
 	in.Offset, in.Timestamp, in.TimestampType = r.varint(), r.varint(), graph.TimestampType(r.varint())
 	in.Attempt = int(r.varint())
 	if first := r.varint(); first != 0 {
@@ -101,51 +94,6 @@ func parseParkedRow(row []byte) (in graph.Input, err error) {
 		return in, errParkedRow
 	}
 	return in, nil
-}
-
-// parkedReader reads fields one after the other; after the first failure everything is zero and bad
-// stays set.
-type parkedReader struct {
-	rest []byte
-	bad  bool
-}
-
-func (r *parkedReader) take(n uint64) []byte {
-	if r.bad || n > uint64(len(r.rest)) {
-		r.bad = true
-		return nil
-	}
-	out := r.rest[:n:n]
-	r.rest = r.rest[n:]
-	return out
-}
-
-func (r *parkedReader) uvarint() uint64 {
-	v, n := binary.Uvarint(r.rest)
-	if r.bad || n <= 0 {
-		r.bad = true
-		return 0
-	}
-	r.rest = r.rest[n:]
-	return v
-}
-
-func (r *parkedReader) varint() int64 {
-	v, n := binary.Varint(r.rest)
-	if r.bad || n <= 0 {
-		r.bad = true
-		return 0
-	}
-	r.rest = r.rest[n:]
-	return v
-}
-
-func (r *parkedReader) nullable() []byte {
-	n := r.uvarint()
-	if r.bad || n == 0 {
-		return nil
-	}
-	return r.take(n - 1)
 }
 
 // checkParkedFormat looks at the first byte of a row. One that a newer build wrote is not corrupt.

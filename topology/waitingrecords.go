@@ -78,11 +78,7 @@ func (x *waitingRecords[K, V]) encode(r Record[K, V], mode string) ([]byte, erro
 	b = binary.AppendUvarint(b, uint64(len(r.Headers)))
 	for _, h := range r.Headers {
 		b = append(binary.AppendUvarint(b, uint64(len(h.Key))), h.Key...)
-		if h.Value == nil {
-			b = append(b, 0)
-			continue
-		}
-		b = append(binary.AppendUvarint(b, uint64(len(h.Value))+1), h.Value...)
+		b = appendNullable(b, h.Value)
 	}
 	b, err := x.value.Append(b, r.Value)
 	if err != nil {
@@ -94,28 +90,24 @@ func (x *waitingRecords[K, V]) encode(r Record[K, V], mode string) ([]byte, erro
 // decode returns the record of a row, and its mode.
 func (x *waitingRecords[K, V]) decode(e state.Entry) (r Record[K, V], mode []byte, err error) {
 	n := len(e.Key) - numberBytes
-	p := rowParser{rest: e.Value}
-	version := p.next(1)
-	if n < startBytes || p.failed || version[0] != recordVersion {
+	p := rowReader{rest: e.Value}
+	version := p.take(1)
+	if n < startBytes || p.bad || version[0] != recordVersion {
 		return r, nil, Fail(Corruption, errRecordRow)
 	}
 	r.Timestamp = int64(binary.BigEndian.Uint64(e.Key))
-	if length := p.next(1); !p.failed {
-		mode = p.next(uint64(length[0]))
+	if length := p.take(1); !p.bad {
+		mode = p.take(uint64(length[0]))
 	}
-	count := p.number()
-	if p.failed || count > uint64(len(p.rest)) {
+	count := p.uvarint()
+	if p.bad || count > uint64(len(p.rest)) {
 		return r, nil, Fail(Corruption, errRecordRow)
 	}
 	r.Headers = make([]Header, 0, count)
 	for range count {
-		h := Header{Key: string(p.next(p.number()))}
-		if length := p.number(); length > 0 {
-			h.Value = p.next(length - 1)
-		}
-		r.Headers = append(r.Headers, h)
+		r.Headers = append(r.Headers, Header{Key: string(p.take(p.uvarint())), Value: p.nullable()})
 	}
-	if p.failed {
+	if p.bad {
 		return r, nil, Fail(Corruption, errRecordRow)
 	}
 	if r.Key, err = x.key.Decode(e.Key[startBytes:n]); err != nil {
@@ -125,30 +117,4 @@ func (x *waitingRecords[K, V]) decode(e state.Entry) (r Record[K, V], mode []byt
 		return r, nil, Fail(Corruption, errRecordRow)
 	}
 	return r, mode, nil
-}
-
-// rowParser takes a row apart. Once it has failed, it returns nothing more.
-type rowParser struct {
-	rest   []byte
-	failed bool
-}
-
-func (p *rowParser) next(n uint64) []byte {
-	if p.failed || n > uint64(len(p.rest)) {
-		p.failed = true
-		return nil
-	}
-	var b []byte
-	b, p.rest = p.rest[:n:n], p.rest[n:]
-	return b
-}
-
-func (p *rowParser) number() uint64 {
-	v, n := binary.Uvarint(p.rest)
-	if p.failed || n <= 0 {
-		p.failed = true
-		return 0
-	}
-	p.rest = p.rest[n:]
-	return v
 }
