@@ -93,7 +93,7 @@ func (w *letterWriter) note(ctx context.Context) {
 
 // settled keeps the producer id with which the next transaction is written.
 func (w *letterWriter) settled(ctx context.Context) error {
-	identity, err := w.producer.Identity(ctx)
+	identity, err := w.producer.Identity()
 	if err != nil {
 		return err
 	}
@@ -203,7 +203,7 @@ func (w *letterWriter) transaction(ctx context.Context, all written, crash func(
 		}
 		return crash(point)
 	}
-	began, err := w.producer.Begin(ctx)
+	began, err := w.producer.Begin()
 	if err != nil {
 		return err
 	}

@@ -51,7 +51,7 @@ func newCommitScene(t *testing.T, topics ...string) *commitScene {
 // begun starts a transaction and flushes one record.
 func (s *commitScene) begun(t *testing.T) Identity {
 	t.Helper()
-	began, err := s.producer.Begin(t.Context())
+	began, err := s.producer.Begin()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +208,7 @@ func TestLostProducer(t *testing.T) {
 			return s.producer.Flush(t.Context(), began)
 		}
 		begin := func() Identity {
-			began, err := s.producer.Begin(t.Context())
+			began, err := s.producer.Begin()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -234,7 +234,7 @@ func TestLostProducer(t *testing.T) {
 		if outcome, err := send("A", began); outcome != Lost {
 			t.Errorf("after it the outcome is %s (%v), want lost", outcome, err)
 		}
-		if now, err := s.producer.Identity(t.Context()); now != began || err != nil {
+		if now, err := s.producer.Identity(); now != began || err != nil {
 			t.Errorf("the identity is %v (%v), want %v still", now, err, began)
 		}
 		other := began
@@ -272,7 +272,7 @@ func TestEndIsWhatWasAsked(t *testing.T) {
 		if outcome, err := s.producer.Abort(t.Context()); outcome != Accepted || !slices.Equal(ends, []bool{true, false}) {
 			t.Fatalf("the outcome is %s (%v), commits were sent: %v", outcome, err, ends)
 		}
-		third, err := s.producer.Begin(t.Context())
+		third, err := s.producer.Begin()
 		if err != nil || first == second || second == third {
 			t.Fatalf("the identities are %v, %v and %v (%v)", first, second, third, err)
 		}
@@ -307,7 +307,7 @@ func TestHold(t *testing.T) {
 			return set.Take(true, nil)
 		}
 		begin := func() Identity {
-			began, err := s.producer.Begin(t.Context())
+			began, err := s.producer.Begin()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -359,7 +359,7 @@ func TestUnusableAfterUnansweredEnd(t *testing.T) {
 		if outcome, err := s.producer.Commit(t.Context()); outcome != InDoubt {
 			t.Fatalf("the outcome is %s (%v), want in doubt", outcome, err)
 		}
-		if _, err := s.producer.Begin(t.Context()); err == nil {
+		if _, err := s.producer.Begin(); err == nil {
 			t.Error("a transaction has begun")
 		}
 		if err := s.producer.Settle(t.Context()); err != nil {

@@ -146,7 +146,7 @@ func (c Config) batchMaxBytes(topic string) int32 {
 
 // Begin starts a transaction (the broker learns of it with the first record) and returns its
 // identity.
-func (p *Producer) Begin(context.Context) (Identity, error) {
+func (p *Producer) Begin() (Identity, error) {
 	p.refused, p.held = nil, nil
 	p.touched.reset()
 	p.committing = false
@@ -170,7 +170,7 @@ func (p *Producer) Begin(context.Context) (Identity, error) {
 }
 
 // Identity returns what the broker knows the producer by now. The producer is settled.
-func (p *Producer) Identity(context.Context) (Identity, error) {
+func (p *Producer) Identity() (Identity, error) {
 	if p.cl == nil {
 		return Identity{}, fmt.Errorf("transactional producer %q is not initialised", p.id)
 	}

@@ -129,7 +129,7 @@ func (l *Lookout) Settle(ctx context.Context, p *broker.Producer) error {
 	if brokenLook(l.cfg.Failpoints) {
 		return nil
 	}
-	identity, err := p.Identity(ctx)
+	identity, err := p.Identity()
 	if err != nil {
 		return err
 	}

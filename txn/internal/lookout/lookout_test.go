@@ -105,7 +105,7 @@ func (s *scene) producer() *broker.Producer {
 // write begins a transaction and writes to the output.
 func (s *scene) write(p *broker.Producer) {
 	s.t.Helper()
-	began, err := p.Begin(s.t.Context())
+	began, err := p.Begin()
 	if err != nil {
 		s.t.Fatal(err)
 	}

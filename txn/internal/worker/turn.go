@@ -138,7 +138,7 @@ func (t *turn) begin(ctx context.Context, r *round) error {
 	err := t.w.cfg.Failpoints.Hit(ctx, failpoint.BeginBefore)
 	var identity broker.Identity
 	if err == nil {
-		identity, err = t.producer.Begin(ctx)
+		identity, err = t.producer.Begin()
 	}
 	if err == nil {
 		err = t.w.cfg.Failpoints.Hit(ctx, failpoint.BeginAfter)
