@@ -129,28 +129,38 @@ func TestJoinStreamsAreTheModel(t *testing.T) {
 						rt.Fatal(err)
 					}
 					m.process(map[string]int{"left": 0, "right": 1}[e.topic], e.ms, e.key, e.value)
-					then := map[string]func() error{
-						"": func() error { return nil }, "commit": d.Commit, "crash": d.Crash, "abort": d.Abort,
-					}[rapid.SampledFrom([]string{"", "", "commit", "crash", "abort"}).Draw(rt, "then")]
-					if err := then(); err != nil {
-						rt.Fatal(err)
-					}
+					endOrGoOn(rt, d)
 				}
-				if err := d.Commit(); err != nil {
-					rt.Fatal(err)
-				}
-				raw, err := d.OutputRaw("result")
-				if err != nil {
-					rt.Fatal(err)
-				}
-				var got []string
-				for _, r := range raw {
-					got = append(got, fmt.Sprintf("%s=%s@%d", r.Key, r.Value, r.Timestamp))
-				}
+				got := committedResults(rt, d)
 				if !slices.Equal(got, m.outputs) {
 					rt.Fatalf("%s: the results are %q, want %q", w, got, m.outputs)
 				}
 			})
 		})
 	}
+}
+
+// endOrGoOn commits, crashes or aborts the transaction of d, or goes on with it.
+func endOrGoOn(rt *rapid.T, d *topologytest.Driver) {
+	then := map[string]func() error{
+		"": func() error { return nil }, "commit": d.Commit, "crash": d.Crash, "abort": d.Abort,
+	}[rapid.SampledFrom([]string{"", "", "commit", "crash", "abort"}).Draw(rt, "then")]
+	if err := then(); err != nil {
+		rt.Fatal(err)
+	}
+}
+
+// committedResults commits, and returns the records of the topic of results.
+func committedResults(rt *rapid.T, d *topologytest.Driver) (got []string) {
+	if err := d.Commit(); err != nil {
+		rt.Fatal(err)
+	}
+	raw, err := d.OutputRaw("result")
+	if err != nil {
+		rt.Fatal(err)
+	}
+	for _, r := range raw {
+		got = append(got, fmt.Sprintf("%s=%s@%d", r.Key, r.Value, r.Timestamp))
+	}
+	return got
 }

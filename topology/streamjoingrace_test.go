@@ -272,24 +272,9 @@ func TestJoinStreamTableWithGraceIsTheModel(t *testing.T) {
 				rt.Fatal(err)
 			}
 			m.process(e)
-			then := map[string]func() error{
-				"": func() error { return nil }, "commit": d.Commit, "crash": d.Crash, "abort": d.Abort,
-			}[rapid.SampledFrom([]string{"", "", "commit", "crash", "abort"}).Draw(rt, "then")]
-			if err := then(); err != nil {
-				rt.Fatal(err)
-			}
+			endOrGoOn(rt, d)
 		}
-		if err := d.Commit(); err != nil {
-			rt.Fatal(err)
-		}
-		raw, err := d.OutputRaw("result")
-		if err != nil {
-			rt.Fatal(err)
-		}
-		var got []string
-		for _, r := range raw {
-			got = append(got, fmt.Sprintf("%s=%s@%d", r.Key, r.Value, r.Timestamp))
-		}
+		got := committedResults(rt, d)
 		if !slices.Equal(got, m.outputs) {
 			rt.Fatalf("grace %d, history %d: the results are %q, want %q", m.grace, m.history, got, m.outputs)
 		}

@@ -34,6 +34,15 @@ var lastValues = topology.KeyValueStore("last", strCodec, longCodec)
 // pairsOut is where values go together with the ones before.
 var pairsOut = topology.Topic("out", topology.Nullable(strCodec), schemas.String())
 
+// valueBefore returns the value that a key had.
+func valueBefore(last lastRows, key string) (topology.Option[int64], error) {
+	n, had, err := last.Get(key)
+	if err != nil || !had {
+		return topology.None[int64](), err
+	}
+	return topology.Some(n), nil
+}
+
 // pairs is a node that emits each value together with the one before.
 func pairs(b *topology.Builder, remember func(last lastRows, key string, v maybeValue) error) {
 	topology.Process(anyInput(b), "last", lastValues, func(
@@ -43,12 +52,9 @@ func pairs(b *topology.Builder, remember func(last lastRows, key string, v maybe
 		if !ok {
 			return nil
 		}
-		before := topology.None[int64]()
-		switch n, had, err := last.Get(key); {
-		case err != nil:
+		before, err := valueBefore(last, key)
+		if err != nil {
 			return err
-		case had:
-			before = topology.Some(n)
 		}
 		if err := remember(last, key, r.Value); err != nil {
 			return err
@@ -67,12 +73,9 @@ func pairValues(b *topology.Builder, headers bool) topology.Stream[maybeKey, str
 		if !ok {
 			return nil
 		}
-		before := topology.None[int64]()
-		switch n, had, err := last.Get(key); {
-		case err != nil:
+		before, err := valueBefore(last, key)
+		if err != nil {
 			return err
-		case had:
-			before = topology.Some(n)
 		}
 		if err := remember(last, key, r.Value); err != nil {
 			return err
