@@ -21,8 +21,8 @@
 //
 // # What the figures contain
 //
-// The producer sends what has become due once a millisecond, so half a millisecond of every latency
-// is the producer's own. The reader asks for any amount of data at once (fetch.min.bytes 1). The
+// The producer sends the due events once a millisecond, so half a millisecond of every latency is
+// the producer's own. The reader asks for any amount of data at once (fetch.min.bytes 1). The
 // time of producing, that is until the broker has acknowledged an event, is reported apart: it is a
 // part of the latency that the application cannot change.
 //

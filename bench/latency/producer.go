@@ -9,7 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// producerTick is how often the producer sends what has become due. Sending each event alone would
+// producerTick is how often the producer sends the due events. Sending each event alone would
 // be 10,000 requests a second on a machine that the application shares.
 const producerTick = time.Millisecond
 

@@ -15,7 +15,7 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// effectsResolveCommand says what has become of an effect.
+// effectsResolveCommand records the outcome of an effect.
 type effectsResolveCommand struct {
 	ID string `arg:"" placeholder:"ID" help:"The id of the effect, as list shows it."`
 	effectsFlags
@@ -236,8 +236,8 @@ func (o openEffects) encode(to graph.SourceDescription, said effect.Resolution, 
 	return value, nil
 }
 
-// await waits until the instance has come past the resolution, and says what has become of it. That
-// it is in the row is the answer: nothing that a topology need declare.
+// await waits until the instance has processed the resolution, and reports whether the row of the
+// effect has it. The topology needs no outlet for that answer.
 func (c *effectsResolveCommand) await(ctx context.Context, o openEffects, said effect.Resolution, out *resolved) error {
 	place := fmt.Sprintf("%s[%d] at offset %d", out.Topic, out.Partition, *out.Offset)
 	row, err := o.GetBehind(ctx, o.name, out.Partition, []byte(c.ID), out.Topic, *out.Offset)

@@ -94,8 +94,7 @@ func (n *presently) row(ctx context.Context, store string, key []byte) (presentR
 	return row, nil
 }
 
-// subject returns what a store keeps of that which a decision was about, nil if there is nothing,
-// or not here.
+// subject returns the row of the subject of a decision, nil if this instance has none.
 func (n *presently) subject(ctx context.Context, e *evidence.Entry) (*presentRow, error) {
 	if e.Subject == "" {
 		return nil, nil //nolint:nilnil // most decisions have nothing like it

@@ -80,8 +80,7 @@ func inboxesOf(d *graph.Description) (names []string) {
 	return slices.Compact(names)
 }
 
-// chosen returns the name of that which is meant, of those of its sort that the instance has: the
-// given one, or the only one.
+// chosen returns the given name, or the only one of those that the instance has.
 func chosen(what, flag, given string, there []string) (string, error) {
 	switch {
 	case slices.Contains(there, given):

@@ -251,8 +251,7 @@ func (o outcome) died(value []byte, headers []topology.Header) error {
 	return nil
 }
 
-// findOut is how a person finds out what has become of a call: whether there is what it was to
-// make.
+// findOut is how a person finds out the outcome of a call: the gateway has the post, or has not.
 func findOut(doubted []byte, post *Gateway) (effect.Resolution, error) {
 	r, err := decode[effect.Result](doubted)
 	found := effect.Resolution{ID: r.ID, Attempts: r.Attempts, Status: effect.FailedRetryable, By: "clerk"}

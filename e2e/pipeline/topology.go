@@ -310,7 +310,7 @@ func (s Settings) pay(p *parts, payouts topology.Stream[string, Event]) {
 	p.payouts.Suppressed().Into(topicOf[effect.Result](s.Prefix, TopicHeld))
 }
 
-// notify tells people by a provider that cannot be asked what has become of a call, so that a
+// notify tells people by a provider that cannot be asked for the outcome of a call, so that a
 // person has to find out.
 func (s Settings) notify(p *parts, freezes topology.Stream[string, Event]) {
 	posts := s.post

@@ -160,7 +160,7 @@ func captureIs(e effect.Effect, ok bool, from []request) error {
 }
 
 // asks is what a row says of its request: without its hash, which only another row can be compared
-// with, and without what has become of it and in which mode.
+// with, and without its outcome and mode.
 func asks(e effect.Effect) effect.Effect {
 	return effect.Effect{
 		Type: e.Type, Target: e.Target, BusinessKey: e.BusinessKey, IdempotencyKey: e.IdempotencyKey, Key: e.Key, Timestamp: e.Timestamp,

@@ -5,8 +5,8 @@
 // # Contract
 //
 // A processor that decides about a record emits one decision for that, in the transaction in which
-// it decides. A record that it keeps back has two: that it waits, and later, in the turn of another
-// record or of a clock, what has become of it; so a turn can have many decisions. A record that
+// it decides. A deferred record has two: that it waits, and later its outcome, in the turn of
+// another record or of a clock. So a turn can have many decisions. A record that
 // fails has none: it leaves nothing but its dead letter, which is its evidence. That also holds for
 // a record that fails further down: a decision about what did not happen would be wrong.
 //

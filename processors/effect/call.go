@@ -31,12 +31,12 @@ type Call struct {
 // the request.
 type Func func(ctx context.Context, c Call) (response []byte, err error)
 
-// A LookupFunc asks the provider what has become of the effect with c.IdempotencyKey, and changes
+// A LookupFunc asks the provider for the outcome of the effect with c.IdempotencyKey, and changes
 // nothing there. As a [Func] it is called by several goroutines at once and returns soon after ctx
 // has ended. An error leaves the effect unknown.
 type LookupFunc func(ctx context.Context, c Call) (Answer, error)
 
-// Answer is what has become of an effect.
+// Answer is the outcome of an effect at the provider.
 type Answer struct {
 	// Status is Completed, FailedTerminal, or FailedRetryable: it has not happened, and no call
 	// that was made is still on its way, so that it may be tried again. Unknown is for one that is

@@ -160,8 +160,7 @@ func (e Effects[K, V]) Completed() topology.Stream[K, Result] { return e.outcome
 // their request.
 func (e Effects[K, V]) Failed() topology.Stream[K, Result] { return e.outcomes.failed.Stream() }
 
-// Unknown returns the effects of which a person has to find out what has become of them; see
-// [Resolve].
+// Unknown returns the effects whose outcome a person has to find out; see [Resolve].
 func (e Effects[K, V]) Unknown() topology.Stream[K, Result] { return e.outcomes.unknown.Stream() }
 
 // InProgress returns the answers to duplicates of requests whose effect has no end yet.

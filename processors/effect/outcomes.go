@@ -15,8 +15,8 @@ type outlets[K any] struct {
 // ever.
 const errEvidence = schemas.Reason("what was to take the evidence of an effect has refused it")
 
-// declareEvidence declares the node that tells what has become of effects, in the round in which
-// that is written. It stands beside the topic of the results: who fails on a result takes nothing
+// declareEvidence declares the node that emits the outcomes of effects, in the round in which they
+// are written. It is beside the topic of the results: a node that fails on a result takes nothing
 // of the evidence away.
 func declareEvidence[K any](results topology.Stream[K, Result], name string) decision.Outlet {
 	node := topology.Stateful(results, name+"-outcomes")

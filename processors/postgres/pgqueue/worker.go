@@ -249,8 +249,8 @@ func (r *run) failedAttempt(claim context.Context, e *Entry, d Decision, err err
 	}
 }
 
-// claimIsOver says what has become of an attempt whose claim was over before its failure could be
-// recorded. An attempt with a COMMIT in doubt has taken effect if its decision is there.
+// claimIsOver logs and counts the end of an attempt whose claim was over before its failure could
+// be recorded. An attempt with a COMMIT in doubt has taken effect if its decision is there.
 func (r *run) claimIsOver(ctx context.Context, e *Entry, d Decision, f failed, inDoubt bool) (tookEffect bool) {
 	log := r.config.Logger.With("entry", e.Number, "claim", e.Claims)
 	over, err := r.endOf(ctx, e)
