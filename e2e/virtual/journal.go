@@ -45,10 +45,10 @@ type journal struct {
 
 func newJournal(k *Kafka) *journal {
 	j := &journal{k: k, staged: map[[2]int64][]Commit{}, ended: map[[2]int64]bool{}, producers: map[string]*producer{}}
-	k.ControlKey(int16(kmsg.TxnOffsetCommit), j.stage)
-	k.ControlKey(int16(kmsg.OffsetCommit), j.plain)
-	k.ControlKey(int16(kmsg.Produce), j.refuseStale)
-	k.ControlKey(int16(kmsg.InitProducerID), j.initialise)
+	k.controls.add(kmsg.TxnOffsetCommit, j.stage)
+	k.controls.add(kmsg.OffsetCommit, j.plain)
+	k.controls.add(kmsg.Produce, j.refuseStale)
+	k.controls.add(kmsg.InitProducerID, j.initialise)
 	return j
 }
 
@@ -74,11 +74,10 @@ func (k *Kafka) AskedToCommit(group, topic string, partition int32) (highest int
 	return highest
 }
 
-func (j *journal) stage(kreq kmsg.Request) (kmsg.Response, error, bool) {
-	j.k.KeepControl()
+func (j *journal) stage(kreq kmsg.Request) (kmsg.Response, bool) {
 	req := kreq.(*kmsg.TxnOffsetCommitRequest)
 	if j.k.CurrentNode() != j.k.CoordinatorFor(req.Group) {
-		return nil, nil, false
+		return nil, false
 	}
 	c := Commit{Group: req.Group, Producer: req.ProducerID, Epoch: req.ProducerEpoch}
 	for _, t := range req.Topics {
@@ -93,14 +92,13 @@ func (j *journal) stage(kreq kmsg.Request) (kmsg.Response, error, bool) {
 	if !j.ended[key] {
 		j.staged[key] = append(j.staged[key], c)
 	}
-	return nil, nil, false
+	return nil, false
 }
 
-func (j *journal) plain(kreq kmsg.Request) (kmsg.Response, error, bool) {
-	j.k.KeepControl()
+func (j *journal) plain(kreq kmsg.Request) (kmsg.Response, bool) {
 	req := kreq.(*kmsg.OffsetCommitRequest)
 	if j.k.CurrentNode() != j.k.CoordinatorFor(req.Group) {
-		return nil, nil, false
+		return nil, false
 	}
 	c := Commit{Group: req.Group, Producer: -1, Epoch: -1}
 	for _, t := range req.Topics {
@@ -111,7 +109,7 @@ func (j *journal) plain(kreq kmsg.Request) (kmsg.Response, error, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.commits = append(j.commits, c)
-	return nil, nil, false
+	return nil, false
 }
 
 func (c *Commit) add(topic string, partition int32, offset int64) {

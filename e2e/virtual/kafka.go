@@ -19,11 +19,12 @@ const firstPort = 9092
 // Kafka are embedded brokers on a network. Its faults are those of package kfake and the ones here.
 type Kafka struct {
 	*kfake.Cluster
-	network *Network
-	addrs   []string
-	markers *markers
-	journal *journal
-	lost    *LostMarkers // nil if none are lost
+	network  *Network
+	addrs    []string
+	controls *controls
+	markers  *markers
+	journal  *journal
+	lost     *LostMarkers // nil if none are lost
 }
 
 // NewKafka starts brokers on the network, which end with the test. Their names in rules of the
@@ -47,7 +48,7 @@ func NewKafka(t testing.TB, n *Network, brokers int, opts ...kfake.Opt) *Kafka {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k.Cluster = c
+	k.Cluster, k.controls = c, newControls(c)
 	t.Cleanup(c.Close)
 	k.journal, k.markers = newJournal(k), newMarkers(t, k)
 	newRejoins(k)
@@ -82,8 +83,7 @@ func (k *Kafka) Admin(t testing.TB, host string) *kadm.Client {
 // of the log. kfake truncates no log; but where all records of an old epoch were deleted, its own
 // answer lets clients report data loss.
 func (k *Kafka) NeverTruncated() {
-	k.ControlKey(int16(kmsg.OffsetForLeaderEpoch), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
-		k.KeepControl()
+	k.controls.add(kmsg.OffsetForLeaderEpoch, func(kreq kmsg.Request) (kmsg.Response, bool) {
 		req := kreq.(*kmsg.OffsetForLeaderEpochRequest)
 		resp := req.ResponseKind().(*kmsg.OffsetForLeaderEpochResponse)
 		for _, t := range req.Topics {
@@ -91,7 +91,7 @@ func (k *Kafka) NeverTruncated() {
 			rt.Topic = t.Topic
 			for _, p := range t.Partitions {
 				if k.LeaderFor(t.Topic, p.Partition) != k.CurrentNode() {
-					return nil, nil, false
+					return nil, false
 				}
 				rp := kmsg.NewOffsetForLeaderEpochResponseTopicPartition()
 				rp.Partition, rp.LeaderEpoch, rp.EndOffset = p.Partition, p.LeaderEpoch, math.MaxInt64
@@ -99,7 +99,7 @@ func (k *Kafka) NeverTruncated() {
 			}
 			resp.Topics = append(resp.Topics, rt)
 		}
-		return resp, nil, true
+		return resp, true
 	})
 }
 

@@ -7,16 +7,15 @@ import (
 
 // newLeaves has the coordinator refuse to remove a static member for a member id that it does not
 // have, as a real broker does. kfake goes by the instance id alone.
-func newLeaves(k *Kafka) { k.ControlKey(int16(kmsg.LeaveGroup), k.leave) }
+func newLeaves(k *Kafka) { k.controls.add(kmsg.LeaveGroup, k.leave) }
 
 // leave refuses a request with FENCED_INSTANCE_ID for all of its members if one of them is stale:
 // clients here name one.
-func (k *Kafka) leave(kreq kmsg.Request) (kmsg.Response, error, bool) {
-	k.KeepControl()
+func (k *Kafka) leave(kreq kmsg.Request) (kmsg.Response, bool) {
 	req := kreq.(*kmsg.LeaveGroupRequest)
 	group := k.GroupInfo(req.Group)
 	if group == nil || k.CurrentNode() != k.CoordinatorFor(req.Group) {
-		return nil, nil, false
+		return nil, false
 	}
 	current := map[string]string{} // member ids by instance
 	for _, m := range group.Members {
@@ -35,5 +34,5 @@ func (k *Kafka) leave(kreq kmsg.Request) (kmsg.Response, error, bool) {
 			stale = stale || ok && is != m.MemberID
 		}
 	}
-	return resp, nil, stale
+	return resp, stale
 }

@@ -103,7 +103,7 @@ const transactionTimeoutMax = 15 * 60 * 1000
 // ends; nil is none.
 func (k *Kafka) LoseMarkers(t testing.TB, lose func(End) Loss) *LostMarkers {
 	t.Helper()
-	l, err := LoseMarkers(k.Cluster, k.Client(t, "loser", kgo.Dialer(k.network.pipes.DialContext)), lose)
+	l, err := loseMarkers(k.controls, k.Client(t, "loser", kgo.Dialer(k.network.pipes.DialContext)), lose)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,6 +113,11 @@ func (k *Kafka) LoseMarkers(t testing.TB, lose func(End) Loss) *LostMarkers {
 
 // LoseMarkers is [Kafka.LoseMarkers] for brokers that are not on a network, with a client of them.
 func LoseMarkers(c *kfake.Cluster, cl *kgo.Client, lose func(End) Loss) (*LostMarkers, error) {
+	return loseMarkers(newControls(c), cl, lose)
+}
+
+func loseMarkers(cs *controls, cl *kgo.Client, lose func(End) Loss) (*LostMarkers, error) {
+	c := cs.c
 	for _, topic := range []string{offsetsTopic, transactionsTopic} {
 		if c.TopicInfo(topic) == nil {
 			if err := c.CreateTopic(topic, internalPartitions, nil); err != nil {
@@ -123,19 +128,15 @@ func LoseMarkers(c *kfake.Cluster, cl *kgo.Client, lose func(End) Loss) (*LostMa
 	l := &LostMarkers{
 		c: c, cl: cl, adm: kadm.NewClient(cl), lose: lose, names: map[string]string{}, hung: map[int64]*hung{}, groups: map[int64]string{},
 	}
-	for _, control := range []struct {
+	for _, of := range []struct {
 		key kmsg.Key
-		do  func(kmsg.Request) (kmsg.Response, bool)
+		do  control
 	}{
 		{kmsg.EndTxn, l.endTxn}, {kmsg.InitProducerID, l.rename}, {kmsg.Produce, l.rename}, {kmsg.TxnOffsetCommit, l.rename},
 		{kmsg.AddPartitionsToTxn, l.rename}, {kmsg.AddOffsetsToTxn, l.rename}, {kmsg.DescribeTransactions, l.describeTransactions},
 		{kmsg.ListTransactions, l.listTransactions}, {kmsg.DescribeProducers, l.describeProducers}, {kmsg.WriteTxnMarkers, l.writeMarkers},
 	} {
-		c.ControlKey(int16(control.key), func(req kmsg.Request) (kmsg.Response, error, bool) {
-			c.KeepControl()
-			resp, handled := control.do(req)
-			return resp, nil, handled
-		})
+		cs.add(of.key, of.do)
 	}
 	return l, nil
 }

@@ -51,10 +51,10 @@ func newMarkers(t testing.TB, k *Kafka) *markers {
 	m := &markers{
 		k: k, cl: cl, adm: kadm.NewClient(cl), byID: map[string]bool{}, byProducer: map[int64]bool{}, completing: map[int64]int16{},
 	}
-	k.ControlKey(int16(kmsg.EndTxn), m.endTxn)
-	k.ControlKey(int16(kmsg.InitProducerID), m.initProducerID)
-	k.ControlKey(int16(kmsg.Produce), m.produce)
-	k.ControlKey(int16(kmsg.TxnOffsetCommit), m.txnOffsetCommit)
+	k.controls.add(kmsg.EndTxn, m.endTxn)
+	k.controls.add(kmsg.InitProducerID, m.initProducerID)
+	k.controls.add(kmsg.Produce, m.produce)
+	k.controls.add(kmsg.TxnOffsetCommit, m.txnOffsetCommit)
 	return m
 }
 
@@ -72,12 +72,11 @@ func (k *Kafka) DelayMarkers(t testing.TB, delay func(transactionalID string) ti
 }
 
 // endTxn answers a commit and completes it later.
-func (m *markers) endTxn(kreq kmsg.Request) (kmsg.Response, error, bool) {
-	m.k.KeepControl()
+func (m *markers) endTxn(kreq kmsg.Request) (kmsg.Response, bool) {
 	req := kreq.(*kmsg.EndTxnRequest)
 	resp := req.ResponseKind().(*kmsg.EndTxnResponse)
 	if m.k.CurrentNode() != m.k.CoordinatorFor(req.TransactionalID) {
-		return nil, nil, false // refused
+		return nil, false // refused
 	}
 	m.mu.Lock()
 	epoch, completing := m.completing[req.ProducerID]
@@ -86,15 +85,15 @@ func (m *markers) endTxn(kreq kmsg.Request) (kmsg.Response, error, bool) {
 		delete(m.completing, req.ProducerID)
 		m.mu.Unlock()
 		m.k.journal.end(req)
-		return nil, nil, false // our own
+		return nil, false // our own
 	case m.byID[req.TransactionalID]:
 		m.mu.Unlock()
 		resp.ErrorCode = kerr.ConcurrentTransactions.Code
-		return resp, nil, true
+		return resp, true
 	}
 	m.mu.Unlock()
 	if m.k.journal.isOver(req.TransactionalID, req.ProducerID, req.ProducerEpoch) {
-		return nil, nil, false // refused, or answered as before
+		return nil, false // refused, or answered as before
 	}
 	m.mu.Lock()
 	var delay time.Duration
@@ -104,7 +103,7 @@ func (m *markers) endTxn(kreq kmsg.Request) (kmsg.Response, error, bool) {
 	if delay <= 0 && (len(m.byID) == 0 || !req.Commit) {
 		m.mu.Unlock()
 		m.k.journal.end(req)
-		return nil, nil, false
+		return nil, false
 	}
 	before, done := m.last, make(chan struct{})
 	m.byID[req.TransactionalID], m.byProducer[req.ProducerID], m.last = true, true, done
@@ -121,12 +120,12 @@ func (m *markers) endTxn(kreq kmsg.Request) (kmsg.Response, error, bool) {
 		m.release(done, before)
 		m.forget(req)
 		resp.ErrorCode = kerr.ConcurrentTransactions.Code
-		return resp, nil, true //nolint:nilerr // the answer tells the client
+		return resp, true //nolint:nilerr // the answer tells the client
 	case !open:
 		m.release(done, before)
 		m.forget(req)
 		m.k.journal.end(req)
-		return nil, nil, false
+		return nil, false
 	}
 	m.k.network.trace.Logf(coordinator, "%s producer %d/%d: committed, markers follow in %s", req.TransactionalID,
 		req.ProducerID, req.ProducerEpoch, delay)
@@ -136,7 +135,7 @@ func (m *markers) endTxn(kreq kmsg.Request) (kmsg.Response, error, bool) {
 		m.complete(req, delay, before)
 	})
 	resp.ProducerID, resp.ProducerEpoch = req.ProducerID, req.ProducerEpoch+1
-	return resp, nil, true
+	return resp, true
 }
 
 // closeToTimeout is the rest of a transaction's timeout with which it is not queued behind others.
@@ -250,31 +249,28 @@ func (m *markers) pendingProducer(id int64) bool {
 	return m.byProducer[id]
 }
 
-func (m *markers) initProducerID(kreq kmsg.Request) (kmsg.Response, error, bool) {
-	m.k.KeepControl()
+func (m *markers) initProducerID(kreq kmsg.Request) (kmsg.Response, bool) {
 	req := kreq.(*kmsg.InitProducerIDRequest)
 	if req.TransactionalID == nil || !m.pendingID(*req.TransactionalID) {
-		return nil, nil, false
+		return nil, false
 	}
 	resp := req.ResponseKind().(*kmsg.InitProducerIDResponse)
 	resp.ErrorCode, resp.ProducerID, resp.ProducerEpoch = kerr.ConcurrentTransactions.Code, -1, -1
-	return resp, nil, true
+	return resp, true
 }
 
-func (m *markers) produce(kreq kmsg.Request) (kmsg.Response, error, bool) {
-	m.k.KeepControl()
+func (m *markers) produce(kreq kmsg.Request) (kmsg.Response, bool) {
 	req := kreq.(*kmsg.ProduceRequest)
 	if req.TransactionID == nil || !m.pendingID(*req.TransactionID) {
-		return nil, nil, false
+		return nil, false
 	}
-	return produceRefused(req, kerr.ConcurrentTransactions), nil, true
+	return produceRefused(req, kerr.ConcurrentTransactions), true
 }
 
-func (m *markers) txnOffsetCommit(kreq kmsg.Request) (kmsg.Response, error, bool) {
-	m.k.KeepControl()
+func (m *markers) txnOffsetCommit(kreq kmsg.Request) (kmsg.Response, bool) {
 	req := kreq.(*kmsg.TxnOffsetCommitRequest)
 	if !m.pendingProducer(req.ProducerID) {
-		return nil, nil, false
+		return nil, false
 	}
 	resp := req.ResponseKind().(*kmsg.TxnOffsetCommitResponse)
 	for _, t := range req.Topics {
@@ -287,5 +283,5 @@ func (m *markers) txnOffsetCommit(kreq kmsg.Request) (kmsg.Response, error, bool
 		}
 		resp.Topics = append(resp.Topics, rt)
 	}
-	return resp, nil, true
+	return resp, true
 }

@@ -22,34 +22,32 @@ type rejoins struct {
 
 func newRejoins(k *Kafka) *rejoins {
 	r := &rejoins{k: k, began: map[string]time.Time{}}
-	k.ControlKey(int16(kmsg.JoinGroup), r.join)
-	k.ControlKey(int16(kmsg.SyncGroup), r.sync)
+	k.controls.add(kmsg.JoinGroup, r.join)
+	k.controls.add(kmsg.SyncGroup, r.sync)
 	return r
 }
 
-func (r *rejoins) join(kreq kmsg.Request) (kmsg.Response, error, bool) {
-	r.k.KeepControl()
+func (r *rejoins) join(kreq kmsg.Request) (kmsg.Response, bool) {
 	req := kreq.(*kmsg.JoinGroupRequest)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	began, joining := r.began[req.Group]
 	if !joining {
 		r.began[req.Group] = time.Now()
-		return nil, nil, false
+		return nil, false
 	}
 	timeout := time.Duration(req.RebalanceTimeoutMillis) * time.Millisecond
 	if lasted := time.Since(began); lasted < 2*timeout || lasted > 4*timeout {
-		return nil, nil, false
+		return nil, false
 	}
 	resp := req.ResponseKind().(*kmsg.JoinGroupResponse)
 	resp.ErrorCode, resp.MemberID = kerr.CoordinatorLoadInProgress.Code, req.MemberID
-	return resp, nil, true
+	return resp, true
 }
 
-func (r *rejoins) sync(kreq kmsg.Request) (kmsg.Response, error, bool) {
-	r.k.KeepControl()
+func (r *rejoins) sync(kreq kmsg.Request) (kmsg.Response, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.began, kreq.(*kmsg.SyncGroupRequest).Group)
-	return nil, nil, false
+	return nil, false
 }

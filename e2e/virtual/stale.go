@@ -17,11 +17,10 @@ type producer struct {
 
 // initialise removes the producer of a transactional id. The next one may have the same producer id
 // with lower epochs, if the transactional id has expired.
-func (j *journal) initialise(kreq kmsg.Request) (kmsg.Response, error, bool) {
-	j.k.KeepControl()
+func (j *journal) initialise(kreq kmsg.Request) (kmsg.Response, bool) {
 	req := kreq.(*kmsg.InitProducerIDRequest)
 	if req.TransactionalID == nil {
-		return nil, nil, false
+		return nil, false
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -29,26 +28,25 @@ func (j *journal) initialise(kreq kmsg.Request) (kmsg.Response, error, bool) {
 		delete(j.producers, *req.TransactionalID)
 		maps.DeleteFunc(j.ended, func(key [2]int64, _ bool) bool { return key[0] == p.id })
 	}
-	return nil, nil, false
+	return nil, false
 }
 
 // refuseStale refuses batches of transactions that are over, as a broker does. kfake adds the
 // partition of a late batch to the producer's transaction before it looks at the epoch of the
 // batch: it refuses the batch, and has opened a transaction that nothing will end.
-func (j *journal) refuseStale(kreq kmsg.Request) (kmsg.Response, error, bool) {
-	j.k.KeepControl()
+func (j *journal) refuseStale(kreq kmsg.Request) (kmsg.Response, bool) {
 	req := kreq.(*kmsg.ProduceRequest)
 	if req.TransactionID == nil {
-		return nil, nil, false
+		return nil, false
 	}
 	id, epoch, ok := producerOf(req)
 	if !ok {
-		return nil, nil, false
+		return nil, false
 	}
 	if j.isOver(*req.TransactionID, id, epoch) {
-		return produceRefused(req, kerr.InvalidProducerEpoch), nil, true
+		return produceRefused(req, kerr.InvalidProducerEpoch), true
 	}
-	return nil, nil, false
+	return nil, false
 }
 
 // isOver reports whether the transaction of an epoch is over. It asks the coordinator where the

@@ -65,8 +65,14 @@ type node struct {
 	name    string
 	address string
 	stop    func() // ends Run and waits for it
-	mu      sync.Mutex
-	gate    chan struct{} // closed when it goes on; nil: it runs
+	gate    gate
+}
+
+// gate holds up a process.
+type gate struct {
+	mu sync.Mutex
+	// opened is closed when the process continues; nil: it runs.
+	opened chan struct{}
 }
 
 // inWorld runs f with instances of these names, connected.
@@ -104,7 +110,7 @@ func (w *world) start(name string) *node {
 	n := &node{name: name, address: string(l.addr)}
 	cfg := Config{
 		Self: Identity{Application: "app", Cluster: "cluster", Instance: name, Incarnation: w.next}, Listener: l, Address: n.address,
-		Dial: w.net.dialer(name), hold: n.hold,
+		Dial: w.net.dialer(name), hold: n.gate.hold,
 		Logger: slog.New(slog.NewTextHandler(locked{w}, nil)).With("self", name),
 		Fence: func(ctx context.Context, s Suspect) error {
 			w.mu.Lock()
@@ -196,27 +202,27 @@ func (w *world) cutOff(name string, stop bool) {
 	}
 }
 
-func (n *node) hold() {
-	n.mu.Lock()
-	gate := n.gate
-	n.mu.Unlock()
-	if gate != nil {
-		<-gate
+func (g *gate) hold() {
+	g.mu.Lock()
+	opened := g.opened
+	g.mu.Unlock()
+	if opened != nil {
+		<-opened
 	}
 }
 
 func (n *node) freeze() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.gate = make(chan struct{})
+	n.gate.mu.Lock()
+	defer n.gate.mu.Unlock()
+	n.gate.opened = make(chan struct{})
 }
 
 func (n *node) thaw() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.gate != nil {
-		close(n.gate)
-		n.gate = nil
+	n.gate.mu.Lock()
+	defer n.gate.mu.Unlock()
+	if n.gate.opened != nil {
+		close(n.gate.opened)
+		n.gate.opened = nil
 	}
 }
 
