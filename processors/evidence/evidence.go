@@ -2,6 +2,7 @@ package evidence
 
 import (
 	"errors"
+	"reflect"
 	"strconv"
 	"strings"
 
@@ -93,6 +94,16 @@ const (
 // Topic describes a topic of evidence.
 func Topic(name string) topology.TopicOf[[]byte, Entry] {
 	return topology.Topic(name, schemas.Bytes(), schemas.Codec[Entry](newEntryCodec()))
+}
+
+// Topics returns the topics to which a topology writes evidence, sorted.
+func Topics(t *topology.Topology) (topics []string) {
+	for _, topic := range t.Topics() {
+		if rows, ok := t.Written(topic); ok && rows.Values.Type == reflect.TypeFor[Entry]().String() {
+			topics = append(topics, topic)
+		}
+	}
+	return topics
 }
 
 // Decode returns the entry that a record of such a topic holds. A record that does not say what was

@@ -105,6 +105,33 @@ func TestEvidence(t *testing.T) {
 	}
 }
 
+// TestTopicsOfEvidence: of the topics that a topology writes, tools find those of evidence.
+func TestTopicsOfEvidence(t *testing.T) {
+	b := topology.NewBuilder("app", topology.DeadLetters("dead"))
+	orders := topology.From(b, ordersTopic)
+	orders.Into(topology.Topic("copies", schemas.String(), schemas.String()))
+	without, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := evidence.Topics(without); len(got) > 0 {
+		t.Errorf("without evidence its topics are %q", got)
+	}
+	b = topology.NewBuilder("app", topology.DeadLetters("dead"))
+	orders = topology.From(b, ordersTopic)
+	orders.Into(topology.Topic("copies", schemas.String(), schemas.String()))
+	evidence.Record(judgeNamed(orders, "first").Stream(), "first-audit", audit)
+	evidence.Record(judgeNamed(orders, "second").Stream(), "second-audit", audit)
+	evidence.Record(judgeNamed(orders, "third").Stream(), "third-audit", evidence.Topic("another"))
+	top, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := evidence.Topics(top); !slices.Equal(got, []string{"another", "audit"}) {
+		t.Errorf("the topics of evidence are %q", got)
+	}
+}
+
 // TestModes is requirement I1: evidence contains the mode of the record, and is itself a record of
 // that mode. Evidence that a forensic run shows has its mode too.
 func TestModes(t *testing.T) {
