@@ -1,10 +1,12 @@
 package evidence
 
 import (
+	"encoding/hex"
 	"errors"
 	"reflect"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/onceward/onceward/processors/decision"
 	"github.com/onceward/onceward/processors/envelope"
@@ -65,8 +67,8 @@ type Entry struct {
 	Attempt int    `json:"attempt"`
 
 	// EventType and EventVersion are those of the fact in the record, from [HeaderEventType] and
-	// [HeaderEventVersion]. The ids are those of package envelope. Fields are empty if the record
-	// does not have them.
+	// [HeaderEventVersion]. The ids are those of package envelope; one that is not UTF-8 is in
+	// hexadecimal digits. Fields are empty if the record does not have them.
 	EventType      string `json:"event_type,omitzero"`
 	EventVersion   string `json:"event_version,omitzero"`
 	MessageID      string `json:"message_id,omitzero"`
@@ -163,8 +165,17 @@ func fill(e *Entry, c *topology.Context, r *topology.Record[[]byte, decision.Dec
 	e.EventType = text(r, HeaderEventType, cloudEventType)
 	e.EventVersion = text(r, HeaderEventVersion, cloudEventSchema)
 	ids := envelope.Of(*r)
-	e.MessageID, e.EventID, e.IdempotencyKey = ids.MessageID, ids.EventID, ids.IdempotencyKey
-	e.AggregateID, e.CorrelationID, e.CausationID = ids.AggregateID, ids.CorrelationID, ids.CausationID
+	e.MessageID, e.EventID, e.IdempotencyKey = idText(ids.MessageID), idText(ids.EventID), idText(ids.IdempotencyKey)
+	e.AggregateID, e.CorrelationID, e.CausationID = idText(ids.AggregateID), idText(ids.CorrelationID), idText(ids.CausationID)
+}
+
+// idText returns an id as text: one that is bytes in hexadecimal digits, as an inbox with binary
+// ids stores it.
+func idText(id string) string {
+	if utf8.ValidString(id) {
+		return id
+	}
+	return hex.EncodeToString([]byte(id))
 }
 
 // modeOf returns the mode of the record that was decided about, which may be another one than is at

@@ -132,6 +132,16 @@ func TestTopicsOfEvidence(t *testing.T) {
 	}
 }
 
+// TestBinaryIDsAreEvidenceInHex: an id that is bytes has the form under which an inbox stores it.
+func TestBinaryIDsAreEvidenceInHex(t *testing.T) {
+	d := newDriver(t, topology.Live)
+	d.Pipe("orders", "k", "v", topologytest.Header(envelope.HeaderEventID, "\x00\xff"), topologytest.Header(envelope.HeaderMessageID, "m\u00fc"))
+	got := entries(t, d)
+	if len(got) != 1 || got[0].EventID != "00ff" || got[0].MessageID != "m\u00fc" {
+		t.Errorf("the entries are %+v", got)
+	}
+}
+
 // TestModes is requirement I1: evidence contains the mode of the record, and is itself a record of
 // that mode. Evidence that a forensic run shows has its mode too.
 func TestModes(t *testing.T) {
