@@ -431,6 +431,37 @@ func TestFlagsOfRunAreDocumented(t *testing.T) {
 	}
 }
 
+// manifestFlag is a flag in the arguments of a container.
+var manifestFlag = regexp.MustCompile(`(?m)^ +- (--[a-z-]+)`)
+
+// unknownFlags returns the flags of containers in a document that onceward run does not have, and how
+// many there are in all.
+func unknownFlags(text string) (unknown []string, all int) {
+	for _, m := range fence.FindAllStringSubmatch(text, -1) {
+		if m[1] != "yaml" || !strings.Contains(m[2], "kind: StatefulSet") {
+			continue
+		}
+		for _, flag := range manifestFlag.FindAllStringSubmatch(m[2], -1) {
+			all++
+			if !regexp.MustCompile(regexp.QuoteMeta(flag[1]) + `\b[^-]`).MatchString(help("run")) {
+				unknown = append(unknown, flag[1])
+			}
+		}
+	}
+	return unknown, all
+}
+
+// TestFlagsOfManifestsExist: the container of the page about deployment starts.
+func TestFlagsOfManifestsExist(t *testing.T) {
+	unknown, all := unknownFlags(documents(t)["docs/operations/deploy.md"])
+	if len(unknown) > 0 || all < 5 {
+		t.Errorf("of %d flags onceward run does not have %q", all, unknown)
+	}
+	if unknown, _ := unknownFlags("```yaml\nkind: StatefulSet\n - --stat-dir=/state\n - --state=/state\n```\n"); len(unknown) != 2 {
+		t.Errorf("of two wrong flags %q are found", unknown) // the negative control
+	}
+}
+
 // TestHeadersAreDocumented: the page of headers has every header that the code names.
 func TestHeadersAreDocumented(t *testing.T) {
 	page := documents(t)["docs/reference/headers.md"]

@@ -70,11 +70,11 @@ func (k subscriptionKind) hasHash() bool { return k >= subscribe }
 
 // subscription is what the left side sends. Fields are exported for tools.
 type subscription[K any] struct {
-	Kind subscriptionKind
+	Kind subscriptionKind `json:"kind"`
 	// Partition is the one of the left task, to which answers go.
-	Partition int32
-	Hash      valueHash
-	Key       K
+	Partition int32     `json:"partition"`
+	Hash      valueHash `json:"hash"`
+	Key       K         `json:"key"`
 }
 
 const (
@@ -167,9 +167,9 @@ const (
 
 // answer is what the right side sends. Fields are exported for tools.
 type answer[R any] struct {
-	Kind  answerKind
-	Hash  valueHash
-	Value R
+	Kind  answerKind `json:"kind"`
+	Hash  valueHash  `json:"hash"`
+	Value R          `json:"value"`
 	// encoded is the encoded Value where several answers have the same, else nil.
 	encoded []byte
 	// partition is where the answer goes. It is not written.
@@ -232,8 +232,8 @@ func (c answerCodec[R]) Decode(b []byte) (a answer[R], err error) {
 
 // subscriberKey is the key of a row: a row of the left table that has subscribed to a foreign key.
 type subscriberKey[F, K any] struct {
-	Foreign F
-	Key     K
+	Foreign F `json:"foreign"`
+	Key     K `json:"key"`
 }
 
 // subscriberKeyCodec is the form of the keys of rows.
@@ -308,8 +308,8 @@ func (c subscriberKeyCodec[F, K]) decodeKey(b []byte, at int) (K, error) {
 
 // subscriber is the value of a row.
 type subscriber struct {
-	Hash      valueHash
-	Partition int32
+	Hash      valueHash `json:"hash"`
+	Partition int32     `json:"partition"`
 }
 
 // subscriberCodec is the form of the values of rows.

@@ -204,7 +204,7 @@ func TestSubscribersAreNeighbours(t *testing.T) {
 func TestSubscribersForTools(t *testing.T) {
 	keys := rowCodec(subscriberKeyCodec[string, int64]{schemas.String(), schemas.Int64()})
 	values := rowCodec(schemas.Codec[subscriber](subscriberCodec{}))
-	form, err := keys.Parse(`{"Foreign":"f","Key":7}`)
+	form, err := keys.Parse(`{"foreign":"f","key":7}`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,13 +217,13 @@ func TestSubscribersForTools(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, err := json.Marshal([]any{key, value})
-	if want := `[{"Foreign":"f","Key":7},{"Hash":"ba7816bf8f01cfea414140de5dae2223","Partition":2}]`; string(text) != want || err != nil {
+	if want := `[{"foreign":"f","key":7},{"hash":"ba7816bf8f01cfea414140de5dae2223","partition":2}]`; string(text) != want || err != nil {
 		t.Errorf("the row is shown as %s, %v, want %s", text, err, want)
 	}
-	if b, err := values.Parse(`{"Hash":"ba7816bf8f01cfea414140de5dae2223","Partition":2}`); string(b) != goldenHash+"\x00\x00\x00\x02" || err != nil {
+	if b, err := values.Parse(`{"hash":"ba7816bf8f01cfea414140de5dae2223","partition":2}`); string(b) != goldenHash+"\x00\x00\x00\x02" || err != nil {
 		t.Errorf("its text is read as %q, %v", b, err)
 	}
-	if _, err := values.Parse(`{"Hash":"ba78","Partition":2}`); err == nil {
+	if _, err := values.Parse(`{"hash":"ba78","partition":2}`); err == nil {
 		t.Error("a short hash is read")
 	}
 }

@@ -62,7 +62,7 @@ type node struct {
 	// keyCodec and valueCodec are those of the topic of the node's records, as schemas.Codec of
 	// some type. They are nil if the records come from no topic.
 	keyCodec, valueCodec any
-	// rows are the codecs of a source.
+	// rows are the codecs of a source or a sink.
 	rows graph.Rows
 	// delay and of are for the source of a delayed retry topic: how long its records wait, and the
 	// source that they come from. retries are those of a source, in the order of RetryTopics.

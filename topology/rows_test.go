@@ -106,6 +106,29 @@ func TestRows(t *testing.T) {
 	}
 }
 
+// TestWritten: a topic that is written has the codecs of its sink, and other topics have none.
+func TestWritten(t *testing.T) {
+	b := topology.NewBuilder("written", topology.DeadLetters("dead"))
+	in := topology.From(b, topology.Topic("in", schemas.String(), schemas.Int64()))
+	in.Repartition("by-key").Into(topology.Topic("out", schemas.String(), schemas.Int64()))
+	top, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for topic, written := range map[string]bool{"in": false, "out": true, "written-by-key-repartition": true, "dead": false, "other": false} {
+		rows, ok := top.Written(topic)
+		if ok != written {
+			t.Errorf("that %s is written is %t", topic, ok)
+		}
+		if !ok {
+			continue
+		}
+		if v, err := rows.Value([]byte{0, 0, 0, 0, 0, 0, 1, 2}); err != nil || v != int64(258) || rows.Values.Type != "int64" {
+			t.Errorf("a value of %s is %v of type %s, %v", topic, v, rows.Values.Type, err)
+		}
+	}
+}
+
 // TestRowsOfEveryKind: a store of any kind has codecs for its keys and values.
 func TestRowsOfEveryKind(t *testing.T) {
 	b := topology.NewBuilder("rows")

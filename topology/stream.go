@@ -79,7 +79,7 @@ func addSinkTo[K, V any](
 			b.mistakeAt(pos, name, fmt.Errorf("sink topic: %w", err))
 		}
 	}
-	n := b.add(&node{kind: sinkNode, name: name, pos: pos, topic: ref}, opts)
+	n := b.add(&node{kind: sinkNode, name: name, pos: pos, topic: ref, rows: t.rows()}, opts)
 	if ref.partitioner != "" {
 		n.clause(KeyAssumption, partitionedClause(ref.partitioner))
 	}

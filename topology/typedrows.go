@@ -47,6 +47,20 @@ func (t *Topology) Records(topic string) (rows graph.Rows, ok bool) {
 	return graph.Rows{}, false
 }
 
+// Written returns the codecs of a topic that the topology writes, by its name on the cluster. For
+// other topics ok is false. The dead-letter topic has none: a dead letter keeps the bytes
+// of its record.
+func (t *Topology) Written(topic string) (rows graph.Rows, ok bool) {
+	for _, sub := range t.subtopologies {
+		for _, n := range sub.nodes {
+			if n.kind == sinkNode && n.topic.on(t.application) == topic {
+				return n.rows, n.rows.Keys.Parse != nil
+			}
+		}
+	}
+	return graph.Rows{}, false
+}
+
 // rows returns the codecs of the topic for tools; those of a topic without codecs, which is a
 // mistake that Build reports, are none.
 func (t *TopicOf[K, V]) rows() graph.Rows {

@@ -159,5 +159,6 @@
 //
 // # What it is not
 //
-// It does not create user topics, it does not retry side effects, and it has no at-least-once mode.
+// It does not create user topics, which an operator does (`onceward topics create`). It does not
+// retry side effects, and it has no at-least-once mode.
 package txn

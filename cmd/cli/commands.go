@@ -19,6 +19,7 @@ type commands struct {
 	Describe describeCommand `cmd:"" help:"Show what a pipeline is made of."`
 	Plan     planCommand     `cmd:"" help:"Print what the next start of a pipeline would do with existing topics and state; changes nothing."`
 	Contract contractCommand `cmd:"" help:"Show what those may rely on who feed a pipeline or read from it."`
+	Topics   topicsCommand   `cmd:"" help:"Create topics of a pipeline."`
 	Status   statusCommand   `cmd:"" help:"Show what a running instance on this machine is doing."`
 	Tasks    tasksCommand    `cmd:"" help:"Act on the tasks of a running instance on this machine."`
 

@@ -51,6 +51,12 @@
 // removes a repartition topic is refused while old instances have input, with or without a plan;
 // package txn has the procedure.
 //
+// # Topics
+//
+// topics create creates the topics of a topology that are missing, with the numbers of partitions
+// that the existing ones call for, or with --partitions. It alters no topic. See
+// admin.Application.CreateTopics.
+//
 // # Progress
 //
 // Three commands show their progress on the standard error: verify, rebuild from-changelog of a

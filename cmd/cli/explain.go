@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/onceward/onceward/cmd/pipeline"
 	"github.com/onceward/onceward/processors/evidence"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/topology/graph"
@@ -23,7 +22,7 @@ type explainCommand struct {
 	selection
 	clusterFlags
 	Row         string `required:"" placeholder:"KEY" help:"The row, by its key in the store."`
-	Audit       string `placeholder:"TOPIC" env:"ONCEWARD_AUDIT" help:"Topic of evidence; default is that of the pipeline file."`
+	Audit       string `placeholder:"TOPIC" env:"ONCEWARD_AUDIT" help:"Topic of evidence; default is the one that the pipeline writes."`
 	Store       string `placeholder:"STORE" help:"Show decisions about rows of this store only; its codec reads the key if the pipeline is named."`
 	Follow      bool   `help:"Show also what was decided elsewhere about the same records and ids, as an inbox has before a ledger; it reads the whole topic of evidence."`
 	StateDir    string `placeholder:"DIR" env:"ONCEWARD_STATE_DIR" help:"State directory of an instance on this machine, running or not, to show what the row holds now, and contributions with their amounts."`
@@ -105,13 +104,10 @@ func (c *explainCommand) Run(p *process) error {
 	if err != nil {
 		return err
 	}
-	if c.Audit == "" && c.File != "" && c.File != "-" {
-		if c.Audit, err = pipeline.EvidenceTopic(c.File); err != nil {
+	if c.Audit == "" {
+		if c.Audit, err = evidenceTopic(top); err != nil {
 			return err
 		}
-	}
-	if c.Audit == "" {
-		return usage("no topic of evidence is given, and no pipeline file names one (evidence); name it with --audit")
 	}
 	letters := c.DeadLetters
 	if top != nil {
@@ -174,6 +170,21 @@ func (c *explainCommand) chosen(p *process) (*topology.Topology, error) {
 		return nil, nil //nolint:nilnil // rows are readable without
 	}
 	return c.topology(p)
+}
+
+// evidenceTopic returns the topic to which a topology writes evidence.
+func evidenceTopic(t *topology.Topology) (string, error) {
+	var found []string
+	if t != nil {
+		found = evidence.Topics(t)
+	}
+	switch len(found) {
+	case 0:
+		return "", usage("no topic of evidence is given, and no pipeline writes evidence; name the topic with --audit")
+	case 1:
+		return found[0], nil
+	}
+	return "", usage("the pipeline writes evidence to several topics; name one with --audit: %s", strings.Join(found, ", "))
 }
 
 // rows returns how the keys of a store are read and shown, which may be no store of the topology.

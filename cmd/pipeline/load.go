@@ -75,24 +75,6 @@ func Parse(file string, src []byte) (*topology.Topology, error) {
 	return t, nil
 }
 
-// EvidenceTopic returns the topic of evidence that a file names, empty if it names none. Errors are
-// those of [Load].
-func EvidenceTopic(path string) (string, error) {
-	src, err := yamldoc.ReadFile(path)
-	if err != nil {
-		return "", fmt.Errorf("reading the pipeline: %w", err)
-	}
-	r, err := newReader(yamldoc.Parse(path, src))
-	if err != nil {
-		return "", err
-	}
-	r.pipeline()
-	if err := r.err(); err != nil || !r.evidence.Present() {
-		return "", err
-	}
-	return r.evidence.Text(), nil
-}
-
 // err returns what was found wrong so far.
 func (r *reader) err() error {
 	wrong, ok := errors.AsType[*yamldoc.Error](r.file.Err())

@@ -106,8 +106,8 @@ func Store(name string) topology.Store[state.KeyValue[string, Effect]] {
 // dueKey is a row of the timer queue: when the next step of an effect is due. Rows are in the order
 // of the times.
 type dueKey struct {
-	At int64
-	ID string
+	At int64  `json:"at"`
+	ID string `json:"id"`
 }
 
 func agendaOf(name string) topology.Store[state.KeyValue[dueKey, string]] {

@@ -1,9 +1,12 @@
 package evidence
 
 import (
+	"encoding/hex"
 	"errors"
+	"reflect"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/onceward/onceward/processors/decision"
 	"github.com/onceward/onceward/processors/envelope"
@@ -64,8 +67,8 @@ type Entry struct {
 	Attempt int    `json:"attempt"`
 
 	// EventType and EventVersion are those of the fact in the record, from [HeaderEventType] and
-	// [HeaderEventVersion]. The ids are those of package envelope. Fields are empty if the record
-	// does not have them.
+	// [HeaderEventVersion]. The ids are those of package envelope; one that is not UTF-8 is in
+	// hexadecimal digits. Fields are empty if the record does not have them.
 	EventType      string `json:"event_type,omitzero"`
 	EventVersion   string `json:"event_version,omitzero"`
 	MessageID      string `json:"message_id,omitzero"`
@@ -93,6 +96,16 @@ const (
 // Topic describes a topic of evidence.
 func Topic(name string) topology.TopicOf[[]byte, Entry] {
 	return topology.Topic(name, schemas.Bytes(), schemas.Codec[Entry](newEntryCodec()))
+}
+
+// Topics returns the topics to which a topology writes evidence, sorted.
+func Topics(t *topology.Topology) (topics []string) {
+	for _, topic := range t.Topics() {
+		if rows, ok := t.Written(topic); ok && rows.Values.Type == reflect.TypeFor[Entry]().String() {
+			topics = append(topics, topic)
+		}
+	}
+	return topics
 }
 
 // Decode returns the entry that a record of such a topic holds. A record that does not say what was
@@ -152,8 +165,17 @@ func fill(e *Entry, c *topology.Context, r *topology.Record[[]byte, decision.Dec
 	e.EventType = text(r, HeaderEventType, cloudEventType)
 	e.EventVersion = text(r, HeaderEventVersion, cloudEventSchema)
 	ids := envelope.Of(*r)
-	e.MessageID, e.EventID, e.IdempotencyKey = ids.MessageID, ids.EventID, ids.IdempotencyKey
-	e.AggregateID, e.CorrelationID, e.CausationID = ids.AggregateID, ids.CorrelationID, ids.CausationID
+	e.MessageID, e.EventID, e.IdempotencyKey = idText(ids.MessageID), idText(ids.EventID), idText(ids.IdempotencyKey)
+	e.AggregateID, e.CorrelationID, e.CausationID = idText(ids.AggregateID), idText(ids.CorrelationID), idText(ids.CausationID)
+}
+
+// idText returns an id as text: one that is bytes in hexadecimal digits, as an inbox with binary
+// ids stores it.
+func idText(id string) string {
+	if utf8.ValidString(id) {
+		return id
+	}
+	return hex.EncodeToString([]byte(id))
 }
 
 // modeOf returns the mode of the record that was decided about, which may be another one than is at

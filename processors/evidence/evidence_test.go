@@ -105,6 +105,43 @@ func TestEvidence(t *testing.T) {
 	}
 }
 
+// TestTopicsOfEvidence: of the topics that a topology writes, tools find those of evidence.
+func TestTopicsOfEvidence(t *testing.T) {
+	b := topology.NewBuilder("app", topology.DeadLetters("dead"))
+	orders := topology.From(b, ordersTopic)
+	orders.Into(topology.Topic("copies", schemas.String(), schemas.String()))
+	without, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := evidence.Topics(without); len(got) > 0 {
+		t.Errorf("without evidence its topics are %q", got)
+	}
+	b = topology.NewBuilder("app", topology.DeadLetters("dead"))
+	orders = topology.From(b, ordersTopic)
+	orders.Into(topology.Topic("copies", schemas.String(), schemas.String()))
+	evidence.Record(judgeNamed(orders, "first").Stream(), "first-audit", audit)
+	evidence.Record(judgeNamed(orders, "second").Stream(), "second-audit", audit)
+	evidence.Record(judgeNamed(orders, "third").Stream(), "third-audit", evidence.Topic("another"))
+	top, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := evidence.Topics(top); !slices.Equal(got, []string{"another", "audit"}) {
+		t.Errorf("the topics of evidence are %q", got)
+	}
+}
+
+// TestBinaryIDsAreEvidenceInHex: an id that is bytes has the form under which an inbox stores it.
+func TestBinaryIDsAreEvidenceInHex(t *testing.T) {
+	d := newDriver(t, topology.Live)
+	d.Pipe("orders", "k", "v", topologytest.Header(envelope.HeaderEventID, "\x00\xff"), topologytest.Header(envelope.HeaderMessageID, "m\u00fc"))
+	got := entries(t, d)
+	if len(got) != 1 || got[0].EventID != "00ff" || got[0].MessageID != "m\u00fc" {
+		t.Errorf("the entries are %+v", got)
+	}
+}
+
 // TestModes is requirement I1: evidence contains the mode of the record, and is itself a record of
 // that mode. Evidence that a forensic run shows has its mode too.
 func TestModes(t *testing.T) {

@@ -14,6 +14,9 @@ func clauses[K, V any](node *topology.Node[K, V], set *settings, global bool) {
 	node.Clause(topology.IdempotencyKey, "the id that is read off each record; with another payload it is a conflict, which "+
 		fate(set.emits.conflicts)).
 		Clause(topology.OnDuplicate, "the same id with the same payload is counted and has no effect")
+	if set.binaryIDs {
+		node.Clause(topology.IdempotencyKey, "the id is bytes, and is stored and shown in hexadecimal digits")
+	}
 	if compared := set.compared(); compared != "" {
 		node.Clause(topology.OnDuplicate, compared)
 	}

@@ -35,6 +35,7 @@ func TestClauses(t *testing.T) {
 			[]inbox.Option{inbox.BusinessKey(byNote)},
 			[]string{"a second one: the business key", "another id with a business key that was seen", "records with the same business key, have"},
 		},
+		"binary ids": {[]inbox.Option{inbox.ReadBinaryIDs()}, []string{"the id is bytes, and is stored and shown in hexadecimal digits"}},
 		"payload without": {
 			[]inbox.Option{inbox.PayloadWithout("id", "a\nb")}, []string{`without the members "id", "a\nb" of their JSON object`},
 		},
@@ -62,8 +63,8 @@ func TestClauses(t *testing.T) {
 		of := func(option string) bool { return strings.HasPrefix(name, option) }
 		for text, says := range map[string]bool{
 			"without a limit": !of("retained") && !of("archived"), "written to": of("archived"), "overtake": of("globally"),
-			"without an id, or with one": !of("missing"),
-			"stays in the partition":     of("globally, by id"), "business key": of("business key"), "payloads are compared": of("payload"),
+			"without an id, or with one": !of("missing"), "hexadecimal": of("binary ids"),
+			"stays in the partition": of("globally, by id"), "business key": of("business key"), "payloads are compared": of("payload"),
 		} {
 			if strings.Contains(said.String(), text) != says {
 				t.Errorf("%s: that the contract says %q should be %t:\n%s", name, text, says, said.String())

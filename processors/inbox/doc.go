@@ -40,7 +40,8 @@
 //
 // Choose the id for the effect that must happen once: a source event id, a command id, an aggregate
 // id with its version, the id of a business operation. It is valid UTF-8 of 1 to 1024 bytes.
-// Package envelope has functions for ids in headers.
+// Package envelope has functions for ids in headers. [ReadBinaryIDs] is for ids that are bytes,
+// such as binary UUIDs.
 //
 //   - [IngestionID] is the position of a record: the id of a delivery, not of the fact. Use it only
 //     if the source has no other id. Positions of copies are refused.

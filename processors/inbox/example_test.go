@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/onceward/onceward/processors/envelope"
 	"github.com/onceward/onceward/processors/inbox"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
@@ -163,6 +164,46 @@ func ExampleBusinessKey() {
 	// duplicates 1
 	// e1 PROCESSED <nil>
 	// e2 DUPLICATE <nil>
+}
+
+// Binary UUIDs in a header are the ids. Operators see them in hexadecimal digits.
+func ExampleReadBinaryIDs() {
+	events := topology.Topic("events", schemas.String(), schemas.String())
+	b := topology.NewBuilder("events", topology.DeadLetters("events.dead"))
+	in := inbox.Dedupe(topology.From(b, events), "inbox", envelope.EventID[string, string], inbox.Forever(), inbox.ReadBinaryIDs())
+	t, err := b.Build()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	d, err := topologytest.New(t)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	uuid := [16]byte{0x01, 0x8f, 0x3a, 0xc4, 0xde, 0x10, 0x7b, 0x52, 0x9c, 0x1a, 0x5e, 0x00, 0xfa, 0xce, 0xd0, 0x0d}
+	for range 2 {
+		id := topologytest.Header(envelope.HeaderEventID, string(uuid[:]))
+		if err := topologytest.Pipe(d, events, "key", "paid", id); err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+	for _, c := range d.Counts() {
+		fmt.Println(c.Outcome, c.N)
+	}
+	seen, err := topologytest.Store(d, in.Store(), 0)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for pair, err := range seen.All() {
+		fmt.Println(pair.Key, pair.Value.Outcome.Status(), err)
+	}
+	// Output:
+	// accepted 1
+	// duplicates 1
+	// 018f3ac4de107b529c1a5e00faced00d PROCESSED <nil>
 }
 
 func ExampleGlobally() {

@@ -38,6 +38,9 @@ func Dedupe[K, V any](
 	if id == nil {
 		set.Mistake(errors.New("the function that reads the id is nil"))
 	}
+	if set.binaryIDs {
+		id = hexadecimal(id)
+	}
 	newHasher, err := hasherFor[K, V](set.payload)
 	set.Mistake(err)
 	business, err := businessReader[K, V](set.business)

@@ -15,7 +15,7 @@ type Option func(s *settings) error
 
 type settings struct {
 	declare.Common
-	allowMissing, stayByID, keepsOrigin bool
+	allowMissing, stayByID, keepsOrigin, binaryIDs bool
 	// emits says which records are emitted that would fail otherwise.
 	emits     struct{ conflicts, late, missing, malformed bool }
 	retention retention
@@ -74,6 +74,20 @@ func (s *settings) check(global bool) {
 func AllowMissingID() Option {
 	return func(s *settings) error {
 		s.allowMissing = true
+		return nil
+	}
+}
+
+// ReadBinaryIDs says that the function id returns the bytes of an id, such as the 16 bytes of a
+// UUID, as string(uuid[:]). The id is their hexadecimal form, two lower-case digits a byte: that is
+// stored, shown by commands, and written by [Globally] and [Archive]. An id has 1 to 512 bytes. A
+// business key stays text.
+//
+// An inbox that gets or loses the option does not know the ids that it has stored. Give it another
+// name.
+func ReadBinaryIDs() Option {
+	return func(s *settings) error {
+		s.binaryIDs = true
 		return nil
 	}
 }

@@ -32,23 +32,23 @@ type Contribution struct {
 
 // ContributionKey is the key of a contribution in the store.
 type ContributionKey[K any] struct {
-	Ledger K
-	ID     string
+	Ledger K      `json:"ledger"`
+	ID     string `json:"id"`
 }
 
 // Posting is a contribution as the ledger has it.
 type Posting struct {
-	Amounts []int64
+	Amounts []int64 `json:"amounts"`
 	// Timestamp is that of the record, or in a windowed ledger the time that its windows follow
 	// from, in milliseconds since the epoch.
-	Timestamp int64
+	Timestamp int64 `json:"timestamp"`
 	// Corrects is the id of the contribution that this one adjusts, empty if there is none.
-	Corrects string
+	Corrects string `json:"corrects,omitzero"`
 	// Reverses is the id of the contribution that this one takes back, empty if there is none.
-	Reverses string
+	Reverses string `json:"reverses,omitzero"`
 	// ReversedBy is the id of the contribution that has taken this one back, empty if there is
 	// none.
-	ReversedBy string
+	ReversedBy string `json:"reversed_by,omitzero"`
 }
 
 // same reports whether q says the same as p. The timestamp is the delivery's, and that p was

@@ -175,8 +175,8 @@ const current = "active"
 
 // definedKey is the key of a row of one definition.
 type definedKey[K any] struct {
-	Key        K
-	Definition uint16
+	Key        K      `json:"key"`
+	Definition uint16 `json:"definition"`
 }
 
 const definitionBytes = 2

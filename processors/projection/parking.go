@@ -3,6 +3,7 @@ package projection
 import (
 	"cmp"
 	"encoding/binary"
+	"encoding/json"
 
 	"github.com/onceward/onceward/processors/internal/pairkey"
 	"github.com/onceward/onceward/schemas"
@@ -11,7 +12,8 @@ import (
 
 // position is where a record stands among those of its aggregate.
 type position struct {
-	Incarnation, Version int64
+	Incarnation int64 `json:"incarnation,omitzero"`
+	Version     int64 `json:"version"`
 }
 
 func (p position) compare(q position) int {
@@ -20,8 +22,8 @@ func (p position) compare(q position) int {
 
 // parkedKey is the key of a record that waits.
 type parkedKey[K any] struct {
-	Key K
-	At  position
+	Key K        `json:"key"`
+	At  position `json:"at"`
 }
 
 // parked is a record that waits.
@@ -32,6 +34,35 @@ type parked[V any] struct {
 	Headers []topology.Header
 	// Kept is absent where an earlier build has written the record.
 	Kept topology.Option[topology.Kept]
+}
+
+// MarshalJSON is for tools that show the store.
+func (p parked[V]) MarshalJSON() ([]byte, error) {
+	type header struct {
+		Key   string `json:"key"`
+		Value []byte `json:"value"`
+	}
+	shown := struct {
+		Value     V        `json:"value"`
+		Timestamp int64    `json:"timestamp"`
+		Headers   []header `json:"headers,omitempty"`
+		// The position in the topic and the mode are absent where an earlier build has written the
+		// record.
+		Topic     string `json:"topic,omitempty"`
+		Partition *int32 `json:"partition,omitempty"`
+		Offset    *int64 `json:"offset,omitempty"`
+		Mode      string `json:"mode,omitempty"`
+	}{Value: p.Value, Timestamp: p.Timestamp}
+	for _, h := range p.Headers {
+		shown.Headers = append(shown.Headers, header(h))
+	}
+	if kept, known := p.Kept.Get(); known {
+		shown.Mode = kept.Mode.String()
+		if kept.Topic != "" {
+			shown.Topic, shown.Partition, shown.Offset = kept.Topic, &kept.Partition, &kept.Offset
+		}
+	}
+	return json.Marshal(shown)
 }
 
 func parkedOf[K, V any](c *topology.Context, r topology.Record[K, V]) parked[V] {
@@ -60,12 +91,13 @@ func takeUp[K, V any](
 // queue is what is known of the records of one key that wait. A key for which none waits has no
 // queue.
 type queue struct {
-	Records int64
+	Records int64 `json:"records"`
 	// Highest is where the record of them stands that is furthest ahead, or was.
-	Highest position
+	Highest position `json:"highest"`
 	// Since is the stream time when the row of the key moved last, or the first of them came. Clock
 	// is the same by the wall clock, as the punctuation saw it; 0 if it has not come by since.
-	Since, Clock int64
+	Since int64 `json:"since"`
+	Clock int64 `json:"clock,omitzero"`
 }
 
 // The stored forms are described in the package documentation.

@@ -15,16 +15,16 @@ import (
 
 // Aggregate is where an aggregate is.
 type Aggregate[S ~string] struct {
-	State S
+	State S `json:"state"`
 	// Version is that of the transition that was accepted last.
-	Version int64
+	Version int64 `json:"version"`
 	// Timestamp is that of its record, in milliseconds since the epoch.
-	Timestamp int64
+	Timestamp int64 `json:"timestamp"`
 	// First is the version of the transition that created the aggregate, 1 without [Versioned]. All
 	// versions from it to Version have been accepted.
-	First int64
+	First int64 `json:"first"`
 	// Before are the other states that the aggregate was in, sorted; nil if there are none.
-	Before []S
+	Before []S `json:"before,omitzero"`
 }
 
 // enter returns the aggregate after a transition.
@@ -62,8 +62,8 @@ type Fact[S ~string] struct {
 
 // FactKey is the key of a fact in the store.
 type FactKey[K any] struct {
-	Aggregate K
-	ID        string
+	Aggregate K      `json:"aggregate"`
+	ID        string `json:"id"`
 }
 
 // storesOf returns the stores of a guard. The codecs of their keys are nil if keys is. A fact in

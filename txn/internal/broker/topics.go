@@ -134,17 +134,19 @@ func (c *Cluster) addSettings(ctx context.Context, topics map[string]TopicInfo) 
 }
 
 // CreateTopic creates a topic; -1 replicas are the cluster's default. One that was there already is
-// no error.
-func (c *Cluster) CreateTopic(ctx context.Context, name string, partitions int32, replicas int16, configs map[string]*string) error {
+// no error, and stays as it is: created is false.
+func (c *Cluster) CreateTopic(
+	ctx context.Context, name string, partitions int32, replicas int16, configs map[string]*string,
+) (created bool, err error) {
 	resp, err := c.adm.CreateTopic(ctx, partitions, replicas, configs, name)
 	if err == nil {
 		err = resp.Err
 	}
 	if errors.Is(err, kerr.TopicAlreadyExists) {
-		return nil
+		return false, nil
 	}
 	if err != nil && resp.ErrMessage != "" {
 		err = fmt.Errorf("%w (%s)", err, resp.ErrMessage)
 	}
-	return c.cfg.denied(err, attempt{operation: Create, topic: name})
+	return err == nil, c.cfg.denied(err, attempt{operation: Create, topic: name})
 }

@@ -1,10 +1,11 @@
 // Package topics makes sure that every topic of a topology is there and is what the runtime relies
 // on, before a task is opened.
 //
-// User topics are never created or changed: a missing one is an error that names it. Internal
-// topics (changelogs, repartition topics, the rounds topic) are created with the partition count
-// that the inputs ask for, and verified when they exist, with nothing changed where one of them
-// does not fit. Nothing relies on the broker's automatic creation of topics.
+// A start creates and changes no topic of the user: a missing one is an error that names it.
+// [Prospect] and [Create] are for an operator who wants them created. Internal topics (changelogs,
+// repartition topics, the rounds topic) are created with the partition count that the inputs ask
+// for. Existing ones are verified and never changed. Nothing relies on the broker's automatic
+// creation of topics.
 //
 // # What is verified
 //

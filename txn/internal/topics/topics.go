@@ -110,7 +110,7 @@ func (p *Plan) Ensure(ctx context.Context, c *broker.Cluster) (Layout, error) {
 		if p.create.Replicas > 0 {
 			replicas = p.create.Replicas
 		}
-		if err := c.CreateTopic(ctx, name, w.partitions, replicas, w.configs); err != nil {
+		if _, err := c.CreateTopic(ctx, name, w.partitions, replicas, w.configs); err != nil {
 			return nil, fmt.Errorf("creating the %s %s: %w", w.use, name, err)
 		}
 	}
@@ -253,21 +253,30 @@ func missingPermissions(t *topology.Topology, found map[string]broker.TopicInfo,
 // waitForLeaders returns once every topic is known with a leader for each partition and its
 // configuration: a produce before that would wait for the client's next refresh of its metadata.
 func (p *Plan) waitForLeaders(ctx context.Context, c *broker.Cluster) (map[string]broker.TopicInfo, error) {
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		found, hidden, err := c.Topics(ctx, p.names())
-		if err != nil {
-			return nil, err
-		}
-		if err := p.permissions(c, found, hidden); err != nil {
-			return nil, err
-		}
-		waiting := ""
+	return awaitTopics(ctx, c, p.names(), func(found map[string]broker.TopicInfo, hidden []string) (waiting string, err error) {
 		for _, name := range p.names() {
 			if info, ok := found[name]; !ok || !info.Led || info.Settings == nil {
 				waiting = name
 			}
+		}
+		return waiting, p.permissions(c, found, hidden)
+	})
+}
+
+// awaitTopics describes topics until judge names none of them that it waits for.
+func awaitTopics(
+	ctx context.Context, c *broker.Cluster, names []string, judge func(found map[string]broker.TopicInfo, hidden []string) (string, error),
+) (map[string]broker.TopicInfo, error) {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		found, hidden, err := c.Topics(ctx, names)
+		if err != nil {
+			return nil, err
+		}
+		waiting, err := judge(found, hidden)
+		if err != nil {
+			return nil, err
 		}
 		if waiting == "" {
 			return found, nil

@@ -287,6 +287,22 @@ func TestClusterDefault(t *testing.T) {
 	}
 }
 
+// TestUnreplicatedInternalTopicsAreNamed: one replica is named where the cluster has room for more.
+func TestUnreplicatedInternalTopicsAreNamed(t *testing.T) {
+	c := newCluster(t, kfake.NumBrokers(3))
+	c.createWith(changelog, 3, 1, map[string]string{"cleanup.policy": "compact"})
+	_, layout, err := c.open(topics.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := layout.Unreplicated(app(t), 3); !slices.Equal(got, []string{changelog}) {
+		t.Errorf("of three brokers, %q have one replica, want %s", got, changelog)
+	}
+	if got := layout.Unreplicated(app(t), 2); len(got) > 0 {
+		t.Errorf("of two brokers, %q are named", got)
+	}
+}
+
 // TestEveryMistakeAtOnce: several mismatches are told together, one line each.
 func TestEveryMistakeAtOnce(t *testing.T) {
 	c := newCluster(t)

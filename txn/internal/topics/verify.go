@@ -41,7 +41,7 @@ func (e *Mismatch) Error() string {
 	case e.err != nil:
 		return e.err.Error()
 	case e.missing:
-		return fmt.Sprintf("topics that do not exist: %s: create them first (Onceward creates only its internal topics)%s", e.Topic, e.Remedy)
+		return fmt.Sprintf("topics that do not exist: %s: create them first (a start creates internal topics only, and `onceward topics create` all)%s", e.Topic, e.Remedy)
 	}
 	return fmt.Sprintf("%s %s: %s is %s and has to be %s: %s", e.Use, e.Topic, e.Setting, e.Found, e.Needed, e.Remedy)
 }
