@@ -57,8 +57,8 @@ type Layout struct {
 	Retention int64
 }
 
-// Forgets reports whether rows of this kind are out of sight some time after they were written.
-func (k Kind) Forgets() bool {
+// Expires reports whether rows of this kind are out of sight some time after they were written.
+func (k Kind) Expires() bool {
 	return k == WindowKind || k == SessionKind || k == VersionedKind || k == DedupeKind || k == SeriesKind
 }
 
@@ -84,11 +84,11 @@ func (l Layout) Validate() error {
 	switch {
 	case int(l.Kind) >= len(kindNames):
 		return fmt.Errorf("there is no store of %s", l.Kind)
-	case l.Kind.Forgets() && l.Retention <= 0:
+	case l.Kind.Expires() && l.Retention <= 0:
 		return fmt.Errorf("a %s store has a retention of at least 1 ms, not %d", l.Kind, l.Retention)
-	case l.Kind.Forgets() && l.Retention > retentionMax:
+	case l.Kind.Expires() && l.Retention > retentionMax:
 		return fmt.Errorf("the retention of a %s store is at most 200 years, not %d ms", l.Kind, l.Retention)
-	case !l.Kind.Forgets() && l.Retention != 0:
+	case !l.Kind.Expires() && l.Retention != 0:
 		return fmt.Errorf("a %s store has no retention", l.Kind)
 	}
 	return nil
@@ -97,7 +97,7 @@ func (l Layout) Validate() error {
 // String returns the stored form: the name of the kind, and for kinds with a retention "/" and the
 // retention.
 func (l Layout) String() string {
-	if l.Kind.Forgets() {
+	if l.Kind.Expires() {
 		return l.Kind.String() + "/" + strconv.FormatInt(l.Retention, 10)
 	}
 	return l.Kind.String()
@@ -112,7 +112,7 @@ func ParseLayout(s string) (Layout, error) {
 			continue
 		}
 		l := Layout{Kind: Kind(kind)}
-		if l.Kind.Forgets() {
+		if l.Kind.Expires() {
 			l.Retention, _ = strconv.ParseInt(retention, 10, 64) // Validate and the comparison judge it
 		}
 		if l.Validate() == nil && l.String() == s {
@@ -177,39 +177,39 @@ func (l Layout) Expired(streamTime int64) (r Range, ok bool) {
 
 // firstSegment is the oldest one with a row that can be read at streamTime.
 func (l Layout) firstSegment(streamTime int64) uint32 {
-	return l.segmentOf(max(l.horizon(streamTime), 0))
+	return l.segmentOf(max(l.oldestReadable(streamTime), 0))
 }
 
-// horizon is the smallest time that can be read at streamTime. Kafka Streams includes the end of
-// the retention for versions, and not for the others.
-func (l Layout) horizon(streamTime int64) int64 {
+// oldestReadable is the smallest time that can be read at streamTime. Kafka Streams includes the
+// end of the retention for versions, and not for the others.
+func (l Layout) oldestReadable(streamTime int64) int64 {
 	if l.Kind == VersionedKind {
 		return streamTime - l.Retention
 	}
 	return streamTime - l.Retention + 1
 }
 
-// ChangelogHorizon returns a time in milliseconds since the epoch. At streamTime, records with an
+// OldestInChangelog returns a time in milliseconds since the epoch. At streamTime, records with an
 // earlier timestamp belong to rows that cannot be read; deletes with an earlier timestamp are
 // deletes of such rows. It is 0 for layouts without such a time. A record has the time of its row
 // or a later one, except the delete of an id, which has the start of the row's segment.
-func (l Layout) ChangelogHorizon(streamTime int64) int64 {
+func (l Layout) OldestInChangelog(streamTime int64) int64 {
 	if !l.Segmented() {
 		return 0
 	}
-	return max(l.horizon(streamTime)-l.segmentInterval(), 0)
+	return max(l.oldestReadable(streamTime)-l.segmentInterval(), 0)
 }
 
 // Live reports whether a row of that time can be read at streamTime, for kinds whose rows expire by
 // their time.
-func (l Layout) Live(ms, streamTime int64) bool { return ms >= l.horizon(streamTime) }
+func (l Layout) Live(ms, streamTime int64) bool { return ms >= l.oldestReadable(streamTime) }
 
 // RowTime returns the time by which a row expires. Its write moves the stream time to that time. It
 // is the start of a window, the end of a session, the begin of a version, the time of an id or of a
 // value of a series. It is 0 for a kind without a retention. The error wraps ErrCorrupt for a row
 // that this layout cannot have.
 func (l Layout) RowTime(w Write) (int64, error) {
-	if !l.Kind.Forgets() {
+	if !l.Kind.Expires() {
 		return 0, nil
 	}
 	if l.Kind == WindowKind {

@@ -25,7 +25,7 @@ import (
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/failpoint"
 	"github.com/onceward/onceward/txn/internal/globaltable"
-	"github.com/onceward/onceward/txn/internal/lookout"
+	"github.com/onceward/onceward/txn/internal/hangwatch"
 	"github.com/onceward/onceward/txn/internal/metrics"
 	"github.com/onceward/onceward/txn/internal/opening"
 	"github.com/onceward/onceward/txn/internal/restore"
@@ -125,7 +125,7 @@ type instance struct {
 	fingerprint [8]byte
 	budget      *worker.Budget
 	waits       *waits.Waits
-	lookout     *lookout.Lookout
+	hangwatch     *hangwatch.Watch
 	self        *assign.Self
 	globals     *globaltable.Tables // nil if the topology has none
 	watch       *watch
@@ -259,7 +259,7 @@ func (in *instance) session() session.Config {
 		MetadataMax: cfg.metadataMax, EmptyMax: cfg.emptyMax, PurgeInterval: cfg.purgeInterval, MemberWatch: cfg.memberWatch,
 		Databases: cfg.databases, Globals: in.globals,
 		Cluster: in.cluster, Broker: in.brokerCfg, Starts: in.starts, Directory: in.dir, Shared: in.shared, Budget: in.budget, Waits: in.waits,
-		Lookout: in.lookout, Self: in.self, Rebuilds: &a.rebuilds, Incarnation: in.incarnation, Fingerprint: in.fingerprint,
+		HangWatch: in.hangwatch, Self: in.self, Rebuilds: &a.rebuilds, Incarnation: in.incarnation, Fingerprint: in.fingerprint,
 		Layout: *in.layout.Load(), Left: in.left,
 		Logger: a.log, Metrics: a.metrics, Failpoints: cfg.failpoints,
 		Joined: in.watch.joined, Planned: in.watch.planned, Alert: a.alert,
@@ -331,11 +331,11 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 	if in.cluster, err = broker.Connect(ctx, in.brokerCfg, a.topology.Application()); err != nil {
 		return nil, err
 	}
-	in.lookout = lookout.New(lookout.Config{
+	in.hangwatch = hangwatch.New(hangwatch.Config{
 		Cluster: in.cluster, Topology: a.topology, Repairs: a.cfg.RepairTransactions, Logger: a.log, Metrics: a.metrics,
 		Failpoints: a.cfg.failpoints,
 	})
-	in.waits = waits.New(in.cluster, reportAfter(a.cfg.TransactionTimeout), a.log, in.lookout.Hangs)
+	in.waits = waits.New(in.cluster, reportAfter(a.cfg.TransactionTimeout), a.log, in.hangwatch.Hangs)
 	err = a.reach(ctx, func() error {
 		if err := in.cluster.RequireTransactionVersion2(ctx); err != nil {
 			return err
@@ -548,7 +548,7 @@ func (in *instance) producers(ctx context.Context) ([][2]*broker.Producer, error
 		if err != nil {
 			return nil, err
 		}
-		hangs, clean := in.lookout.AtStart(ctx)
+		hangs, clean := in.hangwatch.AtStart(ctx)
 		out, missing := in.choose(all, hangs)
 		if missing > 0 {
 			highest += missing
@@ -578,7 +578,7 @@ func (in *instance) choose(all [][2]*broker.Producer, hangs map[string]bool) (ou
 		rest, out, ids = all, nil, nil
 	}
 	closePairs(rest)
-	in.lookout.Use(ids...)
+	in.hangwatch.Use(ids...)
 	return out, missing
 }
 
@@ -601,7 +601,7 @@ func (in *instance) settled(ctx context.Context, workers int) ([][2]*broker.Prod
 			out[w][turn] = broker.NewProducer(in.brokerCfg, id, in.app.cfg.TransactionTimeout)
 		}
 	}
-	in.lookout.Note(ctx, false, ids...)
+	in.hangwatch.Note(ctx, false, ids...)
 	var wg sync.WaitGroup
 	for w, pair := range out {
 		for turn, p := range pair {

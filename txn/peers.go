@@ -286,8 +286,8 @@ func (w *watch) fence(ctx context.Context, s peers.Suspect) error {
 	var ended error
 	var ending sync.WaitGroup
 	ending.Go(func() {
-		w.in.lookout.NoteDead(ctx, s.TransactionalIDs...) // what they say goes with the fencing
-		defer w.in.lookout.LookSoon()
+		w.in.hangwatch.NoteDead(ctx, s.TransactionalIDs...) // what they say goes with the fencing
+		defer w.in.hangwatch.LookSoon()
 		ended = w.in.cluster.EndTransactions(ctx, w.in.app.cfg.TransactionTimeout, s.TransactionalIDs...)
 	})
 	var removed bool

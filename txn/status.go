@@ -245,10 +245,10 @@ func (a *App) Status() Status {
 			s.State, s.Reason = Joining, "the process is not a member of the group yet; the group waits for its other members, for one that died until its session timeout"
 		}
 		s.Tasks = taskStatuses(current.Tasks(), current.Ends())
-		for _, f := range in.lookout.Found() {
+		for _, f := range in.hangwatch.Found() {
 			s.Hanging = append(s.Hanging, hangingStatus(f))
 		}
-		s.NotLookedAt = in.lookout.NotLookedAt()
+		s.NotLookedAt = in.hangwatch.NotLookedAt()
 		addWaits(s.Tasks, in.waits.All())
 		s.Totals.add(Totals(current.Totals()))
 		s.Peers = in.watch.status()

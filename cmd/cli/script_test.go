@@ -348,7 +348,7 @@ func letters(ts *testscript.TestScript, _ bool, args []string) {
 	c, err := admin.Connect(context.Background(), ts.Getenv("BROKERS"))
 	ts.Check(err)
 	defer c.Close()
-	all := admin.LetterFilter{Redriven: true}
+	all := admin.DeadLetterFilter{Redriven: true}
 	_, err = c.DeadLetters(args[0]).Each(context.Background(), all, func(l admin.DeadLetter) error {
 		ts.Setenv("LETTER_"+string(l.Key), l.ID)
 		return nil

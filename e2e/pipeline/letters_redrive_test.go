@@ -282,7 +282,7 @@ func (r *redrives) applied() {
 // wantMarks: every dead letter is redriven, by the word of the topic.
 func (s *letterScene) wantMarks(n int64) {
 	s.t.Helper()
-	counts, err := connect(s.t, s.Cluster).DeadLetters(s.Dead).Each(s.t.Context(), admin.LetterFilter{}, func(l admin.DeadLetter) error {
+	counts, err := connect(s.t, s.Cluster).DeadLetters(s.Dead).Each(s.t.Context(), admin.DeadLetterFilter{}, func(l admin.DeadLetter) error {
 		return fmt.Errorf("letter %s is not redriven", l.ID)
 	})
 	if err != nil || counts.Letters != n || counts.Redriven != n {

@@ -53,20 +53,20 @@ func TestRedriveKeepsTheTimeOfTheRecord(t *testing.T) {
 		began := time.Now()
 		o.die("a=1", "a=2", "a=3")
 		died := map[string]time.Time{}
-		for value, l := range o.all(LetterFilter{}) {
+		for value, l := range o.all(DeadLetterFilter{}) {
 			if l.Timestamp.Before(began.Truncate(time.Millisecond)) {
 				t.Fatalf("the control: the letter of %s has the timestamp %s, which is not the broker's", value, l.Timestamp)
 			}
 			died[value] = time.UnixMilli(l.Origin.Timestamp)
 		}
-		edited := o.all(LetterFilter{})["2"]
+		edited := o.all(DeadLetterFilter{})["2"]
 		edited.Value = []byte("two")
 		if err := o.letters.Edit(o.ctx, edited); err != nil {
 			t.Fatal(err)
 		}
 		died["two"] = died["2"]
 
-		o.redrive(RedriveOptions{Filter: LetterFilter{IDs: []string{edited.ID, o.all(LetterFilter{})["1"].ID}}})
+		o.redrive(RedriveOptions{Filter: DeadLetterFilter{IDs: []string{edited.ID, o.all(DeadLetterFilter{})["1"].ID}}})
 		o.redrive(RedriveOptions{TimestampNow: true})
 		again := o.read("in")
 		if len(again) != 3 {
@@ -103,7 +103,7 @@ func TestRedriveOfOlderDeadLetters(t *testing.T) {
 		o.redrive(RedriveOptions{})
 		first := o.read("in")
 		o.want("in", "a=1")
-		if want := time.UnixMilli(o.all(LetterFilter{Redriven: true})["1"].Origin.Timestamp); !first[0].Timestamp.Equal(want) {
+		if want := time.UnixMilli(o.all(DeadLetterFilter{Redriven: true})["1"].Origin.Timestamp); !first[0].Timestamp.Equal(want) {
 			t.Errorf("the record is redriven with %s, it had %s", first[0].Timestamp, want)
 		}
 	})

@@ -168,10 +168,10 @@ type TopicPartition struct {
 // String returns topic[partition].
 func (p TopicPartition) String() string { return fmt.Sprintf("%s[%d]", p.Topic, p.Partition) }
 
-// LetterFilter chooses dead letters. A dead letter has to match every field that is set, and one
-// value of a field with several values. The zero LetterFilter chooses all dead letters that were
-// not redriven.
-type LetterFilter struct {
+// DeadLetterFilter chooses dead letters. A dead letter has to match every field that is set, and
+// one value of a field with several values. The zero DeadLetterFilter chooses all dead letters that
+// were not redriven.
+type DeadLetterFilter struct {
 	IDs          []string
 	Keys         [][]byte // as in [DeadLetter.OwnKey]; a nil one is the null key
 	Classes      []graph.Class
@@ -187,8 +187,8 @@ type LetterFilter struct {
 	Redriven bool
 }
 
-// Chooses reports whether the filter chooses the dead letter.
-func (f *LetterFilter) Chooses(l *DeadLetter) bool {
+// Matches reports whether the filter chooses the dead letter.
+func (f *DeadLetterFilter) Matches(l *DeadLetter) bool {
 	among := func(texts []string, text string) bool { return len(texts) == 0 || slices.Contains(texts, text) }
 	switch {
 	case !f.Redriven && !l.Redriven.IsZero(), !among(f.IDs, l.ID), !among(f.Nodes, l.Node), !among(f.Applications, l.Application),
@@ -203,9 +203,9 @@ func (f *LetterFilter) Chooses(l *DeadLetter) bool {
 	return slices.ContainsFunc(f.Keys, func(k []byte) bool { return (k == nil) == (own == nil) && bytes.Equal(k, own) })
 }
 
-// LetterCounts is what a dead-letter topic held. Its JSON form is for programs, and its fields
+// DeadLetterCounts is what a dead-letter topic held. Its JSON form is for programs, and its fields
 // stay.
-type LetterCounts struct {
+type DeadLetterCounts struct {
 	// Letters counts each dead letter once, Redriven the redriven ones among them.
 	Letters  int64 `json:"letters"`
 	Redriven int64 `json:"redriven"`
@@ -218,10 +218,10 @@ type LetterCounts struct {
 // Each calls f for every chosen dead letter, partition by partition, in the order in which the
 // records died. An error of f ends it, and is returned as it is. Records of open transactions are
 // left out.
-func (d *DeadLetters) Each(ctx context.Context, filter LetterFilter, f func(DeadLetter) error) (LetterCounts, error) {
+func (d *DeadLetters) Each(ctx context.Context, filter DeadLetterFilter, f func(DeadLetter) error) (DeadLetterCounts, error) {
 	t, err := d.open(ctx)
 	if err != nil {
-		return LetterCounts{}, err
+		return DeadLetterCounts{}, err
 	}
 	defer t.close()
 	for p := range t.info.Partitions {
@@ -234,7 +234,7 @@ func (d *DeadLetters) Each(ctx context.Context, filter LetterFilter, f func(Dead
 			return t.counts, err
 		}
 		err = t.each(ctx, idx, func(l DeadLetter) error {
-			if !filter.Chooses(&l) {
+			if !filter.Matches(&l) {
 				return nil
 			}
 			return f(l)
@@ -250,7 +250,7 @@ func (d *DeadLetters) Each(ctx context.Context, filter LetterFilter, f func(Dead
 type letterTopic struct {
 	cluster *broker.Cluster
 	info    broker.TopicInfo
-	counts  LetterCounts
+	counts  DeadLetterCounts
 }
 
 func (d *DeadLetters) open(ctx context.Context) (*letterTopic, error) {
@@ -325,7 +325,7 @@ type letterIndex struct {
 	redriven map[letterKey]mark
 	// sessions are those of the marks and editions. Marks and editions of older builds have "".
 	sessions map[string]bool
-	counts   LetterCounts
+	counts   DeadLetterCounts
 }
 
 // index reads a partition up to end, and counts what is in it.

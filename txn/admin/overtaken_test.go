@@ -42,7 +42,7 @@ func TestOvertakenRedriveWritesNothing(t *testing.T) {
 	for i := range 12 {
 		records = append(records, fmt.Sprintf("%s=%d", keys[i%3], i))
 	}
-	for name, others := range map[string]LetterFilter{"all": {}, "some": {Keys: keys[:2]}, "one": {Keys: keys[2:]}} {
+	for name, others := range map[string]DeadLetterFilter{"all": {}, "some": {Keys: keys[:2]}, "one": {Keys: keys[2:]}} {
 		for _, point := range crashPoints {
 			t.Run(name+"-"+point, func(t *testing.T) {
 				virtual.Test(t, func(t *testing.T) {
@@ -72,7 +72,7 @@ func TestRedriveOfADeadLetterEditedMeanwhile(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		o := newOffice(t)
 		o.die("a=1", "a=2")
-		letter := o.all(LetterFilter{})["2"]
+		letter := o.all(DeadLetterFilter{})["2"]
 		letter.Value = []byte("two")
 		_, err := o.letters.Redrive(o.ctx, RedriveOptions{crash: overtaken(crashFlushed, func() {
 			if err := o.letters.Edit(o.ctx, letter); err != nil {
@@ -111,7 +111,7 @@ func TestHeadersOfAMarkMakeNoMark(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		o := newOffice(t)
 		o.die("a=1")
-		victim := o.all(LetterFilter{})["1"]
+		victim := o.all(DeadLetterFilter{})["1"]
 		forged := string(victim.identity)
 		err := o.driver.PipeRaw("in", []byte("a"), []byte("2"), topologytest.Header(HeaderRedriven, forged),
 			topologytest.Header(HeaderRedrivenAt, "2020-01-01T00:00:00Z"), topologytest.Header(graph.HeaderSession, "x"))
@@ -145,7 +145,7 @@ func TestHeadersOfAMarkMakeNoMark(t *testing.T) {
 		}
 		report := o.redrive(RedriveOptions{})
 		o.wantOutcomes(report, map[RedriveOutcome]int64{Redriven: 3})
-		if want := (LetterCounts{Letters: 3, Foreign: 4}); report.Counts != want {
+		if want := (DeadLetterCounts{Letters: 3, Foreign: 4}); report.Counts != want {
 			t.Errorf("the counts are %+v, want %+v", report.Counts, want)
 		}
 		for _, r := range o.read("in") {
@@ -205,13 +205,13 @@ func TestOvertakenEditLooksAgain(t *testing.T) {
 		want      error
 		in        string
 	}{
-		"redriven": {crashFlushed, func(o *office, _ DeadLetter) { o.redrive(RedriveOptions{}) }, ErrLetterRedriven, "a=1"},
+		"redriven": {crashFlushed, func(o *office, _ DeadLetter) { o.redrive(RedriveOptions{}) }, ErrDeadLetterRedriven, "a=1"},
 		"edited": {crashFlushed, func(o *office, seen DeadLetter) {
 			seen.Value = []byte("theirs")
 			if err := o.letters.Edit(o.ctx, seen); err != nil {
 				o.t.Error(err)
 			}
-		}, ErrLetterEdited, "a=theirs"},
+		}, ErrDeadLetterEdited, "a=theirs"},
 		"alone":                {crashFlushed, func(*office, DeadLetter) {}, nil, "a=mine"},
 		"alone, unanswered":    {crashAnswered, func(*office, DeadLetter) {}, nil, "a=mine"},
 		"redriven, unanswered": {crashAnswered, func(o *office, _ DeadLetter) { o.redrive(RedriveOptions{}) }, nil, "a=mine"},
@@ -220,7 +220,7 @@ func TestOvertakenEditLooksAgain(t *testing.T) {
 			virtual.Test(t, func(t *testing.T) {
 				o := newOffice(t)
 				o.die("a=1")
-				seen := o.all(LetterFilter{})["1"]
+				seen := o.all(DeadLetterFilter{})["1"]
 				mine := seen
 				mine.Value = []byte("mine")
 				err := o.letters.edit(o.ctx, mine, overtaken(c.point, func() { c.meanwhile(o, seen) }))

@@ -31,7 +31,7 @@ func TestRedriveWritesEachRecordOnce(t *testing.T) {
 		o.want("in")
 		report := o.redrive(RedriveOptions{})
 		o.wantOutcomes(report, map[RedriveOutcome]int64{Redriven: 4})
-		if want := (LetterCounts{Letters: 4, Foreign: 1, Malformed: 1}); report.Counts != want {
+		if want := (DeadLetterCounts{Letters: 4, Foreign: 1, Malformed: 1}); report.Counts != want {
 			t.Errorf("the counts are %+v, want %+v", report.Counts, want)
 		}
 		o.want("in", "a=1", "b=2", "a=3", "c=poison")
@@ -58,7 +58,7 @@ func TestRedriveWritesEachRecordOnce(t *testing.T) {
 			}
 		}
 		var redriven int
-		counts, err := o.letters.Each(o.ctx, LetterFilter{Redriven: true}, func(l DeadLetter) error {
+		counts, err := o.letters.Each(o.ctx, DeadLetterFilter{Redriven: true}, func(l DeadLetter) error {
 			if redriven++; time.Since(l.Redriven) > time.Minute {
 				t.Errorf("%s was redriven %s", l.ID, l.Redriven)
 			}
@@ -83,9 +83,9 @@ func TestFilterOfDeadLetters(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		o := newOffice(t)
 		o.die("a=1", "b=poison", "a=3")
-		all := o.all(LetterFilter{})
+		all := o.all(DeadLetterFilter{})
 		first := all["1"]
-		for name, f := range map[string]LetterFilter{
+		for name, f := range map[string]DeadLetterFilter{
 			"id":          {IDs: []string{first.ID}},
 			"key":         {Keys: [][]byte{[]byte("a")}, Until: first.LastFailure.Add(time.Nanosecond)},
 			"class":       {Classes: []topology.Class{topology.Validation}, IDs: []string{first.ID}},
@@ -106,7 +106,7 @@ func TestFilterOfDeadLetters(t *testing.T) {
 				t.Errorf("%s does not choose the letter", name)
 			}
 		}
-		for name, f := range map[string]LetterFilter{
+		for name, f := range map[string]DeadLetterFilter{
 			"id": {IDs: []string{"x"}}, "key": {Keys: [][]byte{nil}}, "class": {Classes: []topology.Class{topology.Conflict}},
 			"node": {Nodes: []string{"x"}}, "application": {Applications: []string{"x"}}, "topic": {Topics: []string{"x"}},
 			"since": {Since: time.Now()}, "until": {Until: first.LastFailure.Add(-time.Hour)},
@@ -115,10 +115,10 @@ func TestFilterOfDeadLetters(t *testing.T) {
 				t.Errorf("%s chooses %d letters", name, len(got))
 			}
 		}
-		o.wantOutcomes(o.redrive(RedriveOptions{Filter: LetterFilter{Classes: []topology.Class{topology.Poison}}}),
+		o.wantOutcomes(o.redrive(RedriveOptions{Filter: DeadLetterFilter{Classes: []topology.Class{topology.Poison}}}),
 			map[RedriveOutcome]int64{Redriven: 1})
 		o.want("in", "b=poison")
-		o.redrive(RedriveOptions{Filter: LetterFilter{Keys: [][]byte{[]byte("a")}}, To: "other"})
+		o.redrive(RedriveOptions{Filter: DeadLetterFilter{Keys: [][]byte{[]byte("a")}}, To: "other"})
 		o.want("other", "a=1", "a=3")
 		for _, r := range o.read("other") {
 			if want := graph.PartitionOf(r.Key, officePartitions); r.Partition != want {
@@ -129,7 +129,7 @@ func TestFilterOfDeadLetters(t *testing.T) {
 }
 
 // all returns the dead letters by their values.
-func (o *office) all(f LetterFilter) map[string]DeadLetter {
+func (o *office) all(f DeadLetterFilter) map[string]DeadLetter {
 	o.t.Helper()
 	out := map[string]DeadLetter{}
 	_, err := o.letters.Each(o.ctx, f, func(l DeadLetter) error {
@@ -242,7 +242,7 @@ func TestMarksBehindAnOpenTransactionCount(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if l := o.all(LetterFilter{})["1"]; l.ID == "" {
+		if l := o.all(DeadLetterFilter{})["1"]; l.ID == "" {
 			t.Fatal("the control: the mark is in front of the open transaction, and this test shows nothing")
 		}
 		ended := make(chan error, 1)
@@ -280,7 +280,7 @@ func TestOlderOfTwoRedrivesEnds(t *testing.T) {
 		done := 0
 		_, err := o.letters.Redrive(o.ctx, RedriveOptions{batchMax: 2, Step: func(DeadLetter, RedriveOutcome) error {
 			if done++; done == 3 {
-				o.redrive(RedriveOptions{Filter: LetterFilter{Keys: [][]byte{[]byte("k1"), []byte("k2")}}})
+				o.redrive(RedriveOptions{Filter: DeadLetterFilter{Keys: [][]byte{[]byte("k1"), []byte("k2")}}})
 			}
 			return nil
 		}})
@@ -301,7 +301,7 @@ func TestRecordThatFailsAgainAndAgainIsLeft(t *testing.T) {
 		sizes := map[int]int{}
 		var id string
 		for death := 1; death <= 3; death++ {
-			l := o.all(LetterFilter{})["1"]
+			l := o.all(DeadLetterFilter{})["1"]
 			if id == "" {
 				id = l.ID
 			}
@@ -341,8 +341,8 @@ func TestRedriveOfARecordUnderAnotherKey(t *testing.T) {
 				t.Fatal(err)
 			}
 			o.post()
-			only := LetterFilter{Keys: [][]byte{[]byte("owner")}}
-			o.wantOutcomes(o.redrive(RedriveOptions{Filter: LetterFilter{Keys: [][]byte{[]byte("id")}}}), map[RedriveOutcome]int64{})
+			only := DeadLetterFilter{Keys: [][]byte{[]byte("owner")}}
+			o.wantOutcomes(o.redrive(RedriveOptions{Filter: DeadLetterFilter{Keys: [][]byte{[]byte("id")}}}), map[RedriveOutcome]int64{})
 			options := RedriveOptions{Filter: only}
 			if value == "2" {
 				options.To, options.Repair = "other", true
@@ -459,7 +459,7 @@ func TestRedriveOfARecordAheadOfTheClock(t *testing.T) {
 			}
 			info.Settings["message.timestamp.after.max.ms"] = broker.Setting{Value: c.takes} // the embedded broker does not know it
 			info.Settings["message.timestamp.type"] = broker.Setting{Value: c.clock}
-			l := o.all(LetterFilter{})["1"]
+			l := o.all(DeadLetterFilter{})["1"]
 			l.LastTimestamp = time.Now().Add(c.ahead).UnixMilli()
 			rec, outcome, err := r.target(o.ctx, &l)
 			if err != nil || outcome != c.want || outcome == Redriven && rec.Timestamp.UnixMilli() != l.LastTimestamp {
@@ -510,8 +510,8 @@ func TestLettersOfAnInput(t *testing.T) {
 	direct.Origin.Topic = "in"
 	other.Origin.Topic = "app-words-repartition"
 	for topic, want := range map[string][3]bool{"in": {true, true, false}, "app-words-repartition": {true, false, true}, "": {}} {
-		f := LetterFilter{Topics: []string{topic}}
-		if got := [3]bool{f.Chooses(&kept), f.Chooses(&direct), f.Chooses(&other)}; got != want {
+		f := DeadLetterFilter{Topics: []string{topic}}
+		if got := [3]bool{f.Matches(&kept), f.Matches(&direct), f.Matches(&other)}; got != want {
 			t.Errorf("%q chooses %v, want %v", topic, got, want)
 		}
 	}

@@ -21,7 +21,7 @@ func TestRedriveLeavesLettersOfReplays(t *testing.T) {
 		}{
 			"as they are":     {RedriveOptions{}, LeftReplay},
 			"elsewhere":       {RedriveOptions{To: "other"}, LeftReplay},
-			"of this one":     {RedriveOptions{Filter: LetterFilter{Applications: []string{"app"}}}, Redriven},
+			"of this one":     {RedriveOptions{Filter: DeadLetterFilter{Applications: []string{"app"}}}, Redriven},
 			"as repairs":      {RedriveOptions{Repair: true}, Redriven},
 			"dry, as repairs": {RedriveOptions{Repair: true, DryRun: true}, Redriven},
 		} {

@@ -3,7 +3,7 @@
 //
 //   - [Cluster]: metadata, offsets, raw fetches, one plain client;
 //   - [Group]: the one group member of a process, from which records are polled;
-//   - [Producer]: one transactional producer of a worker's turn;
+//   - [Producer]: the transactional producer of a committer;
 //   - [Coordinator]: where the group's offset commits go.
 //
 // Beside them stand [Fetcher], by which restores read many changelogs at a time, and [Starts],

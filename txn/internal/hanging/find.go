@@ -462,7 +462,7 @@ func read(
 			delete(last, t.ProducerID)
 		}
 		to := markers
-		if t.Ending == batch.Forgotten {
+		if t.Ending == batch.Compacted {
 			to = emptied
 		}
 		to[t.ProducerID] = append(to[t.ProducerID], m)

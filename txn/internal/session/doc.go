@@ -23,17 +23,17 @@
 //
 // The arrows are imports; none leads back.
 //
-//	txn ──► session ──► lookout
+//	txn ──► session ──► hangwatch
 //	            ├─────► opening ──► dispatch
 //	            ├─────► purge ────► dispatch
 //	            ├─────► ends ─────► dispatch
 //	            └─────► dispatch ─► worker ─► task
 //
-//	lookout   which transactional ids are not used because a transaction hangs; repairs
-//	opening   restores a task, makes its graph, gives it to a worker
-//	purge     deletes records that no task needs any more
-//	ends      where inputs end, and for which transactions they wait
-//	dispatch  the tasks, the partitions that lead to them, and why a partition is paused
+//	hangwatch   which transactional ids are not used because a transaction hangs; repairs
+//	opening     restores a task, makes its graph, gives it to a worker
+//	purge       deletes records that no task needs any more
+//	ends        where inputs end, and for which transactions they wait
+//	dispatch    the tasks, the partitions that lead to them, and why a partition is paused
 //
 // The files of the session itself:
 //

@@ -51,7 +51,7 @@ func (c *callbacks) Settled() {
 }
 
 func (s *Session) settle() {
-	s.forgetRebuilds()
+	s.dropRebuilds()
 	s.endIfAllStopped()
 }
 

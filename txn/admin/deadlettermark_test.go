@@ -36,19 +36,19 @@ func TestMarkOfAnOlderBuildCounts(t *testing.T) {
 		for _, session := range []string{"", "session"} {
 			o := newOffice(t)
 			o.die("a=1", "b=2", "a=3")
-			letter := o.all(LetterFilter{})["1"]
+			letter := o.all(DeadLetterFilter{})["1"]
 			at := o.olderMark(letter, session)
 			o.wantOutcomes(o.redrive(RedriveOptions{DryRun: true}), map[RedriveOutcome]int64{Redriven: 2})
 			report := o.redrive(RedriveOptions{})
 			o.wantOutcomes(report, map[RedriveOutcome]int64{Redriven: 2})
-			if want := (LetterCounts{Letters: 3, Redriven: 1}); report.Counts != want {
+			if want := (DeadLetterCounts{Letters: 3, Redriven: 1}); report.Counts != want {
 				t.Errorf("the counts are %+v, want %+v", report.Counts, want)
 			}
 			o.want("in", "b=2", "a=3")
-			if marked := o.all(LetterFilter{Redriven: true})["1"]; !marked.Redriven.Equal(at) {
+			if marked := o.all(DeadLetterFilter{Redriven: true})["1"]; !marked.Redriven.Equal(at) {
 				t.Errorf("it was redriven at %s, want %s", marked.Redriven, at)
 			}
-			if err := o.letters.Edit(o.ctx, letter); !errors.Is(err, ErrLetterRedriven) {
+			if err := o.letters.Edit(o.ctx, letter); !errors.Is(err, ErrDeadLetterRedriven) {
 				t.Errorf("editing what was redriven returned %v", err)
 			}
 		}
@@ -67,7 +67,7 @@ func TestMarkOfAnOlderBuildCountsForOne(t *testing.T) {
 			copied.Value = []byte(value)
 			o.dieAgain(copied)
 		}
-		o.olderMark(o.all(LetterFilter{})["2"], "")
+		o.olderMark(o.all(DeadLetterFilter{})["2"], "")
 		o.wantOutcomes(o.redrive(RedriveOptions{}), map[RedriveOutcome]int64{Redriven: 1})
 		o.want("in", "a=1", "a=3")
 	})

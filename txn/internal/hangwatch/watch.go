@@ -1,4 +1,4 @@
-package lookout
+package hangwatch
 
 import (
 	"context"
@@ -21,7 +21,7 @@ import (
 	"github.com/onceward/onceward/txn/internal/worker"
 )
 
-// Config is what a lookout needs of the process.
+// Config is what a watch needs of the process.
 type Config struct {
 	Cluster  *broker.Cluster
 	Topology *topology.Topology
@@ -32,9 +32,9 @@ type Config struct {
 	Failpoints failpoint.Set
 }
 
-// Lookout looks for transactions that hang. It outlives memberships, and its methods are safe for
+// Watch looks for transactions that hang. It outlives memberships, and its methods are safe for
 // concurrent use.
-type Lookout struct {
+type Watch struct {
 	cfg Config
 	// due has a token when a look is wanted now, repairs one when something hangs that may be
 	// repaired.
@@ -78,9 +78,9 @@ const (
 	readPauseMax = time.Hour
 )
 
-// New returns a lookout that has not looked yet.
-func New(cfg Config) *Lookout {
-	return &Lookout{
+// New returns a watch that has not looked yet.
+func New(cfg Config) *Watch {
+	return &Watch{
 		cfg: cfg, due: make(chan struct{}, 1), repairs: make(chan struct{}, 1),
 		before: map[string]broker.Transaction{}, used: map[string]bool{},
 	}
@@ -89,58 +89,58 @@ func New(cfg Config) *Lookout {
 // Note asks the coordinators about transactional ids that are about to be initialised. Without an
 // answer evidence is missing, and no more. committing says that a commit of them may be under way:
 // that the transaction is ongoing tells nothing then.
-func (l *Lookout) Note(ctx context.Context, committing bool, ids ...string) {
+func (w *Watch) Note(ctx context.Context, committing bool, ids ...string) {
 	ctx, cancel := context.WithTimeout(ctx, describeMax)
 	defer cancel()
-	now, err := l.cfg.Cluster.Transactions(ctx, ids...)
+	now, err := w.cfg.Cluster.Transactions(ctx, ids...)
 	if err != nil {
-		l.cfg.Logger.Debug("how the last transactions ended is not known of all", "error", err)
+		w.cfg.Logger.Debug("how the last transactions ended is not known of all", "error", err)
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	for id, tx := range now {
 		if tx.State != "Empty" && (tx.State != "Ongoing" || !committing) {
-			l.before[id] = tx
+			w.before[id] = tx
 		}
 	}
 }
 
 // NoteDead is Note for the transactional ids of another instance, which is taken for dead and may
 // live. It does not wait for long.
-func (l *Lookout) NoteDead(ctx context.Context, ids ...string) {
+func (w *Watch) NoteDead(ctx context.Context, ids ...string) {
 	ctx, cancel := context.WithTimeout(ctx, describeDeadMax)
 	defer cancel()
-	l.Note(ctx, true, ids...)
+	w.Note(ctx, true, ids...)
 }
 
 // Settle settles a producer after a round has failed, and returns an error if a transaction of it
 // hangs.
-func (l *Lookout) Settle(ctx context.Context, p *broker.Producer) error {
+func (w *Watch) Settle(ctx context.Context, p *broker.Producer) error {
 	p.Close() // no request of it is on its way after the coordinator was asked
-	l.Note(ctx, p.Committing(), p.TransactionalID())
-	l.mu.Lock()
-	before, known := l.before[p.TransactionalID()]
-	l.mu.Unlock()
+	w.Note(ctx, p.Committing(), p.TransactionalID())
+	w.mu.Lock()
+	before, known := w.before[p.TransactionalID()]
+	w.mu.Unlock()
 	wrote := p.Partitions()
 	if err := p.Settle(ctx); err != nil {
 		return err
 	}
-	defer signal(l.due) // for the other producers: what has failed here may have lost markers of theirs
-	if brokenLook(l.cfg.Failpoints) {
+	defer signal(w.due) // for the other producers: what has failed here may have lost markers of theirs
+	if brokenLook(w.cfg.Failpoints) {
 		return nil
 	}
 	identity, err := p.Identity()
 	if err != nil {
 		return err
 	}
-	offsets, err := l.cfg.Cluster.OffsetsPartition(ctx)
+	offsets, err := w.cfg.Cluster.OffsetsPartition(ctx)
 	switch {
 	case err == nil:
 		wrote[broker.OffsetsTopic] = []int32{offsets}
 	case !hanging.OnlyDenied(err) && !broker.NotYetKnown(err):
 		return err
 	}
-	open, err := l.cfg.Cluster.OpenTransactions(ctx, wrote)
+	open, err := w.cfg.Cluster.OpenTransactions(ctx, wrote)
 	if err != nil && !hanging.OnlyAbsent(err) {
 		return err
 	}
@@ -157,7 +157,7 @@ func (l *Lookout) Settle(ctx context.Context, p *broker.Producer) error {
 }
 
 // LookSoon has Watch look at everything once more. It does not block.
-func (l *Lookout) LookSoon() { signal(l.due) }
+func (w *Watch) LookSoon() { signal(w.due) }
 
 // signal leaves a token if there is none.
 func signal(c chan struct{}) {
@@ -173,18 +173,18 @@ var errHanging = errors.New("a transaction hangs")
 // AtStart looks at everything, and returns the transactional ids of the instance whose transactions
 // hang. A partition that does not answer in time is looked at later. clean says that all has
 // answered and nothing of the application hangs.
-func (l *Lookout) AtStart(ctx context.Context) (hangs map[string]bool, clean bool) {
-	if brokenLook(l.cfg.Failpoints) {
+func (w *Watch) AtStart(ctx context.Context) (hangs map[string]bool, clean bool) {
+	if brokenLook(w.cfg.Failpoints) {
 		return nil, false
 	}
 	pause := backoff.Backoff{Next: 100 * time.Millisecond, Max: time.Second}
 	for until := time.Now().Add(lookMax); ; {
-		hangs, err := l.look(ctx)
+		hangs, err := w.look(ctx)
 		if err == nil {
-			return hangs, len(l.Found()) == 0 && l.NotLookedAt() == ""
+			return hangs, len(w.Found()) == 0 && w.NotLookedAt() == ""
 		}
 		if time.Now().After(until) || pause.Wait(ctx) != nil {
-			l.cfg.Logger.Warn("it is not known yet whether transactions hang, because not all partitions answer: they are asked again", "error", err)
+			w.cfg.Logger.Warn("it is not known yet whether transactions hang, because not all partitions answer: they are asked again", "error", err)
 			return hangs, false
 		}
 	}
@@ -194,25 +194,25 @@ func (l *Lookout) AtStart(ctx context.Context) (hangs map[string]bool, clean boo
 // instance whose transactions hang. It is for this process to use others, so what hung before is
 // among them until its partitions may be read and have answered. The error says what has not
 // answered.
-func (l *Lookout) look(ctx context.Context) (map[string]bool, error) {
-	search, found, unread, err := l.ask(ctx, hanging.Look)
-	l.tellUnread(unread)
-	l.mu.Lock()
-	found = append(found, slices.DeleteFunc(missing(l.found, found), func(f hanging.Finding) bool {
+func (w *Watch) look(ctx context.Context) (map[string]bool, error) {
+	search, found, unread, err := w.ask(ctx, hanging.Look)
+	w.tellUnread(unread)
+	w.mu.Lock()
+	found = append(found, slices.DeleteFunc(missing(w.found, found), func(f hanging.Finding) bool {
 		return err == nil && !unreadable(f, unread)
 	})...)
 	for i := range found {
-		l.decide(&found[i])
+		w.decide(&found[i])
 	}
-	wasUnanswered := l.unanswered
-	l.unanswered = oneLine(err)
-	l.mu.Unlock()
-	l.tell(found)
+	wasUnanswered := w.unanswered
+	w.unanswered = oneLine(err)
+	w.mu.Unlock()
+	w.tell(found)
 	if err == nil && wasUnanswered != "" {
-		l.cfg.Logger.Info("all partitions have answered whether transactions hang")
+		w.cfg.Logger.Info("all partitions have answered whether transactions hang")
 	}
 	if len(found) > 0 && err == nil {
-		signal(l.repairs)
+		signal(w.repairs)
 	}
 	ids := map[string]bool{}
 	for _, f := range found {
@@ -229,20 +229,20 @@ func (l *Lookout) look(ctx context.Context) (map[string]bool, error) {
 // ask looks at everything by way of hanging.Look or hanging.Find. It returns what of the
 // application's own hangs, why topics are not looked at that may not be read, and what has not
 // answered.
-func (l *Lookout) ask(ctx context.Context, by func(context.Context, *broker.Cluster, hanging.Search) ([]hanging.Finding, error)) (
+func (w *Watch) ask(ctx context.Context, by func(context.Context, *broker.Cluster, hanging.Search) ([]hanging.Finding, error)) (
 	search hanging.Search, found []hanging.Finding, unread, err error,
 ) {
 	within, cancel := context.WithTimeout(ctx, lookMax)
-	search, hidden := hanging.SearchOf(within, l.cfg.Cluster, l.cfg.Topology)
+	search, hidden := hanging.SearchOf(within, w.cfg.Cluster, w.cfg.Topology)
 	cancel()
 	search.Patience = lookMax
-	l.mu.Lock()
-	search.Before = maps.Clone(l.before)
-	l.mu.Unlock()
+	w.mu.Lock()
+	search.Before = maps.Clone(w.before)
+	w.mu.Unlock()
 	if hidden != nil && !hanging.OnlyDenied(hidden) {
 		return search, nil, nil, hidden
 	}
-	found, err = by(ctx, l.cfg.Cluster, search)
+	found, err = by(ctx, w.cfg.Cluster, search)
 	if absent := search.Complete(); absent != nil { // every topic was there at the start: a broker has not heard of it yet, or it was deleted
 		err = errors.Join(err, absent)
 	}
@@ -255,9 +255,9 @@ func (l *Lookout) ask(ctx context.Context, by func(context.Context, *broker.Clus
 
 // decide lets a finding keep the evidence that was read for it. Without that it is judged by what
 // coordinators have said; a verdict that they do not give is not looked for. The caller holds mu.
-func (l *Lookout) decide(f *hanging.Finding) {
-	if i := slices.IndexFunc(l.found, same(*f)); i >= 0 && l.found[i].Evidence.Searched > 0 {
-		f.Evidence, f.Decision = l.found[i].Evidence, l.found[i].Decision
+func (w *Watch) decide(f *hanging.Finding) {
+	if i := slices.IndexFunc(w.found, same(*f)); i >= 0 && w.found[i].Evidence.Searched > 0 {
+		f.Evidence, f.Decision = w.found[i].Evidence, w.found[i].Decision
 		return
 	}
 	if d := hanging.Decide(f.Transaction, f.Evidence); d.Verdict != hanging.Unknown {
@@ -287,66 +287,66 @@ func same(a hanging.Finding) func(hanging.Finding) bool {
 
 // repairDue reports whether logs are to be read for evidence now: what hangs is not what they were
 // read for last, or that was long ago.
-func (l *Lookout) repairDue() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (w *Watch) repairDue() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	var text strings.Builder
-	for _, f := range l.found {
+	for _, f := range w.found {
 		fmt.Fprintf(&text, "%d/%d %v\n", f.ProducerID, f.Epoch, f.Partitions())
 	}
 	now := time.Now()
 	switch {
 	case text.Len() == 0:
-		l.read = ""
+		w.read = ""
 		return false
-	case text.String() != l.read:
-		l.pause = backoff.Backoff{Next: hangingWatch, Max: readPauseMax}
-	case now.Before(l.again):
+	case text.String() != w.read:
+		w.pause = backoff.Backoff{Next: hangingWatch, Max: readPauseMax}
+	case now.Before(w.again):
 		return false
 	}
-	l.read, l.again = text.String(), now.Add(l.pause.Next)
-	l.pause.Next = min(2*l.pause.Next, l.pause.Max)
+	w.read, w.again = text.String(), now.Add(w.pause.Next)
+	w.pause.Next = min(2*w.pause.Next, w.pause.Max)
 	return true
 }
 
 // repair reads the logs for evidence of what hangs, and repairs what it decides. It writes nothing
 // where anything of the application was not asked or not read: that may hold the transaction open
 // too, or have evidence against it.
-func (l *Lookout) repair(ctx context.Context) error {
-	_, found, unread, err := l.ask(ctx, hanging.Find)
+func (w *Watch) repair(ctx context.Context) error {
+	_, found, unread, err := w.ask(ctx, hanging.Find)
 	if err != nil {
 		return err
 	}
-	l.mu.Lock()
-	for i := range l.found {
-		if j := slices.IndexFunc(found, same(l.found[i])); j >= 0 {
-			l.found[i] = found[j]
+	w.mu.Lock()
+	for i := range w.found {
+		if j := slices.IndexFunc(found, same(w.found[i])); j >= 0 {
+			w.found[i] = found[j]
 		}
 	}
-	l.mu.Unlock()
+	w.mu.Unlock()
 	for _, f := range found {
 		if f.Decision.Verdict == hanging.Unknown {
 			continue
 		}
 		if unread != nil || len(f.Evidence.Unread) > 0 {
-			l.cfg.Logger.Warn("a transaction that hangs is not repaired, because not everything may be read that it can be open in",
+			w.cfg.Logger.Warn("a transaction that hangs is not repaired, because not everything may be read that it can be open in",
 				append(attributes(f), "error", errors.Join(append([]error{unread}, textErrors(f.Evidence.Unread)...)...))...)
 			continue
 		}
-		if l.uses(f) {
+		if w.uses(f) {
 			continue // the next look ends the session
 		}
-		outcomes, err := hanging.Repair(ctx, l.cfg.Cluster, f, f.Decision.Verdict, nil)
+		outcomes, err := hanging.Repair(ctx, w.cfg.Cluster, f, f.Decision.Verdict, nil)
 		for _, o := range outcomes {
 			if o.Written {
-				l.cfg.Metrics.TransactionRepaired()
+				w.cfg.Metrics.TransactionRepaired()
 			}
 		}
 		if err != nil {
-			l.cfg.Logger.Warn("a transaction that hangs could not be repaired", append(attributes(f), "error", err)...)
+			w.cfg.Logger.Warn("a transaction that hangs could not be repaired", append(attributes(f), "error", err)...)
 			continue
 		}
-		l.cfg.Logger.Warn("a transaction that hung was repaired", attributes(f)...)
+		w.cfg.Logger.Warn("a transaction that hung was repaired", attributes(f)...)
 	}
 	return nil
 }
@@ -368,10 +368,10 @@ func oneLine(err error) string {
 }
 
 // uses reports whether a worker produces under the producer id of a finding.
-func (l *Lookout) uses(f hanging.Finding) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return f.Named != nil && l.used[f.Named.TransactionalID]
+func (w *Watch) uses(f hanging.Finding) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return f.Named != nil && w.used[f.Named.TransactionalID]
 }
 
 // attributes describe a finding in the log.
@@ -388,75 +388,75 @@ func attributes(f hanging.Finding) []any {
 }
 
 // tell takes what hangs now, and logs what is new.
-func (l *Lookout) tell(found []hanging.Finding) {
-	l.mu.Lock()
-	before := l.found
-	l.found = found
-	l.mu.Unlock()
+func (w *Watch) tell(found []hanging.Finding) {
+	w.mu.Lock()
+	before := w.found
+	w.found = found
+	w.mu.Unlock()
 	for _, f := range found {
 		if !slices.ContainsFunc(before, same(f)) {
-			l.cfg.Logger.Warn("a transaction of the application hangs: nothing ends it, and readers of its partitions wait for it",
+			w.cfg.Logger.Warn("a transaction of the application hangs: nothing ends it, and readers of its partitions wait for it",
 				append(attributes(f), "remedy", waits.Remedy)...)
 		}
 	}
 	for _, f := range before {
 		if !slices.ContainsFunc(found, same(f)) {
-			l.cfg.Logger.Info("a transaction hangs no more, or in fewer partitions", attributes(f)...)
+			w.cfg.Logger.Info("a transaction hangs no more, or in fewer partitions", attributes(f)...)
 		}
 	}
 }
 
 // tellUnread says once which topics are not looked at.
-func (l *Lookout) tellUnread(err error) {
-	l.mu.Lock()
-	told := l.unread
-	l.unread = oneLine(err)
-	l.mu.Unlock()
+func (w *Watch) tellUnread(err error) {
+	w.mu.Lock()
+	told := w.unread
+	w.unread = oneLine(err)
+	w.mu.Unlock()
 	if err != nil && told == "" {
-		l.cfg.Logger.Warn("transactions that hang are not found in topics that may not be read", "reason", oneLine(err),
+		w.cfg.Logger.Warn("transactions that hang are not found in topics that may not be read", "reason", oneLine(err),
 			"remedy", "onceward permissions --repair")
 	}
 }
 
 // NotLookedAt says what is not known to be free of transactions that hang, "" if all is.
-func (l *Lookout) NotLookedAt() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (w *Watch) NotLookedAt() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	switch {
-	case l.unanswered == "":
-		return l.unread
-	case l.unread == "":
-		return l.unanswered
+	case w.unanswered == "":
+		return w.unread
+	case w.unread == "":
+		return w.unanswered
 	}
-	return l.unanswered + "; " + l.unread
+	return w.unanswered + "; " + w.unread
 }
 
 // Found returns what hung when it was last looked at.
-func (l *Lookout) Found() []hanging.Finding {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.found
+func (w *Watch) Found() []hanging.Finding {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.found
 }
 
 // Hangs reports whether a transaction hung when it was last looked at.
-func (l *Lookout) Hangs(producerID int64, epoch int16) bool {
-	return slices.ContainsFunc(l.Found(), func(f hanging.Finding) bool { return f.ProducerID == producerID && f.Epoch == epoch })
+func (w *Watch) Hangs(producerID int64, epoch int16) bool {
+	return slices.ContainsFunc(w.Found(), func(f hanging.Finding) bool { return f.ProducerID == producerID && f.Epoch == epoch })
 }
 
 // Use notes with which transactional ids workers produce from now on.
-func (l *Lookout) Use(ids ...string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	clear(l.used)
+func (w *Watch) Use(ids ...string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	clear(w.used)
 	for _, id := range ids {
-		l.used[id] = true
+		w.used[id] = true
 	}
 }
 
-// Watch looks again at what hangs, at what did not answer, and at what tasks wait for, until ctx
+// Run looks again at what hangs, at what did not answer, and at what tasks wait for, until ctx
 // ends. It calls end once, and returns, if a worker must not produce on.
-func (l *Lookout) Watch(ctx context.Context, tasks *waits.Waits, end func(error)) {
-	if brokenLook(l.cfg.Failpoints) {
+func (w *Watch) Run(ctx context.Context, tasks *waits.Waits, end func(error)) {
+	if brokenLook(w.cfg.Failpoints) {
 		return
 	}
 	pause := backoff.Backoff{Next: unansweredPause, Max: hangingWatch}
@@ -467,22 +467,22 @@ func (l *Lookout) Watch(ctx context.Context, tasks *waits.Waits, end func(error)
 		case <-ctx.Done():
 			timer.Stop()
 			return
-		case <-l.due:
+		case <-w.due:
 			timer.Stop()
 			wanted = true
 		case <-timer.C:
 		}
 		next = hangingWatch
-		if !wanted && len(l.Found()) == 0 && l.notAnswered() == "" && !slices.ContainsFunc(tasks.All(), mayHang) {
+		if !wanted && len(w.Found()) == 0 && w.notAnswered() == "" && !slices.ContainsFunc(tasks.All(), mayHang) {
 			continue
 		}
-		_, err := l.look(ctx)
-		if id := l.inUse(); id != "" {
+		_, err := w.look(ctx)
+		if id := w.inUse(); id != "" {
 			end(fmt.Errorf("%w: %w: %s must not produce on", worker.ErrReopen, errHanging, id))
 			return
 		}
 		if err != nil {
-			l.cfg.Logger.Debug("not all partitions have answered which transactions they hold open", "error", err)
+			w.cfg.Logger.Debug("not all partitions have answered which transactions they hold open", "error", err)
 			next = pause.Next
 			pause.Next = min(2*pause.Next, pause.Max)
 			continue
@@ -495,20 +495,20 @@ func (l *Lookout) Watch(ctx context.Context, tasks *waits.Waits, end func(error)
 func mayHang(h waits.Held) bool { return !h.Looked.IsZero() && !h.Ongoing() }
 
 // notAnswered says what did not answer in the last look.
-func (l *Lookout) notAnswered() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.unanswered
+func (w *Watch) notAnswered() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.unanswered
 }
 
 // inUse returns a transactional id with which a worker produces although a transaction of its
 // producer hangs, "" if there is none. An id that has another producer id by now takes nothing
 // along.
-func (l *Lookout) inUse() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, f := range l.found {
-		if f.Named != nil && l.used[f.Named.TransactionalID] {
+func (w *Watch) inUse() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, f := range w.found {
+		if f.Named != nil && w.used[f.Named.TransactionalID] {
 			return f.Named.TransactionalID
 		}
 	}
@@ -516,22 +516,22 @@ func (l *Lookout) inUse() string {
 }
 
 // Repair repairs what hangs, if it may, until ctx ends.
-func (l *Lookout) Repair(ctx context.Context) {
+func (w *Watch) Repair(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-l.repairs:
+		case <-w.repairs:
 		}
-		if !l.cfg.Repairs || !l.repairDue() {
+		if !w.cfg.Repairs || !w.repairDue() {
 			continue
 		}
 		reading, cancel := context.WithTimeout(ctx, repairMax)
-		err := l.repair(reading)
+		err := w.repair(reading)
 		cancel()
 		if err != nil && ctx.Err() == nil {
-			l.cfg.Logger.Warn("the evidence of transactions that hang could not be read", "error", err)
+			w.cfg.Logger.Warn("the evidence of transactions that hang could not be read", "error", err)
 		}
-		signal(l.due)
+		signal(w.due)
 	}
 }

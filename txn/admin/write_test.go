@@ -7,20 +7,20 @@ import (
 	"github.com/onceward/onceward/e2e/virtual"
 )
 
-// TestTell: the record is in the partition that was named, whatever its key, where the answer says;
-// and nowhere where there is none.
-func TestTell(t *testing.T) {
+// TestWrite: the record is in the partition that was named, whatever its key, where the answer
+// says; and nowhere where there is none.
+func TestWrite(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		o := newOffice(t)
 		for p := range int32(officePartitions) {
 			for want := range int64(2) {
-				if offset, err := o.client.Tell(o.ctx, "in", p, []byte("k"), []byte("said")); err != nil || offset != want {
+				if offset, err := o.client.Write(o.ctx, "in", p, []byte("k"), []byte("said")); err != nil || offset != want {
 					t.Errorf("in partition %d it is at offset %d, %v, want %d", p, offset, err, want)
 				}
 			}
 		}
 		for topic, says := range map[string]string{"in": "topic in has no partition 2; it has 2 of them", "absent": "looking at absent: "} {
-			if _, err := o.client.Tell(o.ctx, topic, officePartitions, nil, nil); err == nil || !strings.Contains(err.Error(), says) {
+			if _, err := o.client.Write(o.ctx, topic, officePartitions, nil, nil); err == nil || !strings.Contains(err.Error(), says) {
 				t.Errorf("%s: %v", topic, err)
 			}
 		}

@@ -60,7 +60,7 @@ func remembering(t *testing.T, retention time.Duration, tolerated bool) *topolog
 		return topology.From(b, topology.Topic(name, schemas.String(), schemas.String()))
 	}
 	node := topology.Stateful(topology.RepartitionWith(from("in"), "by-id", schemas.String(), schemas.String()), "remember")
-	node.Horizon(retention, tolerated).Process(func(*topology.Setup) (topology.Handler[string, string], error) {
+	node.DedupeWindow(retention, tolerated).Process(func(*topology.Setup) (topology.Handler[string, string], error) {
 		return func(*topology.Context, topology.Record[string, string]) error { return nil }, nil
 	})
 	from("dead").Into(topology.Topic("out", schemas.String(), schemas.String()))

@@ -19,7 +19,7 @@ func TestSweepTakesOnlyWhatIsOver(t *testing.T) {
 // TestSweepControls: sweeps that take more are found.
 func TestSweepControls(t *testing.T) {
 	for name, broken := range map[string]func(w *sweep){
-		"the horizon is too far":                    func(w *sweep) { w.horizon += 3 },
+		"the oldest is too far":                    func(w *sweep) { w.oldest += 3 },
 		"deleted versions go before the older ones": func(w *sweep) { w.from = nil },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -72,9 +72,9 @@ func sweeps(c sweepCase, broken func(w *sweep)) error {
 	passes := 0
 	for now := int64(15); passes < 2; now++ {
 		now = min(now, end)
-		horizon := now - retention + 1
-		before := seen(rows, horizon)
-		w := newSweep(next, horizon, now)
+		oldest := now - retention + 1
+		before := seen(rows, oldest)
+		w := newSweep(next, oldest, now)
 		if broken != nil {
 			broken(w)
 		}
@@ -94,7 +94,7 @@ func sweeps(c sweepCase, broken func(w *sweep)) error {
 		for _, key := range w.over {
 			rows = slices.DeleteFunc(rows, func(e Entry) bool { return bytes.Equal(e.Key, key) })
 		}
-		if after := seen(rows, horizon); after != before {
+		if after := seen(rows, oldest); after != before {
 			return fmt.Errorf("at %d: %s became %s", now, before, after)
 		}
 		if !ended && bytes.Compare(w.next, next) <= 0 {
@@ -116,10 +116,10 @@ func sweeps(c sweepCase, broken func(w *sweep)) error {
 }
 
 // seen describes the visible versions of each key from the oldest readable time on.
-func seen(rows []Entry, horizon int64) string {
+func seen(rows []Entry, oldest int64) string {
 	var b bytes.Buffer
 	for _, key := range sweepKeys {
-		for t := max(horizon, 0); t <= 32; t++ {
+		for t := max(oldest, 0); t <= 32; t++ {
 			value := "none"
 			for _, e := range rows {
 				if len(e.Key) == len(key)+timeSize && string(e.Key[:len(key)]) == key && versionTime(e.Key) <= t {

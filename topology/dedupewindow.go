@@ -10,38 +10,38 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// Horizon declares the dedupe window of the node: it recognises records for retention of stream
-// time. It returns n. tolerated accepts source topics that keep records for longer; see
-// [Topology.Horizons].
-func (n *Node[K, V]) Horizon(retention time.Duration, tolerated bool) *Node[K, V] {
+// DedupeWindow declares the dedupe window of the node: it recognises records for retention of
+// stream time. It returns n. tolerated accepts source topics that keep records for longer; see
+// [Topology.DedupeWindows].
+func (n *Node[K, V]) DedupeWindow(retention time.Duration, tolerated bool) *Node[K, V] {
 	switch {
 	case n.b.closed:
 		n.b.mistakeAt(caller(), n.node.name, errClosed)
 	case retention <= 0:
-		n.Mistake(fmt.Errorf("Horizon(%s): the retention must be positive", retention))
-	case n.node.horizon != nil:
-		n.Mistake(errors.New("Horizon is called twice"))
+		n.Mistake(fmt.Errorf("DedupeWindow(%s): the retention must be positive", retention))
+	case n.node.dedupeWindow != nil:
+		n.Mistake(errors.New("DedupeWindow is called twice"))
 	default:
-		n.node.horizon = &graph.Horizon{Node: n.node.name, Retention: retention, Tolerated: tolerated}
+		n.node.dedupeWindow = &graph.DedupeWindow{Node: n.node.name, Retention: retention, Tolerated: tolerated}
 	}
 	return n
 }
 
-// Horizons returns what nodes have declared with [Node.Horizon], sorted by node. The caller may
-// change the result.
-func (t *Topology) Horizons() []graph.Horizon {
-	var horizons []graph.Horizon
+// DedupeWindows returns what nodes have declared with [Node.DedupeWindow], sorted by node. The
+// caller may change the result.
+func (t *Topology) DedupeWindows() []graph.DedupeWindow {
+	var windows []graph.DedupeWindow
 	for _, s := range t.subtopologies {
 		for _, n := range s.nodes {
-			if n.horizon != nil {
-				h := *n.horizon
-				h.Topics = t.origins(n)
-				horizons = append(horizons, h)
+			if n.dedupeWindow != nil {
+				w := *n.dedupeWindow
+				w.Topics = t.origins(n)
+				windows = append(windows, w)
 			}
 		}
 	}
-	slices.SortFunc(horizons, func(a, b graph.Horizon) int { return strings.Compare(a.Node, b.Node) })
-	return horizons
+	slices.SortFunc(windows, func(a, b graph.DedupeWindow) int { return strings.Compare(a.Node, b.Node) })
+	return windows
 }
 
 // origins returns the external source topics upstream of n, also through repartition topics.

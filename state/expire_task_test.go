@@ -7,7 +7,7 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// rounds runs n rounds on a task, with Forget after each, and returns the largest number of rows
+// rounds runs n rounds on a task, with Expire after each, and returns the largest number of rows
 // that the database had.
 func rounds(t *testing.T, task *state.Task, n int, round func(i int)) (rowsMax int) {
 	t.Helper()
@@ -20,13 +20,13 @@ func rounds(t *testing.T, task *state.Task, n int, round func(i int)) (rowsMax i
 		if err := task.Apply(l, positions, next); err != nil {
 			t.Fatal(err)
 		}
-		if err := task.Forget(l, next); err != nil {
+		if err := task.Expire(l, next); err != nil {
 			t.Fatal(err)
 		}
 		task.Retire(l)
 		positions = next
 		if !task.Positions().Same(positions) {
-			t.Fatalf("forgetting moved the positions to %v", task.Positions())
+			t.Fatalf("Expire moved the positions to %v", task.Positions())
 		}
 		if i%16 == 0 {
 			rowsMax = max(rowsMax, len(collect(t, task.Database().Scan(state.IDOf("s"), state.Range{}))))
@@ -35,8 +35,8 @@ func rounds(t *testing.T, task *state.Task, n int, round func(i int)) (rowsMax i
 	return rowsMax
 }
 
-// TestForgetSegments: the rows on the disk are those of the retention and of two segments more.
-func TestForgetSegments(t *testing.T) {
+// TestExpireSegments: the rows on the disk are those of the retention and of two segments more.
+func TestExpireSegments(t *testing.T) {
 	task := newKind(t, dedupeLayout)
 	s := state.NewDedupe(task.Store("s"), text{}, number{}, dedupeLayout)
 	id := 0
@@ -54,8 +54,8 @@ func TestForgetSegments(t *testing.T) {
 	}
 }
 
-// TestForgetVersions: rows that are over do not pile up, and what can be seen stays.
-func TestForgetVersions(t *testing.T) {
+// TestExpireVersions: rows that are over do not pile up, and what can be seen stays.
+func TestExpireVersions(t *testing.T) {
 	task := newKind(t, versionedLayout)
 	s := state.NewVersioned(task.Store("s"), text{}, number{}, versionedLayout)
 	const keys, perRound = 50, 40
@@ -75,8 +75,8 @@ func TestForgetVersions(t *testing.T) {
 	}
 }
 
-// TestForgetDeletedKeys: of a key that was deleted nothing stays.
-func TestForgetDeletedKeys(t *testing.T) {
+// TestExpireDeletedKeys: of a key that was deleted nothing stays.
+func TestExpireDeletedKeys(t *testing.T) {
 	task := newKind(t, versionedLayout)
 	s := state.NewVersioned(task.Store("s"), text{}, number{}, versionedLayout)
 	now := int64(0)

@@ -18,10 +18,10 @@ func remembering(s topology.Stream[string, string], name string) *topology.Node[
 	return n
 }
 
-// TestHorizons: a dedupe window applies to the external topics upstream, also those behind a
+// TestDedupeWindows: a dedupe window applies to the external topics upstream, also those behind a
 // repartitioning, and to no others. It is not part of the fingerprint.
-func TestHorizons(t *testing.T) {
-	build := func(horizons bool) *topology.Topology {
+func TestDedupeWindows(t *testing.T) {
+	build := func(windows bool) *topology.Topology {
 		b := topology.NewBuilder("app")
 		from := func(name string) topology.Stream[string, string] {
 			return topology.From(b, topology.Topic(name, schemas.String(), schemas.String()))
@@ -30,9 +30,9 @@ func TestHorizons(t *testing.T) {
 		far := remembering(topology.RepartitionWith(z.Merge("both", a), "by-id", schemas.String(), schemas.String()), "far")
 		near := remembering(a, "near")
 		remembering(other, "elsewhere")
-		if horizons {
-			far.Horizon(time.Hour, false)
-			near.Horizon(time.Minute, true)
+		if windows {
+			far.DedupeWindow(time.Hour, false)
+			near.DedupeWindow(time.Minute, true)
 		}
 		top, err := b.Build()
 		if err != nil {
@@ -41,24 +41,24 @@ func TestHorizons(t *testing.T) {
 		return top
 	}
 	with, without := build(true), build(false)
-	if got := fmt.Sprint(with.Horizons()); got != "[{far 1h0m0s false [a z]} {near 1m0s true [a]}]" {
+	if got := fmt.Sprint(with.DedupeWindows()); got != "[{far 1h0m0s false [a z]} {near 1m0s true [a]}]" {
 		t.Error(got)
 	}
-	if got := without.Horizons(); len(got) != 0 {
+	if got := without.DedupeWindows(); len(got) != 0 {
 		t.Error(got)
 	}
 	if with.Fingerprint() != without.Fingerprint() {
-		t.Error("a horizon changes the fingerprint")
+		t.Error("a dedupe window changes the fingerprint")
 	}
 }
 
-func TestHorizonMistakes(t *testing.T) {
+func TestDedupeWindowMistakes(t *testing.T) {
 	b := topology.NewBuilder("app")
 	n := remembering(topology.From(b, topology.Topic("in", schemas.String(), schemas.String())), "n")
-	n.Horizon(0, false).Horizon(time.Hour, false).Horizon(time.Hour, true)
+	n.DedupeWindow(0, false).DedupeWindow(time.Hour, false).DedupeWindow(time.Hour, true)
 	_, err := b.Build()
-	if err == nil || !strings.Contains(err.Error(), "Horizon(0s): the retention must be positive") ||
-		!strings.Contains(err.Error(), "Horizon is called twice") {
+	if err == nil || !strings.Contains(err.Error(), "DedupeWindow(0s): the retention must be positive") ||
+		!strings.Contains(err.Error(), "DedupeWindow is called twice") {
 		t.Error(err)
 	}
 }

@@ -48,9 +48,9 @@ func told(b *topology.Builder, s textStream, l projection.Limits, notes *[]strin
 	})
 }
 
-// TestTakenUpInItsOwnMode is requirement I1: what has waited is released, accepted, abandoned and
+// TestResumedInItsOwnMode is requirement I1: what has waited is released, accepted, abandoned and
 // passed by in its own mode, whatever the mode of the record at work is, and without one too.
-func TestTakenUpInItsOwnMode(t *testing.T) {
+func TestResumedInItsOwnMode(t *testing.T) {
 	accept, few := limits(projection.AcceptLatest), limits(projection.AcceptLatest)
 	few.Records = 1
 	clock := projection.Limits{Records: 10, WallClock: 8 * time.Second}

@@ -14,28 +14,29 @@ import (
 )
 
 // Find returns the dead letter with that id. If a record has died several times, it is the one of
-// the last death. The error is ErrNoLetter if there is none.
+// the last death. The error is ErrNoDeadLetter if there is none.
 func (d *DeadLetters) Find(ctx context.Context, id string) (found DeadLetter, err error) {
-	_, err = d.Each(ctx, LetterFilter{IDs: []string{id}, Redriven: true}, func(l DeadLetter) error {
+	_, err = d.Each(ctx, DeadLetterFilter{IDs: []string{id}, Redriven: true}, func(l DeadLetter) error {
 		if found.ID == "" || l.Deaths > found.Deaths {
 			found = l
 		}
 		return nil
 	})
 	if err == nil && found.ID == "" {
-		err = fmt.Errorf("topic %s: %w %s", d.topic, ErrNoLetter, id)
+		err = fmt.Errorf("topic %s: %w %s", d.topic, ErrNoDeadLetter, id)
 	}
 	return found, err
 }
 
 // The reasons for which a dead letter is not edited.
 var (
-	// ErrNoLetter says that there is no dead letter with the id.
-	ErrNoLetter = errors.New("there is no dead letter with the id")
-	// ErrLetterRedriven says that the dead letter was redriven, so an edition would have no effect.
-	ErrLetterRedriven = errors.New("the dead letter was redriven already")
-	// ErrLetterEdited says that the dead letter was edited since it was read.
-	ErrLetterEdited = errors.New("the dead letter was edited meanwhile; look at it again")
+	// ErrNoDeadLetter says that there is no dead letter with the id.
+	ErrNoDeadLetter = errors.New("there is no dead letter with the id")
+	// ErrDeadLetterRedriven says that the dead letter was redriven, so an edition would have no
+	// effect.
+	ErrDeadLetterRedriven = errors.New("the dead letter was redriven already")
+	// ErrDeadLetterEdited says that the dead letter was edited since it was read.
+	ErrDeadLetterEdited = errors.New("the dead letter was edited meanwhile; look at it again")
 )
 
 // Edit writes another edition of a dead letter. Key, Value and Headers are those of edited;
@@ -106,17 +107,17 @@ func (t *letterTopic) editedBy(
 func (t *letterTopic) mayEdit(ctx context.Context, idx *letterIndex, edited *DeadLetter) (before DeadLetter, err error) {
 	key := edited.identity
 	if _, known := idx.first[key]; !known {
-		return before, fmt.Errorf("topic %s: %w %s", t.info.Name, ErrNoLetter, edited.ID)
+		return before, fmt.Errorf("topic %s: %w %s", t.info.Name, ErrNoDeadLetter, edited.ID)
 	}
 	if _, redriven := idx.redriven[key]; redriven {
-		return before, ErrLetterRedriven
+		return before, ErrDeadLetterRedriven
 	}
 	err = t.each(ctx, idx, func(l DeadLetter) error {
 		if l.identity != key {
 			return nil
 		}
 		if before = l; l.Edition != edited.Edition {
-			return ErrLetterEdited
+			return ErrDeadLetterEdited
 		}
 		return nil
 	})

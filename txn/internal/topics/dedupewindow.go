@@ -13,16 +13,16 @@ import (
 // it, as the last look has found them. The caller warns about them.
 func (p *Plan) Tolerated() []*Mismatch { return p.tolerated }
 
-// verifyHorizons compares how long inputs keep records with how long the nodes behind them know a
-// record again. It returns what is refused, and notes what is tolerated.
-func (p *Plan) verifyHorizons(found map[string]broker.TopicInfo) (refused []error) {
+// verifyDedupeWindows compares how long inputs keep records with how long the nodes behind them
+// know a record again. It returns what is refused, and notes what is tolerated.
+func (p *Plan) verifyDedupeWindows(found map[string]broker.TopicInfo) (refused []error) {
 	p.tolerated = nil
-	for _, h := range p.topology.Horizons() {
-		for _, name := range h.Topics {
-			m := outlives(found[name], h)
+	for _, w := range p.topology.DedupeWindows() {
+		for _, name := range w.Topics {
+			m := outlives(found[name], w)
 			switch {
 			case m == nil:
-			case h.Tolerated:
+			case w.Tolerated:
 				p.tolerated = append(p.tolerated, m)
 			default:
 				refused = append(refused, m)
@@ -35,11 +35,11 @@ func (p *Plan) verifyHorizons(found map[string]broker.TopicInfo) (refused []erro
 // outlives returns what is wrong with an input whose retention exceeds a dedupe window, nil if it
 // does not, or if the cluster did not say. retention.ms is the topic's promise: it can have a
 // record longer, until its segment is full.
-func outlives(info broker.TopicInfo, h graph.Horizon) *Mismatch {
+func outlives(info broker.TopicInfo, w graph.DedupeWindow) *Mismatch {
 	policy, known := info.Settings["cleanup.policy"]
-	limit := strconv.FormatInt(h.Retention.Milliseconds(), 10)
+	limit := strconv.FormatInt(w.Retention.Milliseconds(), 10)
 	remedy := fmt.Sprintf("node %s recognises a record for %s of stream time, and the topic could bring one back after that; "+
-		"give the node a longer retention, the topic a shorter one, or tolerate it", h.Node, h.Retention)
+		"give the node a longer retention, the topic a shorter one, or tolerate it", w.Node, w.Retention)
 	switch {
 	case !known:
 		return nil
@@ -47,7 +47,7 @@ func outlives(info broker.TopicInfo, h graph.Horizon) *Mismatch {
 		return &Mismatch{Topic: info.Name, Use: "topic", Setting: "cleanup.policy", Found: policy.Value,
 			Needed: "delete, with a retention.ms of at most " + limit, Remedy: remedy}
 	}
-	if n := number(info, "retention.ms", 0); n < 0 || n > h.Retention.Milliseconds() {
+	if n := number(info, "retention.ms", 0); n < 0 || n > w.Retention.Milliseconds() {
 		return &Mismatch{Topic: info.Name, Use: "topic", Setting: "retention.ms", Found: strconv.FormatInt(n, 10),
 			Needed: "at most " + limit, Remedy: remedy}
 	}

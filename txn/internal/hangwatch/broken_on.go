@@ -1,6 +1,6 @@
 //go:build onceward_failpoints
 
-package lookout
+package hangwatch
 
 import "github.com/onceward/onceward/txn/internal/failpoint"
 

@@ -21,13 +21,13 @@ func TestEditionReplacesTheDeadLetter(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		o := newOffice(t)
 		o.die("a=1", "a=2", "b=3")
-		first := o.all(LetterFilter{})["1"]
+		first := o.all(DeadLetterFilter{})["1"]
 		stale := first
 		first.Value, first.Headers = []byte("one"), append(first.Headers, Header{"fixed", []byte("yes")})
 		if err := o.letters.Edit(o.ctx, first); err != nil {
 			t.Fatal(err)
 		}
-		if err := o.letters.Edit(o.ctx, stale); !errors.Is(err, ErrLetterEdited) {
+		if err := o.letters.Edit(o.ctx, stale); !errors.Is(err, ErrDeadLetterEdited) {
 			t.Errorf("editing what somebody else has edited returned %v", err)
 		}
 		found, err := o.letters.Find(o.ctx, first.ID)
@@ -38,7 +38,7 @@ func TestEditionReplacesTheDeadLetter(t *testing.T) {
 		if err := o.letters.Edit(o.ctx, found); err != nil {
 			t.Fatal(err)
 		}
-		third := o.all(LetterFilter{})["3"]
+		third := o.all(DeadLetterFilter{})["3"]
 		third.Key = []byte("c")
 		if err := o.letters.Edit(o.ctx, third); err != nil {
 			t.Fatal(err)
@@ -53,10 +53,10 @@ func TestEditionReplacesTheDeadLetter(t *testing.T) {
 				t.Errorf("the headers are %v", r.Headers)
 			}
 		}
-		if err := o.letters.Edit(o.ctx, found); !errors.Is(err, ErrLetterRedriven) {
+		if err := o.letters.Edit(o.ctx, found); !errors.Is(err, ErrDeadLetterRedriven) {
 			t.Errorf("editing what was redriven returned %v", err)
 		}
-		if _, err := o.letters.Find(o.ctx, "x"); !errors.Is(err, ErrNoLetter) {
+		if _, err := o.letters.Find(o.ctx, "x"); !errors.Is(err, ErrNoDeadLetter) {
 			t.Errorf("Find returned %v", err)
 		}
 	})
@@ -142,7 +142,7 @@ func TestEditOfARecordUnderAnotherKey(t *testing.T) {
 				t.Fatal(err)
 			}
 			o.post()
-			l := o.all(LetterFilter{})["v"]
+			l := o.all(DeadLetterFilter{})["v"]
 			before := l
 			l.SetOwnKey([]byte("new"))
 			if string(before.OwnKey()) != "old" || string(l.OwnKey()) != "new" {
@@ -151,7 +151,7 @@ func TestEditOfARecordUnderAnotherKey(t *testing.T) {
 			if err := o.letters.Edit(o.ctx, l); err != nil {
 				t.Fatal(err)
 			}
-			o.wantOutcomes(o.redrive(RedriveOptions{To: to, Filter: LetterFilter{Keys: [][]byte{[]byte("new")}}}),
+			o.wantOutcomes(o.redrive(RedriveOptions{To: to, Filter: DeadLetterFilter{Keys: [][]byte{[]byte("new")}}}),
 				map[RedriveOutcome]int64{Redriven: 1})
 			r := o.read(cmp.Or(to, "in"))[0]
 			got := string(r.Key)
@@ -214,7 +214,7 @@ func TestDeadLettersOfDifferentRecords(t *testing.T) {
 			o.driver = officeApplication(t, "other", time.Now().Add(-time.Minute))
 			o.dieAgain(again...)
 			ids := map[string]string{}
-			counts, err := o.letters.Each(o.ctx, LetterFilter{}, func(l DeadLetter) error {
+			counts, err := o.letters.Each(o.ctx, DeadLetterFilter{}, func(l DeadLetter) error {
 				ids[l.Application] = l.ID
 				if l.Deaths != 2 {
 					t.Errorf("in %s it has died %d times", l.Application, l.Deaths)

@@ -7,18 +7,18 @@ import (
 	"sort"
 )
 
-// After a round was applied, Task.Forget removes rows from the disk that no read can return any
+// After a round was applied, Task.Expire removes rows from the disk that no read can return any
 // more. It only frees space: the stream time makes a row invisible, whether the row is still stored
 // or not.
 //
-// Task.Forget must never remove a row that a layer above still needs. It uses the stream time of
+// Task.Expire must never remove a row that a layer above still needs. It uses the stream time of
 // the applied layer. Every layer above, and the open round, has that time or a later one from its
 // first write on. A failed record, a dropped round and a restore go back to that time and not
 // behind it. A row that is invisible at a time is invisible at all later times. No write makes a
 // row visible again: stores refuse writes with times that have expired, and the successor of a
 // version is never deleted, only replaced at the same time.
 
-// sweepMin and sweepMax bound the rows of a versioned store that one Forget reads. A scan of fewer
+// sweepMin and sweepMax bound the rows of a versioned store that one Expire reads. A scan of fewer
 // rows is not worth its start; the maximum takes some milliseconds.
 const (
 	sweepMin = 64
@@ -31,8 +31,8 @@ const (
 	sweepDebtMax = 64 * sweepMax
 )
 
-// forgetting is the state of Forget in one store. It belongs to the goroutine that applies.
-type forgetting struct {
+// expiry is the state of Expire in one store. It belongs to the goroutine that applies.
+type expiry struct {
 	// first is the oldest segment that was not removed.
 	first uint32
 	// next is the row with which the next sweep begins, debt how many rows it has to look at.
@@ -40,34 +40,34 @@ type forgetting struct {
 	debt int
 }
 
-// Forget removes rows from the database that no read can return any more. It removes whole segments
+// Expire removes rows from the database that no read can return any more. It removes whole segments
 // in one step when the stream time of a store has passed them, and superseded versions a few at a
-// time. l was applied last, and the database is at the positions at, which do not change. Forget
+// time. l was applied last, and the database is at the positions at, which do not change. Expire
 // takes turns with Apply on the same goroutine.
 //
 // Reads do not depend on it, so that it may be left out. After an error nothing is lost; as after
 // those of Apply the owner closes the task.
-func (t *Task) Forget(l *Layer, at Positions) error {
+func (t *Task) Expire(l *Layer, at Positions) error {
 	for i, id := range t.ids {
 		s := t.stores[t.names[i]]
 		var err error
-		switch f := &t.forgetting[i]; {
+		switch f := &t.expiry[i]; {
 		case s.layout.Segmented():
-			err = t.forgetSegments(s, f, l.times[i], at)
+			err = t.expireSegments(s, f, l.times[i], at)
 		case s.layout.Kind == VersionedKind:
 			f.debt = min(f.debt+sweepPace*l.count(id), sweepDebtMax)
 			if f.debt >= sweepMin {
-				err = t.forgetVersions(s, f, l.times[i], at)
+				err = t.expireVersions(s, f, l.times[i], at)
 			}
 		}
 		if err != nil {
-			return fmt.Errorf("state: forget in %s: %w", s.name, err)
+			return fmt.Errorf("state: removing expired rows of %s: %w", s.name, err)
 		}
 	}
 	return nil
 }
 
-func (t *Task) forgetSegments(s *taskStore, f *forgetting, now int64, at Positions) error {
+func (t *Task) expireSegments(s *taskStore, f *expiry, now int64, at Positions) error {
 	first := s.layout.firstSegment(now)
 	if first <= f.first {
 		return nil
@@ -80,8 +80,8 @@ func (t *Task) forgetSegments(s *taskStore, f *forgetting, now int64, at Positio
 	return nil
 }
 
-func (t *Task) forgetVersions(s *taskStore, f *forgetting, now int64, at Positions) error {
-	w := newSweep(f.next, s.layout.horizon(now), now)
+func (t *Task) expireVersions(s *taskStore, f *expiry, now int64, at Positions) error {
+	w := newSweep(f.next, s.layout.oldestReadable(now), now)
 	seen, ended := 0, true
 	for e, err := range t.db.Scan(s.id, Range{From: f.next}) {
 		if err != nil {
@@ -124,7 +124,7 @@ func (t *Task) forgetVersions(s *taskStore, f *forgetting, now int64, at Positio
 type sweep struct {
 	*lineages
 	from    []byte
-	horizon int64
+	oldest int64
 	last    []byte
 	// over are the keys of the rows to remove.
 	over [][]byte
@@ -132,13 +132,13 @@ type sweep struct {
 	next []byte
 }
 
-func newSweep(from []byte, horizon, now int64) *sweep {
-	return &sweep{lineages: newLineages(now), from: from, horizon: horizon}
+func newSweep(from []byte, oldest, now int64) *sweep {
+	return &sweep{lineages: newLineages(now), from: from, oldest: oldest}
 }
 
 func (w *sweep) step(e Entry) {
 	w.last = e.Key
-	if before, follows := w.lineages.step(e); follows && versionTime(e.Key) <= w.horizon {
+	if before, follows := w.lineages.step(e); follows && versionTime(e.Key) <= w.oldest {
 		w.over = append(w.over, before.Key)
 	}
 	w.finish(w.done)
@@ -148,7 +148,7 @@ func (w *sweep) step(e Entry) {
 func (w *sweep) finish(newest []Entry) {
 	for _, e := range newest {
 		deleted := len(e.Value) == 1 && e.Value[0] == versionDeleted
-		if deleted && versionTime(e.Key) <= w.horizon && bytes.Compare(w.from, firstVersion(e.Key)) <= 0 {
+		if deleted && versionTime(e.Key) <= w.oldest && bytes.Compare(w.from, firstVersion(e.Key)) <= 0 {
 			w.over = append(w.over, e.Key)
 		}
 	}

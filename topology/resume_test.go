@@ -19,7 +19,7 @@ func hoarding(tb testing.TB, seen *[]string) *topology.Topology {
 	tb.Helper()
 	type hoard struct {
 		record word
-		kept   topology.Kept
+		deferred   topology.Deferred
 	}
 	b := topology.NewBuilder("app", topology.DeadLetters("dead"))
 	node := topology.Stateful(topology.From(b, wordsTopic), "keep")
@@ -30,7 +30,7 @@ func hoarding(tb testing.TB, seen *[]string) *topology.Topology {
 		release := func(c *topology.Context) error {
 			for _, h := range hoards {
 				_, err := c.Try(func() error {
-					return topology.TakeUp(c, h.record, h.kept, func(r word) error { return emit(c, r) })
+					return topology.Resume(c, h.record, h.deferred, func(r word) error { return emit(c, r) })
 				})
 				if err != nil {
 					return err
@@ -41,8 +41,8 @@ func hoarding(tb testing.TB, seen *[]string) *topology.Topology {
 		t.OnWallClock(time.Second, func(c *topology.Context, _ time.Time) error { return release(c) })
 		return func(c *topology.Context, r word) error {
 			if r.Value != "all" {
-				kept := topology.Keep(c, r)
-				hoards = append(hoards, hoard{word{Key: r.Key, Value: r.Value, Timestamp: r.Timestamp, Headers: r.Headers}, kept})
+				deferred := topology.DeferredOf(c, r)
+				hoards = append(hoards, hoard{word{Key: r.Key, Value: r.Value, Timestamp: r.Timestamp, Headers: r.Headers}, deferred})
 				return nil
 			}
 			if err := release(c); err != nil {
@@ -60,7 +60,7 @@ func hoarding(tb testing.TB, seen *[]string) *topology.Topology {
 			appended, known := c.AppendTime()
 			of, _, turn := c.Source()
 			*seen = append(*seen, fmt.Sprintf("%s %s %s[%d]@%d %d %d %t %t in %s@%d", r.Value, c.Mode(), topic, partition, offset,
-				r.StreamTime(), appended, known, c.TakenUp(), of, turn))
+				r.StreamTime(), appended, known, c.Resumed(), of, turn))
 			switch r.Value {
 			case "fail":
 				return topology.Fail(topology.Validation, schemas.Reason("asked to"))
@@ -74,9 +74,9 @@ func hoarding(tb testing.TB, seen *[]string) *topology.Topology {
 	return mustBuild(tb, b)
 }
 
-// TestTakeUp is requirement I1: what was kept back is handled with its own position and in its own
+// TestResume is requirement I1: a deferred record is handled with its own position and in its own
 // mode, and the record at work in its own again, also behind a failure and a panic.
-func TestTakeUp(t *testing.T) {
+func TestResume(t *testing.T) {
 	var seen []string
 	for app, modes := range map[topology.Mode][3]string{
 		topology.Live: {"LIVE", "REPAIR", "BACKFILL"}, topology.Replay: {"REPLAY", "REPLAY", "REPLAY"},
@@ -122,8 +122,8 @@ func TestTakeUp(t *testing.T) {
 	}
 }
 
-// TestTakeUpInPunctuation: a record that a wall-clock punctuation resumes is in its own mode too.
-func TestTakeUpInPunctuation(t *testing.T) {
+// TestResumeInPunctuation: a record that a wall-clock punctuation resumes is in its own mode too.
+func TestResumeInPunctuation(t *testing.T) {
 	var seen []string
 	k := openTask(t, hoarding(t, &seen), graph.TaskID{Subtopology: "words"}, baseConfig())
 	in := k.input("words", []byte("k"), []byte("v"))
@@ -142,10 +142,10 @@ func TestTakeUpInPunctuation(t *testing.T) {
 	}
 }
 
-// TestTakeUpScope: a record that a node builds from nothing inherits from the deferred record
-// during TakeUp, and from the record or punctuation at work afterwards, also if the deferred record
+// TestResumeScope: a record that a node builds from nothing inherits from the deferred record
+// during Resume, and from the record or punctuation at work afterwards, also if the deferred record
 // has failed (requirement I1).
-func TestTakeUpScope(t *testing.T) {
+func TestResumeScope(t *testing.T) {
 	var seen []string
 	b := topology.NewBuilder("app", topology.DeadLetters("dead"))
 	node := topology.Stateful(topology.From(b, wordsTopic), "keep")
@@ -153,11 +153,11 @@ func TestTakeUpScope(t *testing.T) {
 	node.Process(func(t *topology.Setup) (topology.Handler[string, string], error) {
 		emit := out.In(t)
 		var record word
-		var kept topology.Kept
+		var deferred topology.Deferred
 		release := func(c *topology.Context) error {
 			for _, value := range []string{"fails", "made"} {
 				_, err := c.Try(func() error {
-					return topology.TakeUp(c, record, kept, func(word) error {
+					return topology.Resume(c, record, deferred, func(word) error {
 						if value == "fails" {
 							return topology.Fail(topology.Validation, schemas.Reason("asked to"))
 						}
@@ -175,7 +175,7 @@ func TestTakeUpScope(t *testing.T) {
 			if r.Value != "keep" {
 				return release(c)
 			}
-			kept = topology.Keep(c, r)
+			deferred = topology.DeferredOf(c, r)
 			record = word{Key: r.Key, Value: r.Value, Timestamp: r.Timestamp, Headers: r.Headers}
 			return nil
 		}, nil

@@ -7,10 +7,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Tell writes one record to a partition of a topic, such as the resolution of an effect, and
+// Write writes one record to a partition of a topic, such as the resolution of an effect, and
 // returns its offset. It is a plain record, outside of any transaction: after an error it may have
 // been written or not. The result of the task that reads it is in its state: see [State.GetBehind].
-func (c *Client) Tell(ctx context.Context, topic string, partition int32, key, value []byte) (offset int64, err error) {
+func (c *Client) Write(ctx context.Context, topic string, partition int32, key, value []byte) (offset int64, err error) {
 	if err := c.CheckPartition(ctx, topic, partition); err != nil {
 		return 0, err
 	}

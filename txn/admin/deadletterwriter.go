@@ -98,7 +98,7 @@ func (w *letterWriter) settled(ctx context.Context) error {
 		return err
 	}
 	w.producers[identity.ProducerID] = true
-	return w.points.Hit(ctx, failpoint.LettersSettled)
+	return w.points.Hit(ctx, failpoint.DeadLettersSettled)
 }
 
 // commitTries bounds how often a batch is tried that was aborted for reasons that pass.
@@ -207,7 +207,7 @@ func (w *letterWriter) transaction(ctx context.Context, all written, crash func(
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(w.points.Hit(ctx, failpoint.LettersBegun), hit(crashBegun)); err != nil {
+	if err := errors.Join(w.points.Hit(ctx, failpoint.DeadLettersBegun), hit(crashBegun)); err != nil {
 		return err
 	}
 	w.add(all.records)
@@ -215,7 +215,7 @@ func (w *letterWriter) transaction(ctx context.Context, all written, crash func(
 		if _, err := w.producer.Flush(ctx, began); err != nil {
 			return err
 		}
-		if err := errors.Join(w.points.Hit(ctx, failpoint.LettersRecords), hit(crashRecords)); err != nil {
+		if err := errors.Join(w.points.Hit(ctx, failpoint.DeadLettersRecords), hit(crashRecords)); err != nil {
 			return err
 		}
 	}
@@ -223,13 +223,13 @@ func (w *letterWriter) transaction(ctx context.Context, all written, crash func(
 	if _, err := w.producer.Flush(ctx, began); err != nil {
 		return err
 	}
-	if err := errors.Join(w.points.Hit(ctx, failpoint.LettersMarks), hit(crashFlushed)); err != nil {
+	if err := errors.Join(w.points.Hit(ctx, failpoint.DeadLettersMarks), hit(crashFlushed)); err != nil {
 		return err
 	}
 	if _, err := w.producer.Commit(ctx); err != nil {
 		return err
 	}
-	return errors.Join(w.points.Hit(ctx, failpoint.LettersEnded), hit(crashAnswered))
+	return errors.Join(w.points.Hit(ctx, failpoint.DeadLettersEnded), hit(crashAnswered))
 }
 
 func (w *letterWriter) add(records []*broker.Record) {

@@ -1,4 +1,4 @@
-package lookout
+package hangwatch
 
 import (
 	"bytes"
@@ -27,13 +27,13 @@ import (
 // own is a transactional id of the application.
 const own = "app~i~0~0"
 
-// scene is a cluster whose brokers can lose markers, and a lookout of an application on it.
+// scene is a cluster whose brokers can lose markers, and a watch of an application on it.
 type scene struct {
 	t       *testing.T
 	kafka   *virtual.Kafka
 	config  broker.Config
 	cluster *broker.Cluster
-	lookout *Lookout
+	watch *Watch
 	lose    func(virtual.End) virtual.Loss // nil: nothing is lost
 	log     logText
 }
@@ -43,16 +43,16 @@ type logText struct {
 	text bytes.Buffer
 }
 
-func (l *logText) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
+func (w *logText) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.Write(p)
 }
 
-func (l *logText) count(text string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.text.String(), text)
+func (w *logText) count(text string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return strings.Count(w.text.String(), text)
 }
 
 func bubble(t *testing.T, repairs bool, f func(t *testing.T, s *scene)) {
@@ -77,7 +77,7 @@ func bubble(t *testing.T, repairs bool, f func(t *testing.T, s *scene)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.lookout = New(Config{
+		s.watch = New(Config{
 			Cluster: s.cluster, Topology: top, Repairs: repairs, Logger: slog.New(slog.NewTextHandler(&s.log, nil)), Metrics: metrics.New(func() metrics.Snapshot { return metrics.Snapshot{} }),
 		})
 		f(t, s)
@@ -130,29 +130,29 @@ func (s *scene) hang(p *broker.Producer) {
 // way.
 func TestNoteKeepsWhatTellsTheEnd(t *testing.T) {
 	bubble(t, false, func(t *testing.T, s *scene) {
-		noted := func() string { return s.lookout.before[own].State }
-		s.lookout.Note(t.Context(), false, own)
+		noted := func() string { return s.watch.before[own].State }
+		s.watch.Note(t.Context(), false, own)
 		if got := noted(); got != "" {
 			t.Errorf("of an id that was never used %q is noted", got)
 		}
 		p := s.producer()
-		s.lookout.Note(t.Context(), true, own)
+		s.watch.Note(t.Context(), true, own)
 		if got := noted(); got != "" {
 			t.Errorf("while a commit may be under way %q is noted", got)
 		}
-		s.lookout.Note(t.Context(), false, own)
+		s.watch.Note(t.Context(), false, own)
 		if got := noted(); got != "Ongoing" {
 			t.Errorf("of an open transaction %q is noted", got)
 		}
 		s.hang(p)
-		s.lookout.Note(t.Context(), true, own)
+		s.watch.Note(t.Context(), true, own)
 		if got := noted(); got != "CompleteCommit" {
 			t.Errorf("after the commit %q is noted", got)
 		}
 		if err := p.Settle(t.Context()); err != nil { // it replaces what the coordinator knows by nothing
 			t.Fatal(err)
 		}
-		s.lookout.Note(t.Context(), false, own)
+		s.watch.Note(t.Context(), false, own)
 		if got := noted(); got != "CompleteCommit" {
 			t.Errorf("after the id was initialised %q is noted: the evidence is gone", got)
 		}
@@ -169,7 +169,7 @@ func TestNoteDeadDoesNotWait(t *testing.T) {
 			return nil, nil, false
 		})
 		began := time.Now()
-		s.lookout.NoteDead(t.Context(), own)
+		s.watch.NoteDead(t.Context(), own)
 		if took := time.Since(began); took != describeDeadMax {
 			t.Errorf("it took %s, want %s", took, describeDeadMax)
 		}
@@ -181,25 +181,25 @@ func TestNoteDeadDoesNotWait(t *testing.T) {
 // once. When it is repaired, nothing hangs and everything has been looked at.
 func TestAtStart(t *testing.T) {
 	bubble(t, false, func(t *testing.T, s *scene) {
-		if hangs, clean := s.lookout.AtStart(t.Context()); len(hangs) != 0 || !clean {
+		if hangs, clean := s.watch.AtStart(t.Context()); len(hangs) != 0 || !clean {
 			t.Errorf("at first %v hang, clean %t", hangs, clean)
 		}
 		p := s.producer()
-		if hangs, clean := s.lookout.AtStart(t.Context()); len(hangs) != 0 || !clean {
+		if hangs, clean := s.watch.AtStart(t.Context()); len(hangs) != 0 || !clean {
 			t.Errorf("beside an open transaction %v hang, clean %t", hangs, clean)
 		}
 		s.hang(p)
-		s.lookout.Note(t.Context(), false, own)
+		s.watch.Note(t.Context(), false, own)
 		if err := p.Settle(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		for range 2 {
-			if hangs, clean := s.lookout.AtStart(t.Context()); !hangs[own] || clean {
+			if hangs, clean := s.watch.AtStart(t.Context()); !hangs[own] || clean {
 				t.Errorf("%v hang, clean %t; want %s", hangs, clean, own)
 			}
 		}
-		found := s.lookout.Found()
-		if len(found) != 1 || found[0].Decision.Verdict != hanging.Commit || !s.lookout.Hangs(found[0].ProducerID, found[0].Epoch) {
+		found := s.watch.Found()
+		if len(found) != 1 || found[0].Decision.Verdict != hanging.Commit || !s.watch.Hangs(found[0].ProducerID, found[0].Epoch) {
 			t.Fatalf("found are %+v", found)
 		}
 		if n := s.log.count("a transaction of the application hangs"); n != 1 {
@@ -208,7 +208,7 @@ func TestAtStart(t *testing.T) {
 		if _, err := hanging.Repair(t.Context(), s.cluster, found[0], hanging.Commit, nil); err != nil {
 			t.Fatal(err)
 		}
-		if _, clean := s.lookout.AtStart(t.Context()); !clean || s.log.count("a transaction hangs no more") != 1 {
+		if _, clean := s.watch.AtStart(t.Context()); !clean || s.log.count("a transaction hangs no more") != 1 {
 			t.Errorf("after the repair clean is %t", clean)
 		}
 	})
@@ -220,19 +220,19 @@ func TestWithoutAnAnswerNothingIsClean(t *testing.T) {
 	bubble(t, false, func(t *testing.T, s *scene) {
 		p := s.producer()
 		s.hang(p)
-		s.lookout.Note(t.Context(), false, own)
-		s.lookout.AtStart(t.Context())
+		s.watch.Note(t.Context(), false, own)
+		s.watch.AtStart(t.Context())
 		away := s.kafka.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.DescribeProducers}, Topic: "out", Err: kerr.NotLeaderForPartition, Count: -1})
-		if _, clean := s.lookout.AtStart(t.Context()); clean || len(s.lookout.Found()) != 1 {
-			t.Errorf("clean %t, found %+v", clean, s.lookout.Found())
+		if _, clean := s.watch.AtStart(t.Context()); clean || len(s.watch.Found()) != 1 {
+			t.Errorf("clean %t, found %+v", clean, s.watch.Found())
 		}
-		if why := s.lookout.NotLookedAt(); !strings.Contains(why, "out") {
+		if why := s.watch.NotLookedAt(); !strings.Contains(why, "out") {
 			t.Errorf("not looked at is %q", why)
 		}
 		away.Remove()
-		s.lookout.AtStart(t.Context())
-		if why := s.lookout.NotLookedAt(); why != "" || len(s.lookout.Found()) != 1 {
-			t.Errorf("not looked at is %q, found %+v", why, s.lookout.Found())
+		s.watch.AtStart(t.Context())
+		if why := s.watch.NotLookedAt(); why != "" || len(s.watch.Found()) != 1 {
+			t.Errorf("not looked at is %q, found %+v", why, s.watch.Found())
 		}
 	})
 }
@@ -246,12 +246,12 @@ func TestSettle(t *testing.T) {
 			if hangs {
 				s.hang(p)
 			}
-			err := s.lookout.Settle(t.Context(), p)
+			err := s.watch.Settle(t.Context(), p)
 			if got := errors.Is(err, errHanging) && errors.Is(err, worker.ErrReopen); got != hangs || !hangs && err != nil {
 				t.Errorf("hanging %t: %v", hangs, err)
 			}
 			select {
-			case <-s.lookout.due:
+			case <-s.watch.due:
 			default:
 				t.Error("nobody looks at the other producers")
 			}
@@ -267,16 +267,16 @@ func TestSettle(t *testing.T) {
 func TestWatchEndsTheMembership(t *testing.T) {
 	for used, want := range map[string]string{own: own + " must not produce on", "app~i~1~0": ""} {
 		bubble(t, false, func(t *testing.T, s *scene) {
-			s.lookout.Use(used)
+			s.watch.Use(used)
 			ended := make(chan error, 1)
 			ctx, cancel := context.WithCancel(t.Context())
 			var watch sync.WaitGroup
 			watch.Go(func() {
-				s.lookout.Watch(ctx, waits.New(s.cluster, time.Minute, slog.New(slog.DiscardHandler), nil), func(err error) { ended <- err })
+				s.watch.Run(ctx, waits.New(s.cluster, time.Minute, slog.New(slog.DiscardHandler), nil), func(err error) { ended <- err })
 			})
 			p := s.producer()
 			s.hang(p)
-			s.lookout.LookSoon()
+			s.watch.LookSoon()
 			time.Sleep(2 * hangingWatch)
 			cancel()
 			watch.Wait()
@@ -303,17 +303,17 @@ func TestRepair(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			bubble(t, c.repairs, func(t *testing.T, s *scene) {
 				s.hang(s.producer())
-				s.lookout.Note(t.Context(), false, own)
+				s.watch.Note(t.Context(), false, own)
 				if c.inUse {
-					s.lookout.Use(own)
+					s.watch.Use(own)
 				}
 				ctx, cancel := context.WithCancel(t.Context())
 				var repair sync.WaitGroup
-				repair.Go(func() { s.lookout.Repair(ctx) })
-				s.lookout.AtStart(t.Context())
+				repair.Go(func() { s.watch.Repair(ctx) })
+				s.watch.AtStart(t.Context())
 				time.Sleep(time.Minute)
-				s.lookout.AtStart(t.Context())
-				if left := len(s.lookout.Found()); left != c.left {
+				s.watch.AtStart(t.Context())
+				if left := len(s.watch.Found()); left != c.left {
 					t.Errorf("%d hang, want %d", left, c.left)
 				}
 				cancel()
@@ -327,12 +327,12 @@ func TestRepair(t *testing.T) {
 // and then ever more rarely; for other ones at once.
 func TestEvidenceIsReadMoreRarely(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
-		l := New(Config{Logger: slog.New(slog.DiscardHandler)})
+		w := New(Config{Logger: slog.New(slog.DiscardHandler)})
 		began := time.Now()
 		var reads []time.Duration
-		l.found = []hanging.Finding{{Transaction: hanging.Transaction{ProducerID: 1, Epoch: 2}}}
+		w.found = []hanging.Finding{{Transaction: hanging.Transaction{ProducerID: 1, Epoch: 2}}}
 		for time.Since(began) < 4*time.Hour {
-			if l.repairDue() {
+			if w.repairDue() {
 				reads = append(reads, time.Since(began).Round(time.Second))
 			}
 			time.Sleep(10 * time.Second)
@@ -345,12 +345,12 @@ func TestEvidenceIsReadMoreRarely(t *testing.T) {
 				t.Errorf("a pause is %s", pause)
 			}
 		}
-		l.found[0].Epoch = 3
-		if !l.repairDue() {
+		w.found[0].Epoch = 3
+		if !w.repairDue() {
 			t.Error("another transaction is not read for")
 		}
-		l.found = nil
-		if l.repairDue() || l.read != "" {
+		w.found = nil
+		if w.repairDue() || w.read != "" {
 			t.Error("without a transaction logs are read")
 		}
 	})

@@ -37,7 +37,7 @@ func DeadlinesFor(transactionTimeout time.Duration) Deadlines {
 // within a moment.
 const membershipWait = time.Second
 
-// command is one effect for a turn.
+// command is one effect for a committer.
 type command struct {
 	kind  protocol.EffectKind
 	round *round
@@ -54,18 +54,18 @@ type answer struct {
 	unanswered bool
 }
 
-// turn is one of a worker's two producers with its goroutine.
-type turn struct {
+// committer is one of a worker's two producers with its goroutine.
+type committer struct {
 	w        *Worker
 	producer *broker.Producer
 	commands chan command
 	log      *slog.Logger
-	observed turnObserved
+	observed committerObserved
 }
 
 // run carries out commands until the channel is closed. ctx ends the waits of a worker that gives
 // up.
-func (t *turn) run(ctx context.Context) {
+func (t *committer) run(ctx context.Context) {
 	defer t.producer.Close()
 	for c := range t.commands {
 		do := t.do
@@ -87,7 +87,7 @@ func (t *turn) run(ctx context.Context) {
 	}
 }
 
-func (t *turn) do(ctx context.Context, c command) (protocol.EventKind, error) {
+func (t *committer) do(ctx context.Context, c command) (protocol.EventKind, error) {
 	switch c.kind {
 	case protocol.Stream:
 		t.send(ctx, c.round, c.batches, t.producer.Send)
@@ -118,13 +118,13 @@ func (t *turn) do(ctx context.Context, c command) (protocol.EventKind, error) {
 		}
 		return t.apply(c.round)
 	default:
-		return protocol.ApplyFailed, fmt.Errorf("effect %s is not one of a turn", c.kind)
+		return protocol.ApplyFailed, fmt.Errorf("effect %s is not one of a committer", c.kind)
 	}
 }
 
 // begin starts the round's transaction unless it has begun.
-func (t *turn) begin(ctx context.Context, r *round) error {
-	s := &r.turnState
+func (t *committer) begin(ctx context.Context, r *round) error {
+	s := &r.committerState
 	if s.began || s.err != nil {
 		return s.err
 	}
@@ -154,24 +154,24 @@ func (t *turn) begin(ctx context.Context, r *round) error {
 }
 
 // send hands outputs to one of the producer's methods.
-func (t *turn) send(ctx context.Context, r *round, batches []*batch.Batch, by func([]*batch.Batch)) {
+func (t *committer) send(ctx context.Context, r *round, batches []*batch.Batch, by func([]*batch.Batch)) {
 	if t.begin(ctx, r) != nil {
 		return // remembered, answered by the flush
 	}
 	for _, b := range batches {
-		r.turnState.records += int(b.Count())
+		r.committerState.records += int(b.Count())
 	}
 	by(batches)
 }
 
 // flush sends what is left, the changelog records, and if there was nothing at all one filler; then
 // it waits for all of them.
-func (t *turn) flush(ctx context.Context, c command) (protocol.EventKind, error) {
+func (t *committer) flush(ctx context.Context, c command) (protocol.EventKind, error) {
 	ctx, cancel := context.WithDeadline(ctx, c.round.sealed.Add(t.w.cfg.Deadlines.Flush))
 	defer cancel()
 	r := c.round
 	t.send(ctx, r, c.batches, t.producer.Hold)
-	s := &r.turnState
+	s := &r.committerState
 	switch {
 	case s.unusable:
 		return protocol.ProducerLost, s.err
@@ -233,12 +233,12 @@ const roundsPartition = 0
 var errNoOffset = errors.New("the broker has not named it")
 
 // note adds a record to the rounds topic.
-func (t *turn) note(key, value []byte) batch.Place {
+func (t *committer) note(key, value []byte) batch.Place {
 	return t.producer.Add(t.w.cfg.RoundsTopic, roundsPartition, time.Now().UnixMilli(), key, value, nil)
 }
 
 // waitAcknowledged flushes the producer.
-func (t *turn) waitAcknowledged(ctx context.Context, began broker.Identity) (protocol.EventKind, error) {
+func (t *committer) waitAcknowledged(ctx context.Context, began broker.Identity) (protocol.EventKind, error) {
 	switch outcome, err := t.producer.Flush(ctx, began); outcome {
 	case broker.Accepted:
 		return protocol.Flushed, nil
@@ -259,7 +259,7 @@ type changelog struct {
 
 // sendChangelogs produces the layers' writes, one record per key, and returns the changelogs of the
 // round.
-func (t *turn) sendChangelogs(r *round) (logged []*changelog, err error) {
+func (t *committer) sendChangelogs(r *round) (logged []*changelog, err error) {
 	for i, contribution := range r.contributions {
 		if contribution.Layer == nil {
 			continue
@@ -289,7 +289,7 @@ func (t *turn) sendChangelogs(r *round) (logged []*changelog, err error) {
 			}
 			t.producer.Add(l.topic, contribution.Task.ID.Partition, timestamp, entry.Key, entry.Value, nil)
 			l.written = true
-			r.turnState.records++
+			r.committerState.records++
 		}
 	}
 	return logged, nil
@@ -297,7 +297,7 @@ func (t *turn) sendChangelogs(r *round) (logged []*changelog, err error) {
 
 // applied returns per contribution and store the offset behind the last changelog record, once all
 // are acknowledged.
-func (t *turn) applied(r *round, logged []*changelog) ([]map[string]int64, error) {
+func (t *committer) applied(r *round, logged []*changelog) ([]map[string]int64, error) {
 	applied := make([]map[string]int64, len(r.contributions))
 	for _, l := range logged {
 		c := r.contributions[l.contribution]
@@ -318,7 +318,7 @@ func (t *turn) applied(r *round, logged []*changelog) ([]map[string]int64, error
 
 // sendOffsets compares ownership and sends the offset commit. A refused generation is waited out
 // once: the same transaction may still commit under the newer one if every task is still owned.
-func (t *turn) sendOffsets(ctx context.Context, r *round) (protocol.EventKind, error) {
+func (t *committer) sendOffsets(ctx context.Context, r *round) (protocol.EventKind, error) {
 	ctx, cancel := context.WithDeadline(ctx, r.sealed.Add(t.w.cfg.Deadlines.Offsets))
 	defer cancel()
 	var offsets []broker.Offset
@@ -340,8 +340,8 @@ func (t *turn) sendOffsets(ctx context.Context, r *round) (protocol.EventKind, e
 		if err != nil {
 			return protocol.OffsetsRefused, err
 		}
-		r.turnState.offsetsSent = true
-		outcome, err := t.producer.CommitOffsets(ctx, t.w.cfg.Coordinator, r.turnState.identity, membership, offsets)
+		r.committerState.offsetsSent = true
+		outcome, err := t.producer.CommitOffsets(ctx, t.w.cfg.Coordinator, r.committerState.identity, membership, offsets)
 		switch outcome {
 		case broker.Accepted:
 			return protocol.OffsetsAccepted, nil
@@ -364,7 +364,7 @@ func (t *turn) sendOffsets(ctx context.Context, r *round) (protocol.EventKind, e
 
 // waitMember waits until what the client knows of its membership is as it should be, at most for
 // membershipWait, and reports whether it is.
-func (t *turn) waitMember(ctx context.Context, is func(id string, generation int32) bool) bool {
+func (t *committer) waitMember(ctx context.Context, is func(id string, generation int32) bool) bool {
 	ctx, cancel := context.WithTimeout(ctx, membershipWait)
 	defer cancel()
 	for !is(t.w.cfg.Member()) {
@@ -375,8 +375,8 @@ func (t *turn) waitMember(ctx context.Context, is func(id string, generation int
 	return true
 }
 
-func (t *turn) abort(ctx context.Context, r *round) (protocol.EventKind, error) {
-	if !r.turnState.began {
+func (t *committer) abort(ctx context.Context, r *round) (protocol.EventKind, error) {
+	if !r.committerState.began {
 		return protocol.Aborted, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, t.w.cfg.Deadlines.Abort)
@@ -389,7 +389,7 @@ func (t *turn) abort(ctx context.Context, r *round) (protocol.EventKind, error) 
 
 // settle repeats until the producer is initialised, or is refused for good: nothing else can be
 // done before.
-func (t *turn) settle(ctx context.Context) error {
+func (t *committer) settle(ctx context.Context) error {
 	pause := backoff.Backoff{Next: 50 * time.Millisecond, Max: time.Second}
 	for {
 		attempt, cancel := context.WithTimeout(ctx, 30*time.Second)
@@ -417,7 +417,7 @@ func (t *turn) settle(ctx context.Context) error {
 
 // ask reads the stable offsets of the round's tasks and says whose they are. The metadata text is
 // compared as a whole: it holds the round's id, and what was there before may be anything.
-func (t *turn) ask(ctx context.Context, r *round) (protocol.EventKind, error) {
+func (t *committer) ask(ctx context.Context, r *round) (protocol.EventKind, error) {
 	partitions := map[string][]int32{}
 	for _, c := range r.contributions {
 		in := c.Next.Inputs[0]
