@@ -18,7 +18,7 @@ import (
 // appendTime gives the records of a topic the broker's time, which the embedded broker does not do
 // by itself. Their timestamps do not say that they are the broker's, as real ones do
 // (e2e/pipeline).
-func (o *office) appendTime(topic string) {
+func (o *harness) appendTime(topic string) {
 	o.t.Helper()
 	id := o.broker.TopicInfo(topic).TopicID
 	const crcAt, crcOf, firstAt, maxAt = 17, 21, 27, 35 // of a batch in format 2
@@ -48,7 +48,7 @@ func (o *office) appendTime(topic string) {
 //   - an older build has written its dead letter, which does not say the time.
 func TestRedriveKeepsTheTimeOfTheRecord(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
-		o := newOffice(t)
+		o := newHarness(t)
 		o.appendTime("dead")
 		began := time.Now()
 		o.die("a=1", "a=2", "a=3")
@@ -98,7 +98,7 @@ func TestRedriveKeepsTheTimeOfTheRecord(t *testing.T) {
 // Requirement G5.
 func TestRedriveOfOlderDeadLetters(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
-		o := newOffice(t)
+		o := newHarness(t)
 		o.dieOlder("a=1")
 		o.redrive(RedriveOptions{})
 		first := o.read("in")
@@ -110,7 +110,7 @@ func TestRedriveOfOlderDeadLetters(t *testing.T) {
 }
 
 // dieOlder is die in an older build.
-func (o *office) dieOlder(record string) {
+func (o *harness) dieOlder(record string) {
 	o.t.Helper()
 	key, value, _ := strings.Cut(record, "=")
 	if err := o.driver.PipeRaw("in", []byte(key), []byte(value)); err != nil {

@@ -19,7 +19,7 @@ import (
 // and the dead letter as it died stays in the topic. Requirement G5.
 func TestEditionReplacesTheDeadLetter(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
-		o := newOffice(t)
+		o := newHarness(t)
 		o.die("a=1", "a=2", "b=3")
 		first := o.all(DeadLetterFilter{})["1"]
 		stale := first
@@ -46,7 +46,7 @@ func TestEditionReplacesTheDeadLetter(t *testing.T) {
 		o.redrive(RedriveOptions{})
 		o.want("in", "a=eins", "a=2", "c=3")
 		for _, r := range o.read("in") {
-			if string(r.Key) == "c" && r.Partition != graph.PartitionOf(r.Key, officePartitions) {
+			if string(r.Key) == "c" && r.Partition != graph.PartitionOf(r.Key, harnessPartitions) {
 				t.Errorf("the new key is in partition %d", r.Partition)
 			}
 			if string(r.Value) == "eins" && string(r.Headers[2].Value) != "yes" {
@@ -86,7 +86,7 @@ func TestEditionsReplaceCutParts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual.Test(t, func(t *testing.T) {
-				o := newOffice(t)
+				o := newHarness(t)
 				o.die("a=1")
 				cut := letterRecord(o.read("dead")[0])
 				for i, h := range cut.Headers {
@@ -137,7 +137,7 @@ func TestEditionsReplaceCutParts(t *testing.T) {
 func TestEditOfARecordUnderAnotherKey(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		for to, want := range map[string]string{"": "id own=new", "other": "new"} {
-			o := newOffice(t)
+			o := newHarness(t)
 			if err := o.driver.PipeRaw("in", []byte("id"), []byte("v"), topologytest.Header(graph.HeaderOwnKey, "old")); err != nil {
 				t.Fatal(err)
 			}
@@ -160,7 +160,7 @@ func TestEditOfARecordUnderAnotherKey(t *testing.T) {
 					got += " own=" + string(h.Value)
 				}
 			}
-			if got != want || r.Partition != graph.PartitionOf(r.Key, officePartitions) {
+			if got != want || r.Partition != graph.PartitionOf(r.Key, harnessPartitions) {
 				t.Errorf("%q[%d] has the key %s, want %s", to, r.Partition, got, want)
 			}
 		}
@@ -181,10 +181,10 @@ func letterRecord(r Record) *kgo.Record {
 func TestDeadLettersOfDifferentRecords(t *testing.T) {
 	t.Run("a topic that was created again", func(t *testing.T) {
 		virtual.Test(t, func(t *testing.T) {
-			o := newOffice(t)
+			o := newHarness(t)
 			o.die("a=1")
 			o.redrive(RedriveOptions{})
-			o.driver = officeApplication(t, "app", time.Now().Add(-time.Minute))
+			o.driver = harnessApplication(t, "app", time.Now().Add(-time.Minute))
 			o.die("a=2") // at the offset of the first
 			o.wantOutcomes(o.redrive(RedriveOptions{}), map[RedriveOutcome]int64{Redriven: 1})
 			o.want("in", "a=1", "a=2")
@@ -192,7 +192,7 @@ func TestDeadLettersOfDifferentRecords(t *testing.T) {
 	})
 	t.Run("headers that were copied", func(t *testing.T) {
 		virtual.Test(t, func(t *testing.T) {
-			o := newOffice(t)
+			o := newHarness(t)
 			o.die("a=1")
 			o.redrive(RedriveOptions{})
 			copied := o.read("in")[0]
@@ -206,12 +206,12 @@ func TestDeadLettersOfDifferentRecords(t *testing.T) {
 	})
 	t.Run("two applications", func(t *testing.T) {
 		virtual.Test(t, func(t *testing.T) {
-			o := newOffice(t)
+			o := newHarness(t)
 			o.die("a=1")
 			o.redrive(RedriveOptions{})
 			again := o.read("in")
 			o.dieAgain(again...)
-			o.driver = officeApplication(t, "other", time.Now().Add(-time.Minute))
+			o.driver = harnessApplication(t, "other", time.Now().Add(-time.Minute))
 			o.dieAgain(again...)
 			ids := map[string]string{}
 			counts, err := o.letters.Each(o.ctx, DeadLetterFilter{}, func(l DeadLetter) error {
@@ -232,7 +232,7 @@ func TestDeadLettersOfDifferentRecords(t *testing.T) {
 // again, is one dead letter. Requirement G5.
 func TestCopiesAreOneDeadLetter(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
-		o := newOffice(t)
+		o := newHarness(t)
 		o.die("a=1")
 		died := o.read("dead")[0]
 		again := func() { o.write(letterRecord(died)) }

@@ -14,7 +14,7 @@ import (
 
 // olderMark writes the mark of a dead letter as builds did that told dead letters by their id and
 // their deaths alone, the last of them with a session.
-func (o *office) olderMark(l DeadLetter, session string) (at time.Time) {
+func (o *harness) olderMark(l DeadLetter, session string) (at time.Time) {
 	o.t.Helper()
 	at = time.Now().UTC().Truncate(time.Millisecond)
 	r := &kgo.Record{Topic: "dead", Partition: l.Partition, Timestamp: at, Headers: []kgo.RecordHeader{
@@ -34,7 +34,7 @@ func (o *office) olderMark(l DeadLetter, session string) (at time.Time) {
 func TestMarkOfAnOlderBuildCounts(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		for _, session := range []string{"", "session"} {
-			o := newOffice(t)
+			o := newHarness(t)
 			o.die("a=1", "b=2", "a=3")
 			letter := o.all(DeadLetterFilter{})["1"]
 			at := o.olderMark(letter, session)
@@ -59,7 +59,7 @@ func TestMarkOfAnOlderBuildCounts(t *testing.T) {
 // has redriven the first, and the others wait. Requirement G5.
 func TestMarkOfAnOlderBuildCountsForOne(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
-		o := newOffice(t)
+		o := newHarness(t)
 		o.die("a=1")
 		o.redrive(RedriveOptions{})
 		copied := o.read("in")[0]

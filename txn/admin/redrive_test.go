@@ -22,7 +22,7 @@ import (
 // it from being redriven again. Requirement G5.
 func TestRedriveWritesEachRecordOnce(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
-		o := newOffice(t)
+		o := newHarness(t)
 		o.die("a=1", "b=2", "a=3", "c=poison")
 		o.write(&kgo.Record{Topic: "dead", Value: []byte("of another program")})
 		o.write(&kgo.Record{Topic: "dead", Headers: []kgo.RecordHeader{{Key: graph.HeaderID, Value: []byte("x")}}})
@@ -81,7 +81,7 @@ func headersFrom(hs []Header) (out []topology.Header) {
 // G5.
 func TestFilterOfDeadLetters(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
-		o := newOffice(t)
+		o := newHarness(t)
 		o.die("a=1", "b=poison", "a=3")
 		all := o.all(DeadLetterFilter{})
 		first := all["1"]
@@ -121,7 +121,7 @@ func TestFilterOfDeadLetters(t *testing.T) {
 		o.redrive(RedriveOptions{Filter: DeadLetterFilter{Keys: [][]byte{[]byte("a")}}, To: "other"})
 		o.want("other", "a=1", "a=3")
 		for _, r := range o.read("other") {
-			if want := graph.PartitionOf(r.Key, officePartitions); r.Partition != want {
+			if want := graph.PartitionOf(r.Key, harnessPartitions); r.Partition != want {
 				t.Errorf("another topic has key %s in partition %d, want %d", r.Key, r.Partition, want)
 			}
 		}
@@ -129,7 +129,7 @@ func TestFilterOfDeadLetters(t *testing.T) {
 }
 
 // all returns the dead letters by their values.
-func (o *office) all(f DeadLetterFilter) map[string]DeadLetter {
+func (o *harness) all(f DeadLetterFilter) map[string]DeadLetter {
 	o.t.Helper()
 	out := map[string]DeadLetter{}
 	_, err := o.letters.Each(o.ctx, f, func(l DeadLetter) error {
@@ -153,7 +153,7 @@ func TestKilledRedriveWritesEachRecordOnce(t *testing.T) {
 		for batch := range 3 {
 			t.Run(fmt.Sprintf("%s-%d", point, batch), func(t *testing.T) {
 				virtual.Test(t, func(t *testing.T) {
-					o := newOffice(t)
+					o := newHarness(t)
 					var records []string
 					for i := range 10 {
 						records = append(records, fmt.Sprintf("k%d=%d", i%3, i))
@@ -189,7 +189,7 @@ func TestKilledRedriveWritesEachRecordOnce(t *testing.T) {
 }
 
 // uncommitted counts what a reader of everything sees.
-func (o *office) uncommitted(topic string) (n int) {
+func (o *harness) uncommitted(topic string) (n int) {
 	o.t.Helper()
 	ends, err := kadm.NewClient(o.cl).ListEndOffsets(o.ctx, topic)
 	if err != nil {
@@ -224,9 +224,9 @@ func (o *office) uncommitted(topic string) (n int) {
 // mark. Requirement G5.
 func TestMarksBehindAnOpenTransactionCount(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
-		o := newOffice(t)
+		o := newHarness(t)
 		o.die("a=1")
-		p := graph.PartitionOf([]byte("a"), officePartitions)
+		p := graph.PartitionOf([]byte("a"), harnessPartitions)
 		application := o.broker.Client(t, "application", kgo.TransactionalID("app~one~0~0"), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 		// The first redrive is at its end when the application begins: its commit comes behind what
 		// is open.
@@ -271,7 +271,7 @@ func TestMarksBehindAnOpenTransactionCount(t *testing.T) {
 // latest, and nothing is written twice. Requirement G5.
 func TestOlderOfTwoRedrivesEnds(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
-		o := newOffice(t)
+		o := newHarness(t)
 		var records []string
 		for i := range 20 {
 			records = append(records, fmt.Sprintf("k%d=%d", i%3, i))
@@ -296,7 +296,7 @@ func TestOlderOfTwoRedrivesEnds(t *testing.T) {
 // keeps its id and its first origin, and does not grow. Requirement G5.
 func TestRecordThatFailsAgainAndAgainIsLeft(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
-		o := newOffice(t)
+		o := newHarness(t)
 		o.die("a=1")
 		sizes := map[int]int{}
 		var id string
@@ -334,7 +334,7 @@ func TestRecordThatFailsAgainAndAgainIsLeft(t *testing.T) {
 // it says that it comes again. Requirement G5.
 func TestRedriveOfARecordUnderAnotherKey(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
-		o := newOffice(t)
+		o := newHarness(t)
 		for _, value := range []string{"1", "2"} {
 			own, mode := topologytest.Header(graph.HeaderOwnKey, "owner"), topologytest.Header(topology.HeaderMode, "BACKFILL")
 			if err := o.driver.PipeRaw("in", []byte("id"), []byte(value), own, mode); err != nil {
@@ -359,7 +359,7 @@ func TestRedriveOfARecordUnderAnotherKey(t *testing.T) {
 						got += " " + h.Key + "=" + string(h.Value)
 					}
 				}
-				if got != want || r.Partition != graph.PartitionOf(r.Key, officePartitions) {
+				if got != want || r.Partition != graph.PartitionOf(r.Key, harnessPartitions) {
 					t.Errorf("%s[%d] has %q, want %q", topic, r.Partition, got, want)
 				}
 			}
@@ -374,7 +374,7 @@ func TestRedriveOfARecordUnderAnotherKey(t *testing.T) {
 // reason. Requirement G5.
 func TestWhatCannotBeRedrivenStays(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
-		o := newOffice(t)
+		o := newHarness(t)
 		o.die("a=1")
 		died := o.read("dead")[0]
 		forge := func(name, header, value string, change func(*kgo.Record)) {
@@ -445,7 +445,7 @@ func TestRedriveOfARecordAheadOfTheClock(t *testing.T) {
 			{unlimited, 2 * time.Hour, "CreateTime", LeftTimestamp}, {"", time.Minute, "CreateTime", LeftTimestamp},
 			{"600000", 24 * time.Hour, "LogAppendTime", Redriven}, {"", 24 * time.Hour, "LogAppendTime", Redriven},
 		} {
-			o := newOffice(t)
+			o := newHarness(t)
 			o.die("a=1")
 			topic, err := o.letters.open(o.ctx)
 			if err != nil {
@@ -469,7 +469,7 @@ func TestRedriveOfARecordAheadOfTheClock(t *testing.T) {
 	})
 }
 
-func (o *office) setting(topic, name, value string) {
+func (o *harness) setting(topic, name, value string) {
 	o.t.Helper()
 	resp, err := kadm.NewClient(o.cl).AlterTopicConfigs(o.ctx, []kadm.AlterConfig{{Name: name, Value: &value}}, topic)
 	if err == nil {
@@ -483,7 +483,7 @@ func (o *office) setting(topic, name, value string) {
 // TestRedriveRate: the records come no faster than they may. Requirement G5.
 func TestRedriveRate(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
-		o := newOffice(t)
+		o := newHarness(t)
 		var records []string
 		for i := range 12 {
 			records = append(records, fmt.Sprintf("k=%d", i))
@@ -522,7 +522,7 @@ func TestLettersOfAnInput(t *testing.T) {
 // transaction, and writes nothing, until that is repaired.
 func TestRedriveBehindAHangingOne(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
-		o := newOffice(t)
+		o := newHarness(t)
 		lost := false
 		o.broker.LoseMarkers(t, func(end virtual.End) virtual.Loss {
 			if lost || end.TransactionalID != "dead~redrive" {
@@ -538,7 +538,7 @@ func TestRedriveBehindAHangingOne(t *testing.T) {
 		if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "hangs in in[") || report.Outcomes[Redriven] != 0 {
 			t.Fatalf("a redrive behind one that hangs has done %+v, %v", report, err)
 		}
-		top := officeTopology(t, "app")
+		top := harnessTopology(t, "app")
 		refused := err.Error()
 		open, err := o.client.Application(top).Transactions(o.ctx)
 		if err != nil || len(open.Transactions) != 1 || !strings.Contains(refused, open.Transactions[0].ID) {

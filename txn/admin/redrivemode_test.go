@@ -25,7 +25,7 @@ func TestRedriveLeavesLettersOfReplays(t *testing.T) {
 			"as repairs":      {RedriveOptions{Repair: true}, Redriven},
 			"dry, as repairs": {RedriveOptions{Repair: true, DryRun: true}, Redriven},
 		} {
-			o := newOffice(t)
+			o := newHarness(t)
 			o.die("a=1", "b=2")
 			died := o.read("dead")[0]
 			for _, mode := range []topology.Mode{topology.Replay, topology.Backfill, topology.Repair} {

@@ -37,13 +37,13 @@
 //
 // The files of the session itself:
 //
-//	session.go                   New, Run, the poll loop, and the orderly end
-//	assignment.go, rebalance.go  what the group tells: assigned, revoked, lost, planned
-//	stops.go, shortened.go       why a task stops, and when the session ends with it
-//	topicwatch.go, space.go      the loops that look at topics and at the disk
-//	restartable.go, twin.go      whether another session follows
-//	reader.go, states.go         queries, by way of [Reader], which belongs to the process
-//	gauges.go                    metrics and readiness
+//	session.go                         New, Run, the poll loop, and the orderly end
+//	assignment.go, rebalance.go        what the group tells: assigned, revoked, lost, planned
+//	stoppedtasks.go, shortenedlog.go   why a task stops, and when the session ends with it
+//	topicwatch.go, space.go            the loops that look at topics and at the disk
+//	restartable.go, fencedinstance.go  whether another session follows
+//	reader.go, states.go               queries, by way of [Reader], which belongs to the process
+//	gauges.go                          metrics and readiness
 //
 // # Invariants
 //

@@ -27,7 +27,7 @@ type adoptCommand struct {
 	FromRounds bool   `help:"Take offsets that have expired from what the last clean stop has kept, in the topic APPLICATION-rounds."`
 	Mode       string `enum:",live,replay,backfill,repair" default:"" placeholder:"MODE" help:"Mode of the state, for tasks without a known commit: live, replay, backfill or repair; default is that of the application's other tasks."`
 	parkedFlag
-	outside
+	operatorFlags
 }
 
 // Help is for --help.
@@ -72,7 +72,7 @@ var errNotAdopted = errors.New("nothing was adopted: no task was without offsets
 type acceptSkipCommand struct {
 	tasks
 	parkedFlag
-	outside
+	operatorFlags
 }
 
 // Help is for --help.
@@ -93,7 +93,7 @@ type resetCommand struct {
 	tasks
 	To map[string]string `required:"" placeholder:"TOPIC=OFFSET" help:"Where to go, in every partition: a number, start or end. May be given for several topics."`
 	parkedFlag
-	outside
+	operatorFlags
 }
 
 // Help is for --help.
@@ -123,7 +123,7 @@ type rebuildCommand struct {
 type fromInputCommand struct {
 	tasks
 	From map[string]string `placeholder:"TOPIC=OFFSET" help:"Where to read from, in every partition: a number, start or end; default is the start of the log. May be given for several topics."`
-	outside
+	operatorFlags
 }
 
 // Help is for --help.
@@ -152,7 +152,7 @@ type fromChangelogCommand struct {
 	Stores   []string      `name:"store" placeholder:"NAME" help:"Store to rebuild, the others of a task are kept; default is all. May be given several times."`
 	Timeout  time.Duration `default:"5s" placeholder:"DURATION" env:"ONCEWARD_TIMEOUT" help:"How long to wait for the answer of a running instance; default ${default}."`
 	progressFlag
-	outside
+	operatorFlags
 }
 
 // Help is for --help.

@@ -19,9 +19,9 @@ import (
 
 // begun returns an application that has processed 100 records of each partition and stopped, and
 // 100 more that wait.
-func begun(t *testing.T, c *cluster.Cluster) *waysScene {
+func begun(t *testing.T, c *cluster.Cluster) *recoveryScene {
 	t.Helper()
-	e := newWaysScene(t, c)
+	e := newRecoveryScene(t, c)
 	e.feed(100)
 	e.life(100)
 	e.process(0, 100)
@@ -58,17 +58,17 @@ func TestMovedForward(t *testing.T) {
 // TestMovedBack: an outside reset would apply input twice, and accept-skip is no way to get that.
 func TestMovedBack(t *testing.T) {
 	t.Parallel()
-	for name, take := range map[string]func(e *waysScene){
-		"set back": func(e *waysScene) {
+	for name, take := range map[string]func(e *recoveryScene){
+		"set back": func(e *recoveryScene) {
 			e.commit(100, "")
 			e.does(e.operator().AcceptSkip)
 			e.goesOn(100, 20)
 		},
-		"adopt": func(e *waysScene) { // the operator insists: the state counts twice what is read twice
+		"adopt": func(e *recoveryScene) { // the operator insists: the state counts twice what is read twice
 			e.does(e.operator().Adopt)
 			e.goesOn(40, 20)
 		},
-		"rebuild from input": func(e *waysScene) {
+		"rebuild from input": func(e *recoveryScene) {
 			report := e.does(withOffsets(e.operator().RebuildFromInput, nil))
 			if cl := report.Tasks[0].Changelogs[0]; cl.Tombstones != keys {
 				e.t.Errorf("%d tombstones for %d keys", cl.Tombstones, keys)
@@ -76,7 +76,7 @@ func TestMovedBack(t *testing.T) {
 			e.empty()
 			e.goesOn(0, 20)
 		},
-		"rebuild from an offset": func(e *waysScene) {
+		"rebuild from an offset": func(e *recoveryScene) {
 			e.does(withOffsets(e.operator().RebuildFromInput, admin.Offsets{e.in: 60}))
 			e.empty()
 			e.goesOn(60, 20)
@@ -122,7 +122,7 @@ func TestForeignMetadata(t *testing.T) {
 func TestAdoptTwice(t *testing.T) {
 	t.Parallel()
 	cluster.OnVirtual(t, func(t *testing.T, c *cluster.Cluster) {
-		e := newWaysScene(t, c)
+		e := newRecoveryScene(t, c)
 		e.feed(50)
 		e.life(50)
 		e.process(0, 50)
@@ -150,7 +150,7 @@ func TestExpiredOffsets(t *testing.T) {
 		e.process(100, 200)
 		e.check()
 		// Without the record of a clean stop there is nothing to go by.
-		for p := range waysPartitions {
+		for p := range recoveryPartitions {
 			r := &kgo.Record{Topic: e.application + "-rounds", Key: []byte("positions " + e.in + "_" + string(rune('0'+p)))}
 			if err := e.producer.ProduceSync(t.Context(), r).FirstErr(); err != nil {
 				t.Fatal(err)
@@ -167,7 +167,7 @@ func TestExpiredOffsets(t *testing.T) {
 }
 
 // expire removes the group with its offsets, as the brokers do after offsets.retention.minutes.
-func (e *waysScene) expire() {
+func (e *recoveryScene) expire() {
 	e.t.Helper()
 	deleted, err := e.Admin().DeleteGroups(e.t.Context(), e.application)
 	if err == nil {
@@ -207,7 +207,7 @@ func TestOldCommit(t *testing.T) {
 
 // lose deletes a topic, and waits until the broker does not know it any more: the controller
 // answers before.
-func (e *waysScene) lose(topic string) {
+func (e *recoveryScene) lose(topic string) {
 	e.t.Helper()
 	if _, err := e.Admin().DeleteTopic(e.t.Context(), topic); err != nil {
 		e.t.Fatal(err)
@@ -258,14 +258,14 @@ func TestRecreatedChangelog(t *testing.T) {
 
 // recreateLonger creates a changelog that was deleted, with more records than it had, of another
 // writer.
-func (e *waysScene) recreateLonger(topic string) {
+func (e *recoveryScene) recreateLonger(topic string) {
 	e.t.Helper()
-	if err := e.CreateTopic(e.t.Context(), topic, waysPartitions, map[string]*string{"cleanup.policy": new("compact")}); err != nil {
+	if err := e.CreateTopic(e.t.Context(), topic, recoveryPartitions, map[string]*string{"cleanup.policy": new("compact")}); err != nil {
 		e.t.Fatal(err)
 	}
 	var records []*kgo.Record
 	for i := range 1000 {
-		records = append(records, &kgo.Record{Topic: topic, Partition: int32(i % waysPartitions), Key: []byte("stray"), Value: make([]byte, 8)})
+		records = append(records, &kgo.Record{Topic: topic, Partition: int32(i % recoveryPartitions), Key: []byte("stray"), Value: make([]byte, 8)})
 	}
 	if err := e.producer.ProduceSync(e.t.Context(), records...).FirstErr(); err != nil {
 		e.t.Fatal(err)

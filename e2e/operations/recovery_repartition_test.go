@@ -20,7 +20,7 @@ import (
 
 // repartitioned counts the records by the partition that they come from, behind a repartition
 // topic.
-func (e *waysScene) repartitioned() *topology.Topology {
+func (e *recoveryScene) repartitioned() *topology.Topology {
 	b := topology.NewBuilder("repartitioning")
 	in := topology.From(b, topology.Topic(e.in, schemas.String(), schemas.String()))
 	byPartition := topology.SelectKey(in, "partition", func(r topology.Record[string, string]) (string, error) {
@@ -40,14 +40,14 @@ func (e *waysScene) repartitioned() *topology.Topology {
 func TestRepartition(t *testing.T) {
 	t.Parallel()
 	cluster.Scenario(t, func(t *testing.T, c *cluster.Cluster) {
-		e := newWaysScene(t, c)
+		e := newRecoveryScene(t, c)
 		total := 0
 		// life feeds 50 records to each partition and waits until as many are written as there were
 		// to write.
 		life := func(rewritten int) {
 			t.Helper()
 			e.feed(50)
-			total += 50*waysPartitions + rewritten
+			total += 50*recoveryPartitions + rewritten
 			a := e.startOf(e.repartitioned())
 			a.Until(fmt.Sprint(total, " records of output"), func(txn.Status) bool { return e.written() >= total })
 			if err := a.Stop(); err != nil {
@@ -70,7 +70,7 @@ func TestRepartition(t *testing.T) {
 		e.refuses(fromInput(e.in+"_0"), repartition+" would be written again", "rebuild all tasks of")
 		e.refuses(fromInput(append(downstream, e.in+"_1")...), repartition+" would be written again")
 		e.does(fromInput(downstream...)) // nothing of it is deleted yet
-		life(50 * waysPartitions)
+		life(50 * recoveryPartitions)
 		e.last(100)
 
 		purged, err := e.EndOffsets(t.Context(), repartition)
@@ -89,19 +89,19 @@ func TestRepartition(t *testing.T) {
 			t.Errorf("an offset of a topic that is written again gave %v, want a refusal", err)
 		}
 		e.does(fromInput())
-		life(100 * waysPartitions)
+		life(100 * recoveryPartitions)
 		e.last(150)
 	})
 }
 
 // written is the number of committed outputs.
-func (e *waysScene) written() int {
+func (e *recoveryScene) written() int {
 	e.t.Helper()
 	return len(e.Records(e.t, e.out))
 }
 
 // last asserts that the counts of each key go up by one or begin again at one, and end at n.
-func (e *waysScene) last(n int) {
+func (e *recoveryScene) last(n int) {
 	e.t.Helper()
 	counts := map[string]int{}
 	for _, r := range e.Records(e.t, e.out) {

@@ -14,8 +14,8 @@ import (
 	"github.com/onceward/onceward/txn/security"
 )
 
-// outside is what commands have in common that act on an application from outside of it.
-type outside struct {
+// operatorFlags are the flags of commands that act on an application from outside of it.
+type operatorFlags struct {
 	named
 	clusterFlags
 
@@ -32,7 +32,7 @@ type tasks struct {
 type action func(context.Context, *admin.Application, admin.Options) (admin.Report, error)
 
 // act runs an action and writes what it says.
-func (o *outside) act(p *process, do action, tasks []string) error {
+func (o *operatorFlags) act(p *process, do action, tasks []string) error {
 	if len(o.Brokers) == 0 {
 		return usage("no broker is given; name at least one with --brokers")
 	}

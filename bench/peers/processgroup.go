@@ -14,8 +14,8 @@ import (
 // reportsMax is more than a candidate ever writes.
 const reportsMax = 8
 
-// gang is the processes of one application. Its usage is safe for concurrent use.
-type gang struct {
+// processGroup is the processes of one application. Its usage is safe for concurrent use.
+type processGroup struct {
 	// broker is the broker's process, 0 if unknown.
 	broker int
 	// contents are what the stores of Kafka Streams hold, after ask.
@@ -34,7 +34,7 @@ type member struct {
 var errEnded = errors.New("the process has ended by itself")
 
 // start starts a process. Its end is told to fail.
-func (g *gang) start(cmd *exec.Cmd, log string, fail context.CancelCauseFunc) error {
+func (g *processGroup) start(cmd *exec.Cmd, log string, fail context.CancelCauseFunc) error {
 	p, err := measure.Start(cmd, log)
 	if err != nil {
 		return err
@@ -59,7 +59,7 @@ func (g *gang) start(cmd *exec.Cmd, log string, fail context.CancelCauseFunc) er
 
 // usage is the processor time until now, that of the application before it has a process being
 // none.
-func (g *gang) usage() (u throughput.Usage, err error) {
+func (g *processGroup) usage() (u throughput.Usage, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, m := range g.members {
@@ -76,7 +76,7 @@ func (g *gang) usage() (u throughput.Usage, err error) {
 }
 
 // peakRSS is the sum of what the processes took at most.
-func (g *gang) peakRSS() (sum int64, err error) {
+func (g *processGroup) peakRSS() (sum int64, err error) {
 	for _, m := range g.members {
 		rss, err := m.PeakRSS()
 		if err != nil {
@@ -88,7 +88,7 @@ func (g *gang) peakRSS() (sum int64, err error) {
 }
 
 // ask asks each process for what it knows, and keeps it.
-func (g *gang) ask(c candidate, r *Run) error {
+func (g *processGroup) ask(c candidate, r *Run) error {
 	for _, m := range g.members {
 		if err := m.Continue(); err != nil {
 			return err
@@ -117,7 +117,7 @@ func (m *member) next(wanted func(report) bool) (report, error) {
 
 // end ends the processes: in order, or at once after an error, which it returns with what the
 // processes have to say.
-func (g *gang) end(err error) error {
+func (g *processGroup) end(err error) error {
 	for _, m := range g.members {
 		if err == nil {
 			err = m.End()

@@ -18,9 +18,9 @@ import (
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
-// office is a dead-letter topic on a broker on virtual time, with the topic that its dead letters
+// harness is a dead-letter topic on a broker on virtual time, with the topic that its dead letters
 // come from.
-type office struct {
+type harness struct {
 	t       *testing.T
 	ctx     context.Context
 	broker  *virtual.Kafka
@@ -30,36 +30,36 @@ type office struct {
 	driver  *topologytest.Driver
 }
 
-const officePartitions = 2
+const harnessPartitions = 2
 
-func newOffice(t *testing.T) *office {
+func newHarness(t *testing.T) *harness {
 	t.Helper()
 	network := virtual.NewNetwork(t, 1)
-	broker := virtual.NewKafka(t, network, 1, kfake.SeedTopics(officePartitions, "in", "dead", "other"))
+	broker := virtual.NewKafka(t, network, 1, kfake.SeedTopics(harnessPartitions, "in", "dead", "other"))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	t.Cleanup(cancel)
-	o := &office{t: t, ctx: ctx, broker: broker, cl: broker.Client(t, "office", kgo.RecordPartitioner(kgo.ManualPartitioner()))}
+	o := &harness{t: t, ctx: ctx, broker: broker, cl: broker.Client(t, "harness", kgo.RecordPartitioner(kgo.ManualPartitioner()))}
 	var err error
 	if o.client, err = ConnectWith(ctx, Config{Brokers: broker.Brokers(), Dialer: network.Host("admin").Dial}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(o.client.Close)
 	o.letters = o.client.DeadLetters("dead")
-	o.driver = officeApplication(t, "app", time.Now().Add(-time.Hour))
+	o.driver = harnessApplication(t, "app", time.Now().Add(-time.Hour))
 	return o
 }
 
-// officeApplication is an application in which all that it reads dies.
-func officeApplication(t *testing.T, name string, start time.Time) *topologytest.Driver {
+// harnessApplication is an application in which all that it reads dies.
+func harnessApplication(t *testing.T, name string, start time.Time) *topologytest.Driver {
 	t.Helper()
-	driver, err := topologytest.New(officeTopology(t, name), topologytest.Partitions(officePartitions), topologytest.Clock(start))
+	driver, err := topologytest.New(harnessTopology(t, name), topologytest.Partitions(harnessPartitions), topologytest.Clock(start))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return driver
 }
 
-func officeTopology(t *testing.T, name string) *topology.Topology {
+func harnessTopology(t *testing.T, name string) *topology.Topology {
 	t.Helper()
 	b := topology.NewBuilder(name, topology.DeadLetters("dead"))
 	bytes := topology.Topic("in", schemas.Bytes(), schemas.Bytes())
@@ -77,7 +77,7 @@ func officeTopology(t *testing.T, name string) *topology.Topology {
 }
 
 // die lets records die, each "key=value", and writes their dead letters.
-func (o *office) die(records ...string) {
+func (o *harness) die(records ...string) {
 	o.t.Helper()
 	for _, text := range records {
 		key, value, _ := strings.Cut(text, "=")
@@ -91,7 +91,7 @@ func (o *office) die(records ...string) {
 }
 
 // dieAgain lets the redriven records die.
-func (o *office) dieAgain(records ...Record) {
+func (o *harness) dieAgain(records ...Record) {
 	o.t.Helper()
 	for _, r := range records {
 		opts := []topologytest.PipeOption{topologytest.ToPartition(r.Partition), topologytest.At(r.Timestamp)}
@@ -105,7 +105,7 @@ func (o *office) dieAgain(records ...Record) {
 	o.post()
 }
 
-func (o *office) post() {
+func (o *harness) post() {
 	o.t.Helper()
 	letters, err := o.driver.DeadLetters()
 	if err != nil {
@@ -124,14 +124,14 @@ func kafkaRecord(l topologytest.DeadLetter) *kgo.Record {
 	return r
 }
 
-func (o *office) write(r *kgo.Record) {
+func (o *harness) write(r *kgo.Record) {
 	o.t.Helper()
 	if err := o.cl.ProduceSync(o.ctx, r).FirstErr(); err != nil {
 		o.t.Fatal(err)
 	}
 }
 
-func (o *office) redrive(opts RedriveOptions) RedriveReport {
+func (o *harness) redrive(opts RedriveOptions) RedriveReport {
 	o.t.Helper()
 	report, err := o.letters.Redrive(o.ctx, opts)
 	if err != nil {
@@ -141,7 +141,7 @@ func (o *office) redrive(opts RedriveOptions) RedriveReport {
 }
 
 // read returns what is committed in a topic.
-func (o *office) read(topic string) []Record {
+func (o *harness) read(topic string) []Record {
 	o.t.Helper()
 	c, err := o.client.Read(o.ctx, topic)
 	if err != nil {
@@ -152,7 +152,7 @@ func (o *office) read(topic string) []Record {
 
 // want compares the committed records of a topic, whatever their order between partitions; of one
 // key the order counts.
-func (o *office) want(topic string, records ...string) {
+func (o *harness) want(topic string, records ...string) {
 	o.t.Helper()
 	got := map[string][]string{}
 	for _, r := range o.read(topic) {
@@ -168,7 +168,7 @@ func (o *office) want(topic string, records ...string) {
 	}
 }
 
-func (o *office) wantOutcomes(r RedriveReport, want map[RedriveOutcome]int64) {
+func (o *harness) wantOutcomes(r RedriveReport, want map[RedriveOutcome]int64) {
 	o.t.Helper()
 	if !maps.Equal(r.Outcomes, want) {
 		o.t.Errorf("the outcomes are %v, want %v", r.Outcomes, want)

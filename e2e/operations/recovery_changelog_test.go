@@ -17,7 +17,7 @@ import (
 )
 
 // fromChangelog rebuilds the databases of a directory.
-func (e *waysScene) fromChangelog(op *admin.Application, stores ...string) action {
+func (e *recoveryScene) fromChangelog(op *admin.Application, stores ...string) action {
 	return func(ctx context.Context, o admin.Options) (admin.Report, error) {
 		return op.RebuildFromChangelog(ctx, e.stateDir, stores, o)
 	}
@@ -25,9 +25,9 @@ func (e *waysScene) fromChangelog(op *admin.Application, stores ...string) actio
 
 // damage puts another value under every key of a store, at the same positions, as no round has
 // written it.
-func (e *waysScene) damage(store string) {
+func (e *recoveryScene) damage(store string) {
 	e.t.Helper()
-	for p := range waysPartitions {
+	for p := range recoveryPartitions {
 		db := e.open(p)
 		at := db.Positions()
 		for entry, err := range db.Scan(state.IDOf(store), state.Range{}) {
@@ -45,7 +45,7 @@ func (e *waysScene) damage(store string) {
 	}
 }
 
-func (e *waysScene) open(partition int) state.Database {
+func (e *recoveryScene) open(partition int) state.Database {
 	e.t.Helper()
 	db, err := pebblestore.Open(filepath.Join(e.stateDir, "tasks", e.in, string(rune('0'+partition))), pebblestore.Options{})
 	if err != nil {
@@ -56,9 +56,9 @@ func (e *waysScene) open(partition int) state.Database {
 
 // values counts the keys of a store that have the value that the model has, times by, and those
 // that have another.
-func (e *waysScene) values(store string, by int64) (right, wrong int) {
+func (e *recoveryScene) values(store string, by int64) (right, wrong int) {
 	e.t.Helper()
-	for p := range waysPartitions {
+	for p := range recoveryPartitions {
 		db := e.open(p)
 		for entry, err := range db.Scan(state.IDOf(store), state.Range{}) {
 			if err != nil {
@@ -90,19 +90,19 @@ func TestRebuildStopped(t *testing.T) {
 		op := e.operator()
 		e.damage("counts")
 		e.damage("sizes")
-		if right, wrong := e.values("sizes", 10); right != 0 || wrong != waysPartitions*keys {
+		if right, wrong := e.values("sizes", 10); right != 0 || wrong != recoveryPartitions*keys {
 			t.Fatalf("%d keys are right and %d wrong: nothing is damaged", right, wrong)
 		}
 		e.refuses(e.fromChangelog(op, "other"), "other")
 		e.does(e.fromChangelog(op, "counts"))
-		if right, wrong := e.values("counts", 1); right != waysPartitions*keys || wrong != 0 {
+		if right, wrong := e.values("counts", 1); right != recoveryPartitions*keys || wrong != 0 {
 			t.Errorf("%d keys of the rebuilt store are right and %d wrong", right, wrong)
 		}
-		if right, wrong := e.values("sizes", 10); right != 0 || wrong != waysPartitions*keys {
+		if right, wrong := e.values("sizes", 10); right != 0 || wrong != recoveryPartitions*keys {
 			t.Errorf("%d keys of the other store have changed, %d are as they were", right, wrong)
 		}
 		e.does(e.fromChangelog(op))
-		if right, wrong := e.values("sizes", 10); right != waysPartitions*keys || wrong != 0 {
+		if right, wrong := e.values("sizes", 10); right != recoveryPartitions*keys || wrong != 0 {
 			t.Errorf("%d keys of the rebuilt store are right and %d wrong", right, wrong)
 		}
 		if entries, err := os.ReadDir(filepath.Join(e.stateDir, "trash", "rebuild", e.in)); err == nil && len(entries) > 0 {
@@ -140,11 +140,11 @@ func rebuildInterrupted(t *testing.T, c *cluster.Cluster) {
 		t.Errorf("told is %+v", told)
 	}
 	right, wrong := e.values("counts", 1)
-	if right%keys != 0 || right == waysPartitions*keys || right+wrong != waysPartitions*keys {
+	if right%keys != 0 || right == recoveryPartitions*keys || right+wrong != recoveryPartitions*keys {
 		t.Errorf("%d keys are right and %d wrong, of %d in a task", right, wrong, keys)
 	}
 	e.does(e.fromChangelog(op))
-	if right, wrong := e.values("counts", 1); right != waysPartitions*keys || wrong != 0 {
+	if right, wrong := e.values("counts", 1); right != recoveryPartitions*keys || wrong != 0 {
 		t.Errorf("after the second call %d keys are right and %d wrong", right, wrong)
 	}
 	e.goesOn(100, 20)
@@ -156,7 +156,7 @@ func rebuildInterrupted(t *testing.T, c *cluster.Cluster) {
 func TestRebuildRunning(t *testing.T) {
 	t.Parallel()
 	cluster.Each(t, func(t *testing.T, c *cluster.Cluster) {
-		e := newWaysScene(t, c)
+		e := newRecoveryScene(t, c)
 		e.feed(100)
 		e.life(100)
 		e.process(0, 100)
@@ -203,7 +203,7 @@ func TestRebuildRunning(t *testing.T) {
 		}
 		e.process(100, len(e.fed[0]))
 		e.check()
-		if right, wrong := e.values("counts", 1); right != waysPartitions*keys || wrong != 0 {
+		if right, wrong := e.values("counts", 1); right != recoveryPartitions*keys || wrong != 0 {
 			t.Errorf("%d keys are right and %d wrong", right, wrong)
 		}
 		e.goesOn(len(e.fed[0]), 10)

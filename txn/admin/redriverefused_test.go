@@ -14,7 +14,7 @@ import (
 // then, stays where it is, and those around it are redriven in their order. Requirement G5.
 func TestRefusedRedriveStays(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
-		o := newOffice(t)
+		o := newHarness(t)
 		large := "" // compressed too
 		for len(large) < 20_000 {
 			large += rand.Text()

@@ -34,7 +34,7 @@ func overtaken(point string, meanwhile func()) func(string) error {
 func TestOvertakenRedriveWritesNothing(t *testing.T) {
 	var keys [][]byte // of one partition, because it is there that they meet
 	for i := 0; len(keys) < 3; i++ {
-		if key := fmt.Append(nil, "k", i); graph.PartitionOf(key, officePartitions) == 0 {
+		if key := fmt.Append(nil, "k", i); graph.PartitionOf(key, harnessPartitions) == 0 {
 			keys = append(keys, key)
 		}
 	}
@@ -46,7 +46,7 @@ func TestOvertakenRedriveWritesNothing(t *testing.T) {
 		for _, point := range crashPoints {
 			t.Run(name+"-"+point, func(t *testing.T) {
 				virtual.Test(t, func(t *testing.T) {
-					o := newOffice(t)
+					o := newHarness(t)
 					o.die(records...)
 					var other RedriveReport
 					report, err := o.letters.Redrive(o.ctx, RedriveOptions{batchMax: 4, crash: overtaken(point, func() {
@@ -70,7 +70,7 @@ func TestOvertakenRedriveWritesNothing(t *testing.T) {
 // not written as it was before. Requirement G5.
 func TestRedriveOfADeadLetterEditedMeanwhile(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
-		o := newOffice(t)
+		o := newHarness(t)
 		o.die("a=1", "a=2")
 		letter := o.all(DeadLetterFilter{})["2"]
 		letter.Value = []byte("two")
@@ -93,7 +93,7 @@ func TestTimedOutRedriveWritesOnce(t *testing.T) {
 	for _, point := range crashPoints {
 		t.Run(point, func(t *testing.T) {
 			virtual.Test(t, func(t *testing.T) {
-				o := newOffice(t)
+				o := newHarness(t)
 				o.die("a=1", "b=2", "a=3", "a=4")
 				report := o.redrive(RedriveOptions{batchMax: 2, crash: overtaken(point, func() {})})
 				o.wantOutcomes(report, map[RedriveOutcome]int64{Redriven: 4})
@@ -109,7 +109,7 @@ func TestTimedOutRedriveWritesOnce(t *testing.T) {
 // Requirement G5.
 func TestHeadersOfAMarkMakeNoMark(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
-		o := newOffice(t)
+		o := newHarness(t)
 		o.die("a=1")
 		victim := o.all(DeadLetterFilter{})["1"]
 		forged := string(victim.identity)
@@ -163,7 +163,7 @@ func TestHeadersOfAMarkMakeNoMark(t *testing.T) {
 // of them.
 func TestTargetsConcurrent(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
-		o := newOffice(t)
+		o := newHarness(t)
 		topic, err := o.letters.open(o.ctx)
 		if err != nil {
 			t.Fatal(err)
@@ -201,24 +201,24 @@ func TestTargetsConcurrent(t *testing.T) {
 func TestOvertakenEditLooksAgain(t *testing.T) {
 	for name, c := range map[string]struct {
 		point     string
-		meanwhile func(o *office, seen DeadLetter)
+		meanwhile func(o *harness, seen DeadLetter)
 		want      error
 		in        string
 	}{
-		"redriven": {crashFlushed, func(o *office, _ DeadLetter) { o.redrive(RedriveOptions{}) }, ErrDeadLetterRedriven, "a=1"},
-		"edited": {crashFlushed, func(o *office, seen DeadLetter) {
+		"redriven": {crashFlushed, func(o *harness, _ DeadLetter) { o.redrive(RedriveOptions{}) }, ErrDeadLetterRedriven, "a=1"},
+		"edited": {crashFlushed, func(o *harness, seen DeadLetter) {
 			seen.Value = []byte("theirs")
 			if err := o.letters.Edit(o.ctx, seen); err != nil {
 				o.t.Error(err)
 			}
 		}, ErrDeadLetterEdited, "a=theirs"},
-		"alone":                {crashFlushed, func(*office, DeadLetter) {}, nil, "a=mine"},
-		"alone, unanswered":    {crashAnswered, func(*office, DeadLetter) {}, nil, "a=mine"},
-		"redriven, unanswered": {crashAnswered, func(o *office, _ DeadLetter) { o.redrive(RedriveOptions{}) }, nil, "a=mine"},
+		"alone":                {crashFlushed, func(*harness, DeadLetter) {}, nil, "a=mine"},
+		"alone, unanswered":    {crashAnswered, func(*harness, DeadLetter) {}, nil, "a=mine"},
+		"redriven, unanswered": {crashAnswered, func(o *harness, _ DeadLetter) { o.redrive(RedriveOptions{}) }, nil, "a=mine"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual.Test(t, func(t *testing.T) {
-				o := newOffice(t)
+				o := newHarness(t)
 				o.die("a=1")
 				seen := o.all(DeadLetterFilter{})["1"]
 				mine := seen

@@ -91,7 +91,7 @@ func TestEmittedIsAnOption(t *testing.T) {
 			_, err := built(c.declare, emits, !emits)
 			var failed *topology.BuildError
 			if !errors.As(err, &failed) || len(failed.Mistakes) != 1 || failed.Mistakes[0].Node != "p" ||
-				!strings.HasSuffix(failed.Mistakes[0].File, "emitted_test.go") {
+				!strings.HasSuffix(failed.Mistakes[0].File, "emitoptions_test.go") {
 				t.Errorf("%s, option %t and use %t: Build returned %v", name, emits, !emits, err)
 				continue
 			}

@@ -19,7 +19,7 @@ import (
 // timed is an application with stores that have a time of their own. It writes of every record what
 // its stores make of it.
 type timed struct {
-	*waysScene
+	*recoveryScene
 	base time.Time
 	want []string
 }
@@ -31,7 +31,7 @@ var (
 )
 
 func newTimed(t *testing.T, c *cluster.Cluster, history bool) *timed {
-	e := &timed{waysScene: newWaysScene(t, c), base: time.Now().Truncate(time.Hour).Add(-5 * time.Hour)}
+	e := &timed{recoveryScene: newRecoveryScene(t, c), base: time.Now().Truncate(time.Hour).Add(-5 * time.Hour)}
 	e.other = func() *topology.Builder {
 		b := topology.NewBuilder("times")
 		in := topology.From(b, topology.Topic(e.in, schemas.String(), schemas.String()))
@@ -87,7 +87,7 @@ func note(
 // feedAt writes one record into each partition, which is to become want.
 func (e *timed) feedAt(key string, minute int, want string) {
 	e.t.Helper()
-	for p := range int32(waysPartitions) {
+	for p := range int32(recoveryPartitions) {
 		e.fed[p] = append(e.fed[p], key)
 		r := &kgo.Record{
 			Topic: e.in, Partition: p, Key: []byte(key), Timestamp: e.base.Add(time.Duration(minute) * time.Minute),
@@ -111,7 +111,7 @@ func (e *timed) lives() {
 	for _, r := range e.Records(e.t, e.out) {
 		got = append(got, string(r.Key)+" "+string(r.Value))
 	}
-	for range waysPartitions {
+	for range recoveryPartitions {
 		want = append(want, e.want...)
 	}
 	slices.Sort(got)
@@ -130,9 +130,9 @@ func (e *timed) begins() {
 	e.lives()
 }
 
-// TestWaysKeepTime: expired rows stay expired after each recovery action, because the stream time
+// TestRecoveryActionsKeepStreamTime: expired rows stay expired after each recovery action, because the stream time
 // of the store is part of the state.
-func TestWaysKeepTime(t *testing.T) {
+func TestRecoveryActionsKeepStreamTime(t *testing.T) {
 	t.Parallel()
 	for name, take := range map[string]func(e *timed){
 		"accept-skip": func(e *timed) {
@@ -178,7 +178,7 @@ func TestAdoptKnowsTime(t *testing.T) {
 	cluster.OnVirtual(t, func(t *testing.T, c *cluster.Cluster) {
 		e := newTimed(t, c, true)
 		e.begins()
-		e.forgetKept()
+		e.deleteKept()
 		e.commit(4, "")
 		e.does(live(e.operator().Adopt))
 		e.feedAt("c", 5, "c late too late")
@@ -186,10 +186,10 @@ func TestAdoptKnowsTime(t *testing.T) {
 	})
 }
 
-// forgetKept deletes what the last clean stop has kept.
-func (e *waysScene) forgetKept() {
+// deleteKept deletes what the last clean stop has kept.
+func (e *recoveryScene) deleteKept() {
 	e.t.Helper()
-	for p := range waysPartitions {
+	for p := range recoveryPartitions {
 		r := &kgo.Record{Topic: e.application + "-rounds", Key: fmt.Appendf(nil, "positions %s_%d", e.in, p)}
 		if err := e.producer.ProduceSync(e.t.Context(), r).FirstErr(); err != nil {
 			e.t.Fatal(err)
@@ -198,9 +198,9 @@ func (e *waysScene) forgetKept() {
 }
 
 // rows are the rows of a store as they are in the databases.
-func (e *waysScene) rows(store string) (rows []string) {
+func (e *recoveryScene) rows(store string) (rows []string) {
 	e.t.Helper()
-	for p := range waysPartitions {
+	for p := range recoveryPartitions {
 		db := e.open(p)
 		for entry, err := range db.Scan(state.IDOf(store), state.Range{}) {
 			if err != nil {

@@ -26,19 +26,19 @@ import (
 )
 
 const (
-	waysPartitions = 2
-	keys           = 5 // in each partition
+	recoveryPartitions = 2
+	keys               = 5 // in each partition
 )
 
-// waysScene is an application that counts its records per key, with what it must have written by
+// recoveryScene is an application that counts its records per key, with what it must have written by
 // now.
-type waysScene struct {
+type recoveryScene struct {
 	*cluster.Cluster
 	t                    *testing.T
 	application, in, out string
 	stateDir             string
 	producer             *kgo.Client
-	fed                  [waysPartitions][]string // the keys of the input
+	fed                  [recoveryPartitions][]string // the keys of the input
 	model                model
 	log                  *instance.Log
 	// other makes another topology than the one that counts.
@@ -51,21 +51,21 @@ type model struct {
 	out    map[string][]string
 }
 
-func newWaysScene(t *testing.T, c *cluster.Cluster) *waysScene {
+func newRecoveryScene(t *testing.T, c *cluster.Cluster) *recoveryScene {
 	t.Helper()
-	e := &waysScene{
+	e := &recoveryScene{
 		Cluster: c, t: t, application: c.Name(t, "app"), in: c.Name(t, "in"), out: c.Name(t, "out"), stateDir: t.TempDir(),
 		producer: c.Client(t, kgo.RecordPartitioner(kgo.ManualPartitioner())),
 		log:      instance.NewLog(t, "the application"),
 		model:    model{map[string]int64{}, map[string][]string{}},
 	}
-	c.CreateTopics(t, waysPartitions, e.in, e.out)
+	c.CreateTopics(t, recoveryPartitions, e.in, e.out)
 	return e
 }
 
 // topology counts records per key in one store and their bytes in another, and writes both with the
 // record's value.
-func (e *waysScene) topology() *topology.Topology {
+func (e *recoveryScene) topology() *topology.Topology {
 	e.t.Helper()
 	b := e.counting()
 	if e.other != nil {
@@ -75,7 +75,7 @@ func (e *waysScene) topology() *topology.Topology {
 }
 
 // built makes the application's topology.
-func (e *waysScene) built(b *topology.Builder) *topology.Topology {
+func (e *recoveryScene) built(b *topology.Builder) *topology.Topology {
 	e.t.Helper()
 	t, err := b.Build()
 	if err != nil {
@@ -87,7 +87,7 @@ func (e *waysScene) built(b *topology.Builder) *topology.Topology {
 	return t
 }
 
-func (e *waysScene) counting() *topology.Builder {
+func (e *recoveryScene) counting() *topology.Builder {
 	b := topology.NewBuilder("counting")
 	in := topology.From(b, topology.Topic(e.in, schemas.String(), schemas.String()))
 	counts := topology.KeyValueStore("counts", schemas.String(), schemas.Int64())
@@ -120,10 +120,10 @@ func bump(
 }
 
 // feed writes n records into each partition.
-func (e *waysScene) feed(n int) {
+func (e *recoveryScene) feed(n int) {
 	e.t.Helper()
 	var records []*kgo.Record
-	for p := range waysPartitions {
+	for p := range recoveryPartitions {
 		for range n {
 			i := len(e.fed[p])
 			key := fmt.Sprintf("p%d-k%d", p, i%keys)
@@ -137,8 +137,8 @@ func (e *waysScene) feed(n int) {
 }
 
 // process folds the offsets from up to to of every partition.
-func (e *waysScene) process(from, to int) {
-	for p := range waysPartitions {
+func (e *recoveryScene) process(from, to int) {
+	for p := range recoveryPartitions {
 		for i := from; i < to; i++ {
 			key := e.fed[p][i]
 			e.model.counts[key]++
@@ -149,10 +149,10 @@ func (e *waysScene) process(from, to int) {
 }
 
 // empty removes the state, and keeps the outputs.
-func (e *waysScene) empty() { clear(e.model.counts) }
+func (e *recoveryScene) empty() { clear(e.model.counts) }
 
 // check compares what was written with the model.
-func (e *waysScene) check() {
+func (e *recoveryScene) check() {
 	e.t.Helper()
 	got := map[string][]string{}
 	for _, r := range e.Records(e.t, e.out) {
@@ -179,22 +179,22 @@ func at(s []string, i int) string {
 	return "nothing"
 }
 
-func (e *waysScene) logger() *slog.Logger {
+func (e *recoveryScene) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(e.log, nil)).With("test", e.t.Name())
 }
 
 // rebuilt is how many rebuilds the log tells of.
-func (e *waysScene) rebuilt() int {
+func (e *recoveryScene) rebuilt() int {
 	return len(e.log.Lines("a database was rebuilt from its changelogs"))
 }
 
 // start begins a life of the application.
-func (e *waysScene) start() *instance.App {
+func (e *recoveryScene) start() *instance.App {
 	e.t.Helper()
 	return e.startOf(e.topology())
 }
 
-func (e *waysScene) startOf(t *topology.Topology) *instance.App {
+func (e *recoveryScene) startOf(t *topology.Topology) *instance.App {
 	e.t.Helper()
 	return instance.Start(e.t, t, instance.On(e.Cluster, "application", txn.Config{
 		StateDir: e.stateDir, Application: e.application, Logger: e.logger(), Workers: 1,
@@ -202,7 +202,7 @@ func (e *waysScene) startOf(t *topology.Topology) *instance.App {
 }
 
 // life runs the application until the offsets of every partition are at to, and stops it.
-func (e *waysScene) life(to int) {
+func (e *recoveryScene) life(to int) {
 	e.t.Helper()
 	a := e.start()
 	e.until(a, to)
@@ -212,7 +212,7 @@ func (e *waysScene) life(to int) {
 }
 
 // until waits until the offsets of every partition are at to.
-func (e *waysScene) until(a *instance.App, to int) {
+func (e *recoveryScene) until(a *instance.App, to int) {
 	e.t.Helper()
 	a.Until(fmt.Sprint("offset ", to), func(s txn.Status) bool {
 		done := 0
@@ -221,13 +221,13 @@ func (e *waysScene) until(a *instance.App, to int) {
 				done++
 			}
 		}
-		return done == waysPartitions
+		return done == recoveryPartitions
 	})
 }
 
 // stops runs the application and asserts that its tasks stop with a reason that has these words,
 // and name recovery actions.
-func (e *waysScene) stops(words ...string) {
+func (e *recoveryScene) stops(words ...string) {
 	e.t.Helper()
 	err := e.start().Wait()
 	if !errors.Is(err, txn.ErrAllStopped) || !errors.Is(err, txn.ErrIntegrity) {
@@ -241,12 +241,12 @@ func (e *waysScene) stops(words ...string) {
 }
 
 // operator returns the application as an operator has it.
-func (e *waysScene) operator() *admin.Application {
+func (e *recoveryScene) operator() *admin.Application {
 	e.t.Helper()
 	return e.operatorOf(e.topology())
 }
 
-func (e *waysScene) operatorOf(t *topology.Topology) *admin.Application {
+func (e *recoveryScene) operatorOf(t *topology.Topology) *admin.Application {
 	e.t.Helper()
 	ctx, cancel := context.WithTimeout(e.t.Context(), instance.Patience)
 	defer cancel()
@@ -259,10 +259,10 @@ func (e *waysScene) operatorOf(t *topology.Topology) *admin.Application {
 }
 
 // commit sets the offset of every partition from outside.
-func (e *waysScene) commit(at int64, metadata string) {
+func (e *recoveryScene) commit(at int64, metadata string) {
 	e.t.Helper()
 	offsets := kadm.Offsets{}
-	for p := range int32(waysPartitions) {
+	for p := range int32(recoveryPartitions) {
 		offsets.Add(kadm.Offset{Topic: e.in, Partition: p, At: at, LeaderEpoch: -1, Metadata: metadata})
 	}
 	if err := e.Admin().CommitAllOffsets(e.t.Context(), e.application, offsets); err != nil {
@@ -271,7 +271,7 @@ func (e *waysScene) commit(at int64, metadata string) {
 }
 
 // snapshot is what an action could have changed.
-func (e *waysScene) snapshot() map[string]any {
+func (e *recoveryScene) snapshot() map[string]any {
 	e.t.Helper()
 	if err := e.WaitEnded(e.t.Context(), e.application+"~"); err != nil {
 		e.t.Fatal(err)
@@ -301,7 +301,7 @@ func (e *waysScene) snapshot() map[string]any {
 type action func(context.Context, admin.Options) (admin.Report, error)
 
 // refuses asserts that an action is refused with these words, in one line, and changes nothing.
-func (e *waysScene) refuses(do action, words ...string) {
+func (e *recoveryScene) refuses(do action, words ...string) {
 	e.t.Helper()
 	before := e.snapshot()
 	report, err := do(e.t.Context(), admin.Options{})
@@ -320,7 +320,7 @@ func (e *waysScene) refuses(do action, words ...string) {
 }
 
 // does asserts that an action works, after a dry run that changes nothing and says the same.
-func (e *waysScene) does(do action) admin.Report {
+func (e *recoveryScene) does(do action) admin.Report {
 	e.t.Helper()
 	before := e.snapshot()
 	dry, err := do(e.t.Context(), admin.Options{DryRun: true})
@@ -348,7 +348,7 @@ func (e *waysScene) does(do action) admin.Report {
 // goesOn feeds n more records, lets the application process everything from an offset on, and
 // checks all that was ever written; then with an empty state directory once more, which restores
 // from the changelogs.
-func (e *waysScene) goesOn(from, n int) {
+func (e *recoveryScene) goesOn(from, n int) {
 	e.t.Helper()
 	for range 2 {
 		e.feed(n)
