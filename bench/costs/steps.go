@@ -97,7 +97,7 @@ var Steps = []Step{
 		within: []string{"state.(*Layer).order", "state.(*Layer).logInOrder", "state.sort"},
 	},
 	{
-		Name: "make changelog records, and hand them over", Where: "`worker/committer.go` sendChangelogs", Goroutine: "committer",
+		Name: "make changelog records, and hand them over", Where: "`worker/flush.go` sendChangelogs", Goroutine: "committer",
 		within: []string{"txn/internal/worker.(*committer).sendChangelogs"},
 	},
 	{

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -265,157 +264,11 @@ func (w *Watch) decide(f *hanging.Finding) {
 	}
 }
 
-// missing returns the findings of old that are not in now.
-func missing(old, now []hanging.Finding) []hanging.Finding {
-	return slices.DeleteFunc(slices.Clone(old), func(f hanging.Finding) bool {
-		return slices.ContainsFunc(now, func(n hanging.Finding) bool { return n.ProducerID == f.ProducerID && n.Epoch == f.Epoch })
-	})
-}
-
-// unreadable reports whether the transaction was open in a topic that may not be read now.
-func unreadable(f hanging.Finding, unread error) bool {
-	denied := hanging.DeniedTopics(unread)
-	return slices.ContainsFunc(f.Open, func(open broker.OpenTransaction) bool { return slices.Contains(denied, open.Topic) })
-}
-
-// same returns whether another finding is of the same transaction in the same partitions.
-func same(a hanging.Finding) func(hanging.Finding) bool {
-	return func(b hanging.Finding) bool {
-		return a.ProducerID == b.ProducerID && a.Epoch == b.Epoch && slices.Equal(a.Partitions(), b.Partitions())
-	}
-}
-
-// repairDue reports whether logs are to be read for evidence now: what hangs is not what they were
-// read for last, or that was long ago.
-func (w *Watch) repairDue() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	var text strings.Builder
-	for _, f := range w.found {
-		fmt.Fprintf(&text, "%d/%d %v\n", f.ProducerID, f.Epoch, f.Partitions())
-	}
-	now := time.Now()
-	switch {
-	case text.Len() == 0:
-		w.read = ""
-		return false
-	case text.String() != w.read:
-		w.pause = backoff.Backoff{Next: hangingWatch, Max: readPauseMax}
-	case now.Before(w.again):
-		return false
-	}
-	w.read, w.again = text.String(), now.Add(w.pause.Next)
-	w.pause.Next = min(2*w.pause.Next, w.pause.Max)
-	return true
-}
-
-// repair reads the logs for evidence of what hangs, and repairs what it decides. It writes nothing
-// where anything of the application was not asked or not read: that may hold the transaction open
-// too, or have evidence against it.
-func (w *Watch) repair(ctx context.Context) error {
-	_, found, unread, err := w.ask(ctx, hanging.Find)
-	if err != nil {
-		return err
-	}
-	w.mu.Lock()
-	for i := range w.found {
-		if j := slices.IndexFunc(found, same(w.found[i])); j >= 0 {
-			w.found[i] = found[j]
-		}
-	}
-	w.mu.Unlock()
-	for _, f := range found {
-		if f.Decision.Verdict == hanging.Unknown {
-			continue
-		}
-		if unread != nil || len(f.Evidence.Unread) > 0 {
-			w.cfg.Logger.Warn("a transaction that hangs is not repaired, because not everything may be read that it can be open in",
-				append(attributes(f), "error", errors.Join(append([]error{unread}, textErrors(f.Evidence.Unread)...)...))...)
-			continue
-		}
-		if w.uses(f) {
-			continue // the next look ends the session
-		}
-		outcomes, err := hanging.Repair(ctx, w.cfg.Cluster, f, f.Decision.Verdict, nil)
-		for _, o := range outcomes {
-			if o.Written {
-				w.cfg.Metrics.TransactionRepaired()
-			}
-		}
-		if err != nil {
-			w.cfg.Logger.Warn("a transaction that hangs could not be repaired", append(attributes(f), "error", err)...)
-			continue
-		}
-		w.cfg.Logger.Warn("a transaction that hung was repaired", attributes(f)...)
-	}
-	return nil
-}
-
-func textErrors(texts []string) []error {
-	var out []error
-	for _, text := range texts {
-		out = append(out, errors.New(text))
-	}
-	return out
-}
-
-// oneLine is the text of an error, "" for none.
-func oneLine(err error) string {
-	if err == nil {
-		return ""
-	}
-	return strings.ReplaceAll(err.Error(), "\n", "; ")
-}
-
 // uses reports whether a worker produces under the producer id of a finding.
 func (w *Watch) uses(f hanging.Finding) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return f.Named != nil && w.used[f.Named.TransactionalID]
-}
-
-// attributes describe a finding in the log.
-func attributes(f hanging.Finding) []any {
-	id, state := "", "unknown"
-	if f.Named != nil {
-		id, state = f.Named.TransactionalID, f.Named.State
-	}
-	out := []any{"producer_id", f.ProducerID, "epoch", f.Epoch, "transactional_id", id, "coordinator", state, "partitions", f.Partitions()}
-	if len(f.Decision.Reasons) > 0 {
-		out = append(out, "verdict", f.Decision.Verdict.String(), "reasons", f.Decision.Reasons)
-	}
-	return out
-}
-
-// tell takes what hangs now, and logs what is new.
-func (w *Watch) tell(found []hanging.Finding) {
-	w.mu.Lock()
-	before := w.found
-	w.found = found
-	w.mu.Unlock()
-	for _, f := range found {
-		if !slices.ContainsFunc(before, same(f)) {
-			w.cfg.Logger.Warn("a transaction of the application hangs: nothing ends it, and readers of its partitions wait for it",
-				append(attributes(f), "remedy", waits.Remedy)...)
-		}
-	}
-	for _, f := range before {
-		if !slices.ContainsFunc(found, same(f)) {
-			w.cfg.Logger.Info("a transaction hangs no more, or in fewer partitions", attributes(f)...)
-		}
-	}
-}
-
-// tellUnread says once which topics are not looked at.
-func (w *Watch) tellUnread(err error) {
-	w.mu.Lock()
-	told := w.unread
-	w.unread = oneLine(err)
-	w.mu.Unlock()
-	if err != nil && told == "" {
-		w.cfg.Logger.Warn("transactions that hang are not found in topics that may not be read", "reason", oneLine(err),
-			"remedy", "onceward permissions --repair")
-	}
 }
 
 // NotLookedAt says what is not known to be free of transactions that hang, "" if all is.
@@ -513,25 +366,4 @@ func (w *Watch) inUse() string {
 		}
 	}
 	return ""
-}
-
-// Repair repairs what hangs, if it may, until ctx ends.
-func (w *Watch) Repair(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-w.repairs:
-		}
-		if !w.cfg.Repairs || !w.repairDue() {
-			continue
-		}
-		reading, cancel := context.WithTimeout(ctx, repairMax)
-		err := w.repair(reading)
-		cancel()
-		if err != nil && ctx.Err() == nil {
-			w.cfg.Logger.Warn("the evidence of transactions that hang could not be read", "error", err)
-		}
-		signal(w.due)
-	}
 }

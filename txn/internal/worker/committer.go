@@ -2,19 +2,15 @@ package worker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/onceward/onceward/state"
-	"github.com/onceward/onceward/txn/internal/assign"
-	"github.com/onceward/onceward/txn/internal/backoff"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/broker/batch"
 	"github.com/onceward/onceward/txn/internal/failpoint"
 	"github.com/onceward/onceward/txn/internal/protocol"
-	"github.com/onceward/onceward/txn/internal/task"
 )
 
 // Deadlines bound every request of a round; past one the producer is settled. Flush, Offsets and
@@ -31,11 +27,6 @@ func DeadlinesFor(transactionTimeout time.Duration) Deadlines {
 	t := transactionTimeout
 	return Deadlines{Flush: t * 60 / 100, Offsets: t * 75 / 100, End: t * 95 / 100, Abort: t * 60 / 100}
 }
-
-// membershipWait is how long a round waits after a refusal by the group. In a cooperative
-// rebalance, and when it has joined again, the member learns of its newer generation or its new id
-// within a moment.
-const membershipWait = time.Second
 
 // command is one effect for a committer.
 type command struct {
@@ -164,217 +155,6 @@ func (t *committer) send(ctx context.Context, r *round, batches []*batch.Batch, 
 	by(batches)
 }
 
-// flush sends what is left, the changelog records, and if there was nothing at all one filler; then
-// it waits for all of them.
-func (t *committer) flush(ctx context.Context, c command) (protocol.EventKind, error) {
-	ctx, cancel := context.WithDeadline(ctx, c.round.sealed.Add(t.w.cfg.Deadlines.Flush))
-	defer cancel()
-	r := c.round
-	t.send(ctx, r, c.batches, t.producer.Hold)
-	s := &r.committerState
-	switch {
-	case s.unusable:
-		return protocol.ProducerLost, s.err
-	case s.err != nil:
-		return protocol.FlushFailed, s.err
-	case r.outputs.unfit != nil:
-		return protocol.FlushFailed, r.outputs.unfit
-	}
-	logged, err := t.sendChangelogs(r)
-	if err != nil {
-		return protocol.FlushFailed, err
-	}
-	if s.records == 0 {
-		t.note(fillerKey(r), []byte{})
-		s.records++
-	}
-	for _, contribution := range r.contributions {
-		if contribution.First() {
-			// In the transaction itself: what the last clean stop has kept is the last word exactly
-			// until this commit.
-			t.note(task.PositionsKey(contribution.Task.ID.String()), nil)
-		}
-	}
-	if kind, err := t.waitAcknowledged(ctx, s.identity); err != nil {
-		return kind, err
-	}
-	applied, err := t.applied(r, logged)
-	if err != nil {
-		return protocol.ProducerLost, err
-	}
-	large := map[*task.Contribution]batch.Place{}
-	for i, contribution := range r.contributions {
-		contribution.Flushed(s.id, t.w.cfg.Fingerprint, applied[i])
-		if len(contribution.Metadata()) > t.w.cfg.MetadataMax {
-			large[contribution] = t.note(task.RecordKey(contribution.Task.ID.String()), []byte(contribution.Metadata()))
-		}
-	}
-	if len(large) == 0 {
-		return protocol.Flushed, nil
-	}
-	kind, err := t.waitAcknowledged(ctx, s.identity)
-	if err != nil {
-		return kind, err
-	}
-	for contribution, place := range large {
-		at, known := place.Offset()
-		if !known {
-			return protocol.ProducerLost, fmt.Errorf("the offset of the metadata of task %s: %w", contribution.Task.ID, errNoOffset)
-		}
-		contribution.Refer(roundsPartition, at)
-	}
-	return kind, nil
-}
-
-// roundsPartition is the partition of the rounds topic that is written.
-const roundsPartition = 0
-
-// errNoOffset says that a record is written and that the broker has not said where.
-var errNoOffset = errors.New("the broker has not named it")
-
-// note adds a record to the rounds topic.
-func (t *committer) note(key, value []byte) batch.Place {
-	return t.producer.Add(t.w.cfg.RoundsTopic, roundsPartition, time.Now().UnixMilli(), key, value, nil)
-}
-
-// waitAcknowledged flushes the producer.
-func (t *committer) waitAcknowledged(ctx context.Context, began broker.Identity) (protocol.EventKind, error) {
-	switch outcome, err := t.producer.Flush(ctx, began); outcome {
-	case broker.Accepted:
-		return protocol.Flushed, nil
-	case broker.Refused:
-		return protocol.FlushFailed, err
-	default:
-		return protocol.ProducerLost, err
-	}
-}
-
-// changelog is that of a store of a contribution.
-type changelog struct {
-	contribution int
-	store, topic string
-	layout       state.Layout
-	written      bool
-}
-
-// sendChangelogs produces the layers' writes, one record per key, and returns the changelogs of the
-// round.
-func (t *committer) sendChangelogs(r *round) (logged []*changelog, err error) {
-	for i, contribution := range r.contributions {
-		if contribution.Layer == nil {
-			continue
-		}
-		logs := map[state.StoreID]*changelog{}
-		for _, cl := range contribution.Task.Changelogs {
-			l := &changelog{contribution: i, store: cl.Store, topic: cl.Topic, layout: cl.Layout}
-			logs[state.IDOf(cl.Store)] = l
-			logged = append(logged, l)
-		}
-		at := contribution.StreamTime()
-		if at == state.NoTime {
-			at = time.Now().UnixMilli()
-		}
-		for w := range contribution.Layer.Logged() {
-			l := logs[w.Store]
-			if l == nil && contribution.Task.HasTable(w.Store) {
-				continue // its topic has the record already
-			}
-			entry, err := l.layout.Record(w)
-			if err != nil {
-				return nil, fmt.Errorf("changelog record of store %08x: %w", uint32(w.Store), err)
-			}
-			timestamp := at
-			if entry.Timestamp != state.NoTime {
-				timestamp = entry.Timestamp
-			}
-			t.producer.Add(l.topic, contribution.Task.ID.Partition, timestamp, entry.Key, entry.Value, nil)
-			l.written = true
-			r.committerState.records++
-		}
-	}
-	return logged, nil
-}
-
-// applied returns per contribution and store the offset behind the last changelog record, once all
-// are acknowledged.
-func (t *committer) applied(r *round, logged []*changelog) ([]map[string]int64, error) {
-	applied := make([]map[string]int64, len(r.contributions))
-	for _, l := range logged {
-		c := r.contributions[l.contribution]
-		if applied[l.contribution] == nil {
-			applied[l.contribution] = map[string]int64{}
-		}
-		if !l.written {
-			continue
-		}
-		end, known := t.producer.End(l.topic, c.Task.ID.Partition)
-		if !known {
-			return nil, fmt.Errorf("the offset of the changelog records of store %s of task %s: %w", l.store, c.Task.ID, errNoOffset)
-		}
-		applied[l.contribution][l.store] = end
-	}
-	return applied, nil
-}
-
-// sendOffsets compares ownership and sends the offset commit. A refused generation is waited out
-// once: the same transaction may still commit under the newer one if every task is still owned.
-func (t *committer) sendOffsets(ctx context.Context, r *round) (protocol.EventKind, error) {
-	ctx, cancel := context.WithDeadline(ctx, r.sealed.Add(t.w.cfg.Deadlines.Offsets))
-	defer cancel()
-	var offsets []broker.Offset
-	claims := make([]assign.Claim, 0, len(r.contributions))
-	for _, c := range r.contributions {
-		offsets = append(offsets, c.Offsets()...)
-		claims = append(claims, assign.Claim{Task: c.Task.ID, Epoch: c.Task.Epoch, Member: c.Task.Member})
-	}
-	var refused int32 = -1
-	for {
-		member, generation, err := t.w.cfg.Ownership.Check(claims, t.w.cfg.Member)
-		if err != nil {
-			return protocol.OffsetsRefused, err
-		}
-		if refused >= 0 && generation <= refused {
-			return protocol.OffsetsRefused, fmt.Errorf("generation %d was refused and there is no newer one", refused)
-		}
-		membership, err := broker.NewMembership(member, generation, t.w.cfg.Instance)
-		if err != nil {
-			return protocol.OffsetsRefused, err
-		}
-		r.committerState.offsetsSent = true
-		outcome, err := t.producer.CommitOffsets(ctx, t.w.cfg.Coordinator, r.committerState.identity, membership, offsets)
-		switch outcome {
-		case broker.Accepted:
-			return protocol.OffsetsAccepted, nil
-		case broker.Refused:
-			if broker.FencedInstance(err) && t.waitMember(ctx, func(id string, _ int32) bool { return id != "" && id != member }) {
-				// It was this process that took its own place in the group, joining again after its
-				// session had ended.
-				return protocol.OffsetsRefused, fmt.Errorf("%w, while it was committing: %s", assign.ErrMemberChanged, err.Error())
-			}
-			if !broker.NewerGeneration(err) || refused >= 0 {
-				return protocol.OffsetsRefused, err
-			}
-			refused = generation
-			t.waitMember(ctx, func(_ string, generation int32) bool { return generation > refused })
-		default:
-			return protocol.ProducerLost, err
-		}
-	}
-}
-
-// waitMember waits until what the client knows of its membership is as it should be, at most for
-// membershipWait, and reports whether it is.
-func (t *committer) waitMember(ctx context.Context, is func(id string, generation int32) bool) bool {
-	ctx, cancel := context.WithTimeout(ctx, membershipWait)
-	defer cancel()
-	for !is(t.w.cfg.Member()) {
-		if backoff.Sleep(ctx, 10*time.Millisecond) != nil {
-			return is(t.w.cfg.Member())
-		}
-	}
-	return true
-}
-
 func (t *committer) abort(ctx context.Context, r *round) (protocol.EventKind, error) {
 	if !r.committerState.began {
 		return protocol.Aborted, nil
@@ -385,82 +165,4 @@ func (t *committer) abort(ctx context.Context, r *round) (protocol.EventKind, er
 		return protocol.AbortUnknown, err
 	}
 	return protocol.Aborted, nil
-}
-
-// settle repeats until the producer is initialised, or is refused for good: nothing else can be
-// done before.
-func (t *committer) settle(ctx context.Context) error {
-	pause := backoff.Backoff{Next: 50 * time.Millisecond, Max: time.Second}
-	for {
-		attempt, cancel := context.WithTimeout(ctx, 30*time.Second)
-		err := t.w.cfg.Failpoints.Hit(attempt, failpoint.SettleBefore)
-		if err == nil {
-			err = t.w.cfg.Settle(attempt, t.producer)
-		}
-		if err == nil {
-			err = t.w.cfg.Failpoints.Hit(attempt, failpoint.SettleAfter)
-		}
-		cancel()
-		if err == nil {
-			return nil
-		}
-		if ctx.Err() != nil || broker.Permanent(err) || errors.Is(err, ErrReopen) {
-			return err
-		}
-		t.log.Warn("settling a transactional producer", "transactional_id", t.producer.TransactionalID(), "error", err,
-			"again_in", pause.Next)
-		if pause.Wait(ctx) != nil {
-			return err
-		}
-	}
-}
-
-// ask reads the stable offsets of the round's tasks and says whose they are. The metadata text is
-// compared as a whole: it holds the round's id, and what was there before may be anything.
-func (t *committer) ask(ctx context.Context, r *round) (protocol.EventKind, error) {
-	partitions := map[string][]int32{}
-	for _, c := range r.contributions {
-		in := c.Next.Inputs[0]
-		partitions[in.Topic] = append(partitions[in.Topic], in.Partition)
-	}
-	tasks := make([]string, len(r.contributions))
-	for i, c := range r.contributions {
-		tasks[i] = c.Task.ID.String()
-	}
-	waiting := t.w.cfg.Waits.Offsets(tasks...)
-	defer waiting.Over()
-	offsets, err := t.w.cfg.Cluster.StableOffsets(ctx, partitions, waiting.Still)
-	if err != nil {
-		return protocol.FoundOurs, err // not answered, see run
-	}
-	found := map[partition]broker.Offset{}
-	for _, o := range offsets {
-		found[partition{o.Topic, o.Partition}] = o
-	}
-	var ours, previous int
-	for _, c := range r.contributions {
-		in := c.Next.Inputs[0]
-		o := found[partition{in.Topic, in.Partition}]
-		switch o.Metadata {
-		case c.Metadata():
-			ours++
-		case c.Task.Metadata:
-			previous++
-		default:
-			return protocol.FoundOther, fmt.Errorf("the offset of %s[%d] was committed by somebody else", in.Topic, in.Partition)
-		}
-	}
-	switch {
-	case previous == 0:
-		return protocol.FoundOurs, nil
-	case ours == 0:
-		return protocol.FoundPrevious, nil
-	default:
-		return protocol.FoundMixed, errors.New("stable offsets name the round for some tasks and not for others")
-	}
-}
-
-type partition struct {
-	topic     string
-	partition int32
 }
