@@ -123,9 +123,9 @@ func (t *Task) expireVersions(s *taskStore, f *expiry, now int64, at Positions) 
 // everything older is removable and removed in the same step.
 type sweep struct {
 	*lineages
-	from    []byte
+	from   []byte
 	oldest int64
-	last    []byte
+	last   []byte
 	// over are the keys of the rows to remove.
 	over [][]byte
 	// next is where the next sweep begins; nil is the start.

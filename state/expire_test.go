@@ -19,7 +19,7 @@ func TestSweepTakesOnlyWhatIsOver(t *testing.T) {
 // TestSweepControls: sweeps that take more are found.
 func TestSweepControls(t *testing.T) {
 	for name, broken := range map[string]func(w *sweep){
-		"the oldest is too far":                    func(w *sweep) { w.oldest += 3 },
+		"the oldest is too far":                     func(w *sweep) { w.oldest += 3 },
 		"deleted versions go before the older ones": func(w *sweep) { w.from = nil },
 	} {
 		t.Run(name, func(t *testing.T) {

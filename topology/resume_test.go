@@ -18,8 +18,8 @@ import (
 func hoarding(tb testing.TB, seen *[]string) *topology.Topology {
 	tb.Helper()
 	type hoard struct {
-		record word
-		deferred   topology.Deferred
+		record   word
+		deferred topology.Deferred
 	}
 	b := topology.NewBuilder("app", topology.DeadLetters("dead"))
 	node := topology.Stateful(topology.From(b, wordsTopic), "keep")

@@ -39,7 +39,7 @@ type instance struct {
 	fingerprint [8]byte
 	budget      *worker.Budget
 	waits       *waits.Waits
-	hangwatch     *hangwatch.Watch
+	hangwatch   *hangwatch.Watch
 	self        *assign.Self
 	globals     *globaltable.Tables // nil if the topology has none
 	watch       *watch

@@ -82,13 +82,13 @@ type variant struct {
 // attempt is a run that is being made.
 type attempt struct {
 	*measurement
-	who     candidate
-	job     job
-	input   input
-	variant variant
-	dir     string
+	who       candidate
+	job       job
+	input     input
+	variant   variant
+	dir       string
 	processes processGroup
-	result  Run
+	result    Run
 }
 
 // run lets a candidate work through an input, and checks what it did. Nothing of it stays.
@@ -108,7 +108,7 @@ func (m *measurement) run(ctx context.Context, c candidate, in input, v variant)
 			workload: in.workload.Name, application: application, in: in.Topic, out: application + "-out", cores: v.cores, cache: v.cache,
 		},
 	}
-	defer func() { err = m.forget(ctx, application, err) }()
+	defer func() { err = m.deleteRun(ctx, application, err) }()
 	if err := m.cluster.Create(ctx, in.Partitions, nil, a.job.out, deadTopic(application)); err != nil {
 		return Run{}, err
 	}
@@ -204,9 +204,9 @@ func (a *attempt) start(ctx context.Context, fail context.CancelCauseFunc) error
 	return nil
 }
 
-// forget deletes the topics and the group of an application. After a failure it does not wait for
-// the group.
-func (m *measurement) forget(ctx context.Context, application string, err error) error {
+// deleteRun deletes the topics and the group of an application. After a failure it does not wait
+// for the group.
+func (m *measurement) deleteRun(ctx context.Context, application string, err error) error {
 	ctx = context.WithoutCancel(ctx)
 	failed := m.cluster.DeletePrefix(ctx, application+"-")
 	if err == nil && failed == nil {

@@ -77,7 +77,7 @@ func contractOf(t *topology.Topology) contract {
 	add("out of order", "", orderOf(t, said[topology.OutOfOrder])...)
 	add("poison", "", append(poisonOf(t), said[topology.OnPoison]...)...)
 	add("on replay", "", append([]string{"the same records give the same outputs, but for what depends on the clock: " +
-		"schedules by it, and when a record that has failed is tried again; outputs carry the header " + topology.HeaderMode +
+		"schedules by it, and when a record that has failed is tried again. Outputs carry the header " + topology.HeaderMode +
 		" where the application does not run live"}, said[topology.OnReplay]...)...)
 	add("retention", "state is kept without a limit", append(said[topology.Retention], retentionsOf(t)...)...)
 	return c

@@ -130,8 +130,8 @@ type fromInputCommand struct {
 func (c *fromInputCommand) Help() string {
 	return "Empties the stores by tombstones in their changelogs, which all instances follow. Outputs of the tasks are written " +
 		"again. Missing internal topics are created, with the replicas and the min.insync.replicas of APPLICATION-rounds. Tasks" +
-		" that read or write a repartition topic are refused, with two exceptions: all tasks that write and read it are rebuilt" +
-		" together; or no writer of it is rebuilt and none of its records were deleted. All instances must be stopped. After an" +
+		" that read or write a repartition topic are refused, with two exceptions. All tasks that write and read it may be" +
+		" rebuilt together. Its readers may be rebuilt without its writers, if none of its records were deleted. All instances must be stopped. After an" +
 		" interruption, run it again."
 }
 

@@ -32,11 +32,11 @@ type redriveStep struct {
 
 // redriveSteps are those of the second batch, but for the first one, which no batch has.
 var redriveSteps = []redriveStep{
-	{point: "letters-settled"},
-	{point: "letters-begun", batches: 1}, // the broker learns of it with the first record
-	{point: "letters-records", batches: 1, open: true, records: true},
-	{point: "letters-marks", batches: 1, open: true, records: true, marks: true},
-	{point: "letters-ended", batches: 2},
+	{point: "dead-letters-settled"},
+	{point: "dead-letters-begun", batches: 1}, // the broker learns of it with the first record
+	{point: "dead-letters-records", batches: 1, open: true, records: true},
+	{point: "dead-letters-marks", batches: 1, open: true, records: true, marks: true},
+	{point: "dead-letters-ended", batches: 2},
 }
 
 // arm arms the step with an action, in the second batch if there is more than one.
@@ -58,7 +58,7 @@ func TestKilledRedriveWritesEachRecordOnce(t *testing.T) {
 		r.wantSteps()
 		for i, s := range redriveSteps {
 			if virtual.RaceDetector && i%2 == 1 {
-				continue // letters-begun and letters-marks, in the middle of a batch as letters-records is
+				continue // dead-letters-begun and dead-letters-marks, in the middle of a batch as dead-letters-records is
 			}
 			r.die()
 			before := r.look()
@@ -89,7 +89,7 @@ func TestRedriveMarksStayApart(t *testing.T) {
 			}
 			r := newRedrives(t, cluster.Embedded(t), broken)
 			r.die()
-			r.kill("letters-ended=kill")
+			r.kill("dead-letters-ended=kill")
 			if err := r.redrive("").Wait(); err != nil {
 				t.Fatal(err)
 			}

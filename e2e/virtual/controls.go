@@ -12,9 +12,9 @@ import (
 // of request; that one calls the functions of this package in the order in which they were added,
 // until one answers the request.
 //
-// They share a control function because a request may sleep in one only: kfake v0.0.0-20260918
-// reads and writes the state of a sleeping request without a lock if it sleeps in a second one, and
-// can lose that sleep, so that the request is never answered.
+// They share a control function because a request may sleep in one only. If it sleeps in a second
+// one, kfake v0.0.0-20260918 reads and writes the state of the sleeping request without a lock. It
+// can lose that sleep, and then the request is never answered.
 type controls struct {
 	c  *kfake.Cluster
 	mu sync.Mutex

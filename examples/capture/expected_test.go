@@ -8,8 +8,8 @@ import (
 )
 
 // decisionsOf returns the decisions that requests have to lead to, but for those about ends.
-func decisionsOf(all []request, live bool) tally {
-	want := newTally()
+func decisionsOf(all []request, live bool) decisionCounts {
+	want := newDecisionCounts()
 	first, more := isRequested, isAnswered
 	if !live {
 		first, more = isSuppressed, isSuppressed
@@ -56,7 +56,7 @@ func lettersOf(all []request) map[topology.Class]int {
 // goal is how much has to be seen of requests before they are done.
 type goal struct {
 	decisions map[string]int
-	letters   map[topology.Class]int
+	dead      map[topology.Class]int
 	ends      int
 }
 
@@ -71,8 +71,8 @@ func (g goal) reached(s *seen) bool {
 			return false
 		}
 	}
-	for class, n := range g.letters {
-		if s.letters[class] < n {
+	for class, n := range g.dead {
+		if s.dead[class] < n {
 			return false
 		}
 	}
@@ -119,15 +119,15 @@ func (s *seen) judgeReplay(all []request) error {
 	return differ.err()
 }
 
-func (s *seen) compare(all []request, want tally, differ *differences) {
+func (s *seen) compare(all []request, want decisionCounts, differ *differences) {
 	if err := want.difference(s.decisions); err != nil {
 		differ.add("decisions: %w", err)
 	}
 	if n := len(captures(all)); len(s.ends) != n {
 		differ.add("%d captures have an end, want %d", len(s.ends), n)
 	}
-	if want := lettersOf(all); !maps.Equal(s.letters, want) {
-		differ.add("there are dead letters %v, want %v", s.letters, want)
+	if want := lettersOf(all); !maps.Equal(s.dead, want) {
+		differ.add("there are dead letters %v, want %v", s.dead, want)
 	}
 }
 

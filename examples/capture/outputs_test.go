@@ -23,12 +23,12 @@ var told = []string{TopicCaptured, TopicRefused, TopicHeld, TopicPeople, TopicAu
 type seen struct {
 	prefix string
 	// decisions are those of the evidence.
-	decisions tally
+	decisions decisionCounts
 	// ends are what each capture has come to, each time that this was told without being asked
 	// again.
 	ends map[string][]effect.Status
-	// letters counts dead letters.
-	letters map[topology.Class]int
+	// dead counts dead letters by their class.
+	dead map[topology.Class]int
 	// asked are the captures that people were asked about.
 	asked []question
 }
@@ -40,7 +40,7 @@ type question struct {
 }
 
 func newSeen(prefix string) *seen {
-	return &seen{prefix: prefix, decisions: newTally(), ends: map[string][]effect.Status{}, letters: map[topology.Class]int{}}
+	return &seen{prefix: prefix, decisions: newDecisionCounts(), ends: map[string][]effect.Status{}, dead: map[topology.Class]int{}}
 }
 
 // take takes a record of one of the topics.
@@ -58,7 +58,7 @@ func (s *seen) take(r *kgo.Record) error {
 			headers[i] = topology.Header{Key: h.Key, Value: h.Value}
 		}
 		info, err := graph.ParseDeadLetter(headers)
-		s.letters[info.Class]++
+		s.dead[info.Class]++
 		return err
 	default:
 		v, err := schemas.JSON[effect.Result]().Decode(r.Value)
@@ -118,17 +118,19 @@ func (f *follower) look() {
 	})
 }
 
-// tally counts decisions.
-type tally struct {
+// decisionCounts counts decisions.
+type decisionCounts struct {
 	// of counts by what was decided and by what it was about, which is a message or a capture;
 	// totals by what was decided alone.
 	of     map[string]map[string]int
 	totals map[string]int
 }
 
-func newTally() tally { return tally{map[string]map[string]int{}, map[string]int{}} }
+func newDecisionCounts() decisionCounts {
+	return decisionCounts{map[string]map[string]int{}, map[string]int{}}
+}
 
-func (t tally) add(decision, subject string) {
+func (t decisionCounts) add(decision, subject string) {
 	if t.of[decision] == nil {
 		t.of[decision] = map[string]int{}
 	}
@@ -157,7 +159,7 @@ func decisionOf(e evidence.Entry) string {
 }
 
 // difference returns an error that names what is not as often in got as in t.
-func (t tally) difference(got tally) error {
+func (t decisionCounts) difference(got decisionCounts) error {
 	var differ differences
 	for decision, subjects := range t.of {
 		for subject, n := range subjects {

@@ -73,7 +73,7 @@ const (
 	parkedFormat       = 2
 	parkedFormatBefore = 1 // without what is known of the record by topology.Deferred
 	parkedHeaderBytes  = 14
-	parkedSourceBytes    = 15 // with the length of the topic, and without the topic
+	parkedSourceBytes  = 15 // with the length of the topic, and without the topic
 	parkedNull         = 1 << 0
 	positionBytes      = 16
 	versionBytes       = 8 // the last ones of a position

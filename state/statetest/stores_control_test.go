@@ -75,7 +75,7 @@ func brokenBy(form brokenStore) statetest.StoreFaults {
 }
 
 var (
-	timed  = []state.Kind{state.WindowKind, state.SessionKind}
+	timed    = []state.Kind{state.WindowKind, state.SessionKind}
 	expiring = []state.Kind{state.WindowKind, state.SessionKind, state.VersionedKind, state.DedupeKind, state.SeriesKind}
 	// merged are read in several segments.
 	merged = []state.Kind{state.WindowKind, state.SessionKind, state.SeriesKind}

@@ -14,10 +14,10 @@ const DefaultRetention = 180 * 24 * time.Hour
 type Option func(s *settings) error
 
 type settings struct {
-	retention  time.Duration
-	replayWindow    time.Duration
-	archive    bool
-	registerer prometheus.Registerer
+	retention    time.Duration
+	replayWindow time.Duration
+	archive      bool
+	registerer   prometheus.Registerer
 }
 
 // Retention is how long a mark is remembered. All instances of a service have the same one.

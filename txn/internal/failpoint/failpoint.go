@@ -67,11 +67,11 @@ const (
 // names. A writer that is armed waits for the acknowledgement of the records before it sends the
 // marks, so that there is a moment between the two.
 const (
-	DeadLettersSettled Point = "letters-settled"
-	DeadLettersBegun   Point = "letters-begun"
-	DeadLettersRecords Point = "letters-records"
-	DeadLettersMarks   Point = "letters-marks"
-	DeadLettersEnded   Point = "letters-ended"
+	DeadLettersSettled Point = "dead-letters-settled"
+	DeadLettersBegun   Point = "dead-letters-begun"
+	DeadLettersRecords Point = "dead-letters-records"
+	DeadLettersMarks   Point = "dead-letters-marks"
+	DeadLettersEnded   Point = "dead-letters-ended"
 )
 
 // Points are all of the runtime's.

@@ -33,7 +33,7 @@ type scene struct {
 	kafka   *virtual.Kafka
 	config  broker.Config
 	cluster *broker.Cluster
-	watch *Watch
+	watch   *Watch
 	lose    func(virtual.End) virtual.Loss // nil: nothing is lost
 	log     logText
 }

@@ -55,7 +55,7 @@ type Config struct {
 	Shared      *pebblestore.Shared
 	Budget      *worker.Budget
 	Waits       *waits.Waits
-	HangWatch     *hangwatch.Watch
+	HangWatch   *hangwatch.Watch
 	Self        *assign.Self
 	Rebuilds    *opening.Rebuilds // nil in tests that ask for nothing
 	Incarnation uint32

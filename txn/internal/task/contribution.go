@@ -22,7 +22,7 @@ type Contribution struct {
 	// DeadLetters counts the records that ended as one, DeadLetterCauses the same by what failed.
 	DeadLetters int64
 	// Punctuations counts those by the wall clock that left something.
-	Punctuations int64
+	Punctuations     int64
 	DeadLetterCauses map[DeadLetterCause]int64
 	// Outputs counts the records to produce, dead letters included.
 	Outputs int64

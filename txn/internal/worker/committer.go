@@ -73,7 +73,7 @@ func (t *committer) run(ctx context.Context) {
 		unanswered := err != nil && (kind == protocol.Settled || kind == protocol.FoundOurs)
 		select {
 		case t.w.answers <- answer{protocol.Event{Kind: kind, Round: c.round.n}, err, unanswered}:
-		case <-ctx.Done(): // nobody listens any more; keep draining, so that nobody blocks on handing over
+		case <-ctx.Done(): // the compute goroutine has ended; keep draining, so that no hand blocks
 		}
 	}
 }

@@ -220,8 +220,8 @@ func (w *Worker) afterEntry(r *round) bool {
 
 // takes reports whether the round's committer can be handed more without waiting for it: it may be
 // held up by the cluster, while the round in flight needs this goroutine for its next step. While
-// the producer has enough to send, batches grow instead. What is not handed over now goes with the
-// next chunk, or with the flush.
+// the producer has enough to send, batches grow instead. The rest goes with the next chunk, or with
+// the flush.
 func (w *Worker) takes(r *round) bool {
 	t := w.committers[r.n%2]
 	return len(t.commands) < cap(t.commands)/2 && t.producer.Unsent() < streamBytes

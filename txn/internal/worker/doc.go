@@ -5,9 +5,9 @@
 //
 // A [Worker] has three goroutines. The compute goroutine ([Worker.Run]) owns the tasks, the open
 // round and the protocol state; it is the only one that calls protocol.Step. Each of the two
-// committers owns one transactional producer and carries out, one after the other, the effects that
-// concern its rounds; it answers by events. While the goroutine of a committer flushes, commits and
-// applies the front round, the compute goroutine works on the back round.
+// committers owns one transactional producer. It carries out the effects that concern its rounds,
+// one after the other, and answers by events. While the goroutine of a committer flushes, commits
+// and applies the front round, the compute goroutine works on the back round.
 //
 // # What crosses over
 //

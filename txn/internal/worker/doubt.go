@@ -72,7 +72,7 @@ func (t *committer) ask(ctx context.Context, r *round) (protocol.EventKind, erro
 		case c.Task.Metadata:
 			previous++
 		default:
-			return protocol.FoundOther, fmt.Errorf("the offset of %s[%d] was committed by somebody else", in.Topic, in.Partition)
+			return protocol.FoundOther, fmt.Errorf("the offset of %s[%d] was committed by another program", in.Topic, in.Partition)
 		}
 	}
 	switch {

@@ -149,7 +149,7 @@ func (w *Worker) retire(r *round) {
 	w.pace.committed()
 	w.stats.Commits.Add(1)
 	w.cfg.Budget.spend(time.Now(), r.committerState.markers)
-	total := newTally(0)
+	total := newJournalCounts(0)
 	r.setDoubt(nil)
 	for _, c := range r.contributions {
 		c.Retire()
@@ -193,9 +193,9 @@ func (w *Worker) reuse(r *round) {
 
 // giveBack gives the journal's memory back, asks for more where a queue has drained, and returns
 // what the journal held.
-func (w *Worker) giveBack(c *task.Contribution) tally {
+func (w *Worker) giveBack(c *task.Contribution) journalCounts {
 	bytes := make([]int64, len(c.Next.Inputs))
-	held := newTally(len(bytes))
+	held := newJournalCounts(len(bytes))
 	for _, e := range c.Journal {
 		if e.Record == nil {
 			continue

@@ -176,7 +176,7 @@ func (w *Worker) countAborted(r *round) {
 }
 
 // countApplied counts a round that is in the store.
-func (w *Worker) countApplied(r *round, total tally) {
+func (w *Worker) countApplied(r *round, total journalCounts) {
 	now := time.Now()
 	age := time.Duration(-1)
 	if total.records > 0 {
@@ -185,17 +185,19 @@ func (w *Worker) countApplied(r *round, total tally) {
 	w.cfg.Metrics.Applied(now.Sub(r.sealed), total.records, age)
 }
 
-// tally is what journals hold, control records aside.
-type tally struct {
+// journalCounts is what journals hold, control records aside.
+type journalCounts struct {
 	records int64
 	byInput []int64
 	// oldest is the smallest timestamp, if there is a record.
 	oldest int64
 }
 
-func newTally(inputs int) tally { return tally{byInput: make([]int64, inputs), oldest: 1<<63 - 1} }
+func newJournalCounts(inputs int) journalCounts {
+	return journalCounts{byInput: make([]int64, inputs), oldest: 1<<63 - 1}
+}
 
-func (t *tally) add(e task.Entry) {
+func (t *journalCounts) add(e task.Entry) {
 	if e.IsControl() {
 		return
 	}
@@ -205,7 +207,7 @@ func (t *tally) add(e task.Entry) {
 }
 
 // merge adds another task's records; the inputs stay apart.
-func (t *tally) merge(o tally) {
+func (t *journalCounts) merge(o journalCounts) {
 	t.records += o.records
 	t.oldest = min(t.oldest, o.oldest)
 }

@@ -62,8 +62,8 @@ type Config struct {
 
 // Worker runs tasks. Its methods may be called from any goroutine; Run is called once.
 type Worker struct {
-	cfg   Config
-	log   *slog.Logger
+	cfg        Config
+	log        *slog.Logger
 	committers [2]*committer
 
 	answers  chan answer
