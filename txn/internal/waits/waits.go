@@ -48,9 +48,6 @@ const (
 	Input Kind = "input"
 )
 
-// Kinds are all kinds.
-func Kinds() []Kind { return []Kind{Offsets, Changelog, Input} }
-
 // message is the line of a report.
 func (k Kind) message() string {
 	switch k {
