@@ -267,9 +267,9 @@ func TestPipelineOfReadmeIsRun(t *testing.T) {
 	t.Error("cmd/cli/testdata/script/readme.txtar does not run the pipeline of the README")
 }
 
-// TestWaysOfAddedPartitionsAreRun: a script of the command runs the pipeline and the commands of
+// TestCommandsForAddedPartitionsAreRun: a script of the command runs the pipeline and the commands of
 // the page about an input that has gained partitions.
-func TestWaysOfAddedPartitionsAreRun(t *testing.T) {
+func TestCommandsForAddedPartitionsAreRun(t *testing.T) {
 	script, err := os.ReadFile(filepath.Join(root, "cmd", "cli", "testdata", "script", "partitions_added.txtar"))
 	if err != nil {
 		t.Fatal(err)

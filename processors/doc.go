@@ -10,12 +10,12 @@
 //   - envelope names the ids that travel with a record; decision and evidence show why a row is as
 //     it is.
 //
-// Processors that keep state by key need all records of a key in one task: Build refuses a stream
-// whose key was changed since it was partitioned
-// ([github.com/onceward/onceward/topology.Stream.Copartitioned]). An inbox with the option Globally
-// accepts any stream.
+// Processors that keep state by key need all records of a key in one task. Build refuses a stream
+// whose key was changed since it was partitioned. The method
+// [github.com/onceward/onceward/topology.Stream.Copartitioned] says that it is partitioned all the
+// same. An inbox with the option Globally accepts any stream.
 //
 // Processors use only the contracts of package topology, as processors of users do. REQUIREMENTS.md
-// lists the requirements line by line, with their tests. The comments of the tests have the letters
-// and numbers of the requirements.
+// lists the requirements line by line, with their tests. The comments of the tests name the
+// requirements.
 package processors

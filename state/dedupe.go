@@ -21,8 +21,8 @@ type Dedupe[ID, V any] struct {
 	codecs   codecs[ID, V]
 }
 
-// Remembered is what a Dedupe has of an id.
-type Remembered[V any] struct {
+// DedupeEntry is what a Dedupe stores for an id.
+type DedupeEntry[V any] struct {
 	Value V
 	// Time is the one that the id came with, in milliseconds since the epoch.
 	Time int64
@@ -31,7 +31,7 @@ type Remembered[V any] struct {
 // DedupePair is one typed entry.
 type DedupePair[ID, V any] struct {
 	ID ID
-	Remembered[V]
+	DedupeEntry[V]
 }
 
 // Presence says whether an id was there.
@@ -63,8 +63,8 @@ func NewDedupe[ID, V any](b Bytes, id Codec[ID], v Codec[V], l Layout) Dedupe[ID
 	return Dedupe[ID, V]{segments: newSegments(b, l), codecs: newCodecs(id, v)}
 }
 
-// Lookup returns what is remembered of id; ok is false when there is nothing.
-func (s Dedupe[ID, V]) Lookup(id ID) (r Remembered[V], ok bool, err error) {
+// Lookup returns what is remembered of id; ok is false if nothing is.
+func (s Dedupe[ID, V]) Lookup(id ID) (r DedupeEntry[V], ok bool, err error) {
 	k, err := s.codecs.key(id)
 	if err != nil {
 		return r, false, err
@@ -73,14 +73,14 @@ func (s Dedupe[ID, V]) Lookup(id ID) (r Remembered[V], ok bool, err error) {
 	if err != nil || !ok {
 		return r, false, err
 	}
-	r, err = s.remembered(row)
+	r, err = s.entry(row)
 	return r, err == nil, err
 }
 
 // PutIfAbsent stores id with value and the time ms, unless the id is present. Then existing is its
 // stored value. It first moves the stream time to ms; an id that expires by that is absent. The
 // error wraps ErrTime for an invalid time. A time that is too old is no error but TooLate.
-func (s Dedupe[ID, V]) PutIfAbsent(id ID, value V, ms int64) (existing Remembered[V], p Presence, err error) {
+func (s Dedupe[ID, V]) PutIfAbsent(id ID, value V, ms int64) (existing DedupeEntry[V], p Presence, err error) {
 	if err := checkTime("put", ms); err != nil {
 		return existing, 0, err
 	}
@@ -94,7 +94,7 @@ func (s Dedupe[ID, V]) PutIfAbsent(id ID, value V, ms int64) (existing Remembere
 	case err != nil:
 		return existing, 0, err
 	case ok:
-		if existing, err = s.remembered(row); err != nil {
+		if existing, err = s.entry(row); err != nil {
 			return existing, 0, err
 		}
 		return existing, Present, nil
@@ -178,7 +178,7 @@ func (s Dedupe[ID, V]) pair(e Entry, err error) (p DedupePair[ID, V], _ error) {
 		return p, err
 	}
 	if p.ID, err = s.codecs.decodeKey(e.Key); err == nil {
-		p.Remembered, err = s.remembered(e.Value)
+		p.DedupeEntry, err = s.entry(e.Value)
 	}
 	return p, err
 }
@@ -216,7 +216,7 @@ func (s Dedupe[ID, V]) put(segment uint32, id []byte, value V, ms int64) error {
 	return s.segments.bytes.Put(s.segments.key(segment, id), row)
 }
 
-func (s Dedupe[ID, V]) remembered(row []byte) (r Remembered[V], err error) {
+func (s Dedupe[ID, V]) entry(row []byte) (r DedupeEntry[V], err error) {
 	r.Value, r.Time, err = timedValue(s.codecs, row)
 	return r, err
 }

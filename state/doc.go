@@ -50,13 +50,13 @@
 // key, so the same round gives the same changelog records.
 //
 // Only the store's stream time, which is part of the state, decides which rows are expired and so
-// invisible. Task.Forget removes such rows from the disk later, at unchanged positions, and no read
+// invisible. Task.Expire removes such rows from the disk later, at unchanged positions, and no read
 // depends on that.
 //
 // # Concurrency
 //
 // A Task, its Bytes and the typed stores over them belong to one goroutine. There is one exception:
-// Apply, with Forget, and reading the Layer that it gets, may run on one other goroutine at the
+// Apply, with Expire, and reading the Layer that it gets, may run on one other goroutine at the
 // same time. Databases, views and directories may be used by any number of goroutines.
 //
 // # Failure

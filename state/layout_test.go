@@ -145,7 +145,7 @@ func TestRecordsOfDamagedRows(t *testing.T) {
 		"dedupe, before the epoch":  {state.DedupeKind, none + "k", before + "v"},
 	} {
 		l := state.Layout{Kind: row.kind}
-		if row.kind.Forgets() {
+		if row.kind.Expires() {
 			l.Retention = 1
 		}
 		if r, err := l.Record(state.Write{Key: []byte(row.key), Value: []byte(row.value)}); !errors.Is(err, state.ErrCorrupt) {
@@ -213,7 +213,7 @@ func TestRowTime(t *testing.T) {
 		{state.SeriesKind, "k" + minute + "\x00\x00\x00\x01", 60_000},
 	} {
 		l := state.Layout{Kind: test.kind}
-		if test.kind.Forgets() {
+		if test.kind.Expires() {
 			l.Retention = 130_000
 		}
 		row, err := l.Row(state.ChangelogRecord{Key: []byte(test.key), Value: []byte("v"), Timestamp: 65_000})

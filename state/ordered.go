@@ -59,8 +59,8 @@ func (o *overlay) mergeTail(order []uint32, have int) {
 	}
 }
 
-// forgetOrder takes entries that a revert removes, from index first on, out of the orders.
-func (o *overlay) forgetOrder(first int) {
+// dropOrder takes entries that a revert removes, from index first on, out of the orders.
+func (o *overlay) dropOrder(first int) {
 	for i := range o.scanned {
 		if r := &o.scanned[i]; r.upto > first {
 			r.entries = slices.DeleteFunc(r.entries, func(e uint32) bool { return int(e) >= first })

@@ -164,7 +164,7 @@ func (o *overlay) mark() {
 	o.logged = true
 	o.marked = len(o.entries)
 	o.generation++
-	o.forgetUndo()
+	o.emptyUndo()
 }
 
 // revert goes back to the last mark. The savepoint stays: what is written from now on can be
@@ -174,7 +174,7 @@ func (o *overlay) revert() {
 		return
 	}
 	o.undoTo(overlayPoint{entries: o.marked})
-	o.forgetUndo()
+	o.emptyUndo()
 }
 
 // overlayPoint is a savepoint inside that of the last mark: how long the two lists were.
@@ -193,7 +193,7 @@ func (o *overlay) undoTo(p overlayPoint) {
 		o.values -= len(o.entries[i].value)
 		o.unplace(o.entries[i].hash, uint32(i+1))
 	}
-	o.forgetOrder(p.entries)
+	o.dropOrder(p.entries)
 	clear(o.entries[p.entries:])
 	o.entries = o.entries[:p.entries]
 	for i := len(o.undo) - 1; i >= p.undo; i-- {
@@ -223,9 +223,9 @@ func (o *overlay) unplace(hash, ref uint32) {
 	}
 }
 
-// forgetUndo empties the log and lets go of the values in it. A log that one large record blew up
+// emptyUndo empties the log and lets go of the values in it. A log that one large record blew up
 // is dropped, so that it does not stay for the rest of the round.
-func (o *overlay) forgetUndo() {
+func (o *overlay) emptyUndo() {
 	const keep = 1024
 	if cap(o.undo) > keep {
 		o.undo = nil

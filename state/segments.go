@@ -56,7 +56,7 @@ func (s segments) key(segment uint32, key []byte) []byte {
 // there is none. Nothing is ahead of the stream time, because every write moves it.
 func (s segments) readable(from, to int64) (first, last int64, ok bool) {
 	now := s.bytes.StreamTime()
-	from, to = max(from, s.layout.horizon(now), 0), min(to, now)
+	from, to = max(from, s.layout.oldestReadable(now), 0), min(to, now)
 	return from, to, from <= to
 }
 

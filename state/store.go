@@ -76,7 +76,7 @@ type Bytes interface {
 	// and Positions have the committed value.
 	StreamTime() int64
 	// Advance raises the stream time to ms; a smaller ms changes nothing. Stores with a retention
-	// (Kind.Forgets) call it with the time of each write.
+	// (Kind.Expires) call it with the time of each write.
 	Advance(ms int64)
 }
 

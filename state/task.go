@@ -26,8 +26,8 @@ type Task struct {
 	// layouts are those of the stores, by index.
 	layouts []Layout
 	open    *overlay
-	// forgetting is the progress of Forget in each store.
-	forgetting []forgetting
+	// expiry is the progress of Expire in each store.
+	expiry []expiry
 	// times are the stream times of the stores, by index, with the changes of the open round.
 	times times
 	// roundSize is the expected number of writes of the next round, see nextOverlay.
@@ -66,7 +66,7 @@ func NewTask(db Database, stores []Declaration) (*Task, error) {
 		return nil, fmt.Errorf("state: new task: %w", err)
 	}
 	t.times = newTimes(t.names, db.Positions())
-	t.forgetting = make([]forgetting, len(stores))
+	t.expiry = make([]expiry, len(stores))
 	return t, nil
 }
 

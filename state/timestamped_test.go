@@ -25,7 +25,7 @@ func TestTimestamped(t *testing.T) {
 		t.Errorf("all are %v, want %v", got, want)
 	}
 	if b.StreamTime() != 0 {
-		t.Error("a store that forgets nothing has a stream time")
+		t.Error("a store whose rows never expire has a stream time")
 	}
 }
 

@@ -220,15 +220,15 @@ func (s Versioned[K, V]) history(key K, from, to int64, reverse bool) iter.Seq2[
 			return
 		}
 		now := s.bytes.StreamTime()
-		horizon := s.layout.horizon(now)
+		oldest := s.layout.oldestReadable(now)
 		if from > to || to < 0 {
 			return
 		}
-		if to < horizon {
+		if to < oldest {
 			s.latest(k, to, now, yield)
 			return
 		}
-		from := max(from, horizon, 0)
+		from := max(from, oldest, 0)
 		// The first version is the one that was valid at from. The last one ends where the first
 		// behind to begins.
 		first, last := from, now

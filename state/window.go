@@ -200,7 +200,7 @@ func checkWindow(start, ms int64) error {
 	if err := checkTime("put window: time of the value", ms); err != nil {
 		return err
 	}
-	if ms < start { // see Layout.ChangelogHorizon
+	if ms < start { // see Layout.OldestInChangelog
 		return fmt.Errorf("state: put window: %w: the time of the value is %d ms, before the window starts at %d ms", ErrTime, ms, start)
 	}
 	return nil

@@ -17,7 +17,7 @@ func (n *Node[K, V]) DeadEnd() *Node[K, V] {
 }
 
 // NoDeadEnd declares that records of this outlet cannot become dead letters, and why: the node
-// processes them beside the record at work, or in a punctuation ([Context.Try], [TakeUp]). Build
+// processes them beside the record at work, or in a punctuation ([Context.Try], [Resume]). Build
 // reports a path from the outlet to a [Node.DeadEnd] as a mistake. A path through a repartition
 // topic is allowed: a record that is read there is the record at work.
 func (o OutletOf[K, V]) NoDeadEnd(why string) {

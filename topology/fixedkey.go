@@ -29,7 +29,7 @@ type FixedKeyOutletOf[K, V any] struct {
 // operators that keep state by key take it without a [Stream.Repartition]. A node can have such
 // outlets beside those of [Outlet].
 //
-// The key is that of the record at work, or of the deferred record that is resumed ([TakeUp]). A
+// The key is that of the record at work, or of the deferred record that is resumed ([Resume]). A
 // punctuation handles no record: to emit there is a Fatal failure. Bytes that a key refers to are
 // shared, and must not be modified.
 func FixedKeyOutlet[V2, K, V any](node *Node[K, V], name string) FixedKeyOutletOf[K, V2] {
@@ -60,7 +60,7 @@ func (o FixedKeyOutletOf[K, V]) In(t *Setup) EmitFixedKey[V] {
 			return g.misuse(n)
 		}
 		key, ok := scope.key.(*K)
-		if !ok || g.firing != nil && g.firing.node == n && !g.takenUp {
+		if !ok || g.firing != nil && g.firing.node == n && !g.resumed {
 			return g.fail(n, Fail(Fatal, errNoKey))
 		}
 		return emit(c, Record[K, V]{Key: *key, Value: r.Value, Timestamp: r.Timestamp, Headers: r.Headers})

@@ -22,9 +22,9 @@ func fixedKeys(tb testing.TB, punctuate bool) *topology.Topology {
 	node.Process(func(t *topology.Setup) (topology.Handler[string, string], error) {
 		emit := out.In(t)
 		var first *word
-		var kept topology.Kept
+		var deferred topology.Deferred
 		release := func(c *topology.Context) error {
-			return topology.TakeUp(c, *first, kept, func(r word) error {
+			return topology.Resume(c, *first, deferred, func(r word) error {
 				return emit(c, topology.FixedKey("again "+r.Value))
 			})
 		}
@@ -36,7 +36,7 @@ func fixedKeys(tb testing.TB, punctuate bool) *topology.Topology {
 		})
 		return func(c *topology.Context, r word) error {
 			if first == nil {
-				first, kept = &word{Key: r.Key, Value: r.Value, Timestamp: r.Timestamp, Headers: r.Headers}, topology.Keep(c, r)
+				first, deferred = &word{Key: r.Key, Value: r.Value, Timestamp: r.Timestamp, Headers: r.Headers}, topology.DeferredOf(c, r)
 				return nil
 			}
 			if err := release(c); err != nil {

@@ -82,8 +82,8 @@ type Graph struct {
 	eventTime int64
 	// mode is that of what is at work, ownMode the one that it has in an application that is Live.
 	mode, ownMode Mode
-	// takenUp says that what is handled is a record that a node has kept back.
-	takenUp bool
+	// resumed says that the node handles a deferred record.
+	resumed bool
 	// node is the node whose code runs, nil between units.
 	node *node
 	// firing is the schedule whose code runs, nil while a record is handled.
@@ -94,7 +94,7 @@ type Graph struct {
 	// blame belongs to failure.
 	blame   blame
 	outputs []graph.Output
-	counts  []graph.Tally
+	counts  []graph.OutcomeCount
 	touched []*Counter
 	// wrote says that a store was written.
 	wrote bool
@@ -354,7 +354,7 @@ func (g *Graph) judge() graph.Verdict {
 		}
 	}
 	g.outputs = append(g.outputs, g.deadLetter(f))
-	g.counts = append(g.counts, graph.Tally{Node: f.Node, Outcome: deadLetterOutcomes[f.Class], N: 1})
+	g.counts = append(g.counts, graph.OutcomeCount{Node: f.Node, Outcome: deadLetterOutcomes[f.Class], N: 1})
 	return graph.Verdict{Action: DeadLetter, Outputs: g.outputs, Counts: g.counts, Failure: f, Wrote: g.released != nil}
 }
 
@@ -422,7 +422,7 @@ var deadLetterOutcomes = func() (outcomes [classes]string) {
 func (g *Graph) collectCounts() {
 	for _, c := range g.touched {
 		if c.n != 0 {
-			g.counts = append(g.counts, graph.Tally{Node: c.node, Outcome: c.outcome, N: c.n})
+			g.counts = append(g.counts, graph.OutcomeCount{Node: c.node, Outcome: c.outcome, N: c.n})
 		}
 		c.n, c.touched = 0, false
 	}

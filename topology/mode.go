@@ -87,7 +87,7 @@ func ParseMode(s string) (Mode, error) {
 // A record does not pass its mode to work that it only makes due:
 //   - Punctuations are in the mode of the application.
 //   - A window that closes ([WindowedTable.Closed]) is in the mode of its own records.
-//   - A deferred record that a node resumes ([TakeUp]) is in its own mode.
+//   - A deferred record that a node resumes ([Resume]) is in its own mode.
 func (c *Context) Mode() Mode { return c.graph.mode }
 
 const errMode = schemas.Reason("the header " + HeaderMode + " has no mode that a record can have")

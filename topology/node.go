@@ -49,8 +49,8 @@ type node struct {
 	grace string
 	// clauses are what the node says about itself.
 	clauses []Clause
-	// horizon is nil if the node has declared no dedupe window.
-	horizon *graph.Horizon
+	// dedupeWindow is nil if the node has declared no dedupe window.
+	dedupeWindow *graph.DedupeWindow
 
 	// topic is what a source reads or a sink writes.
 	topic topicRef

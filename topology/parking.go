@@ -222,7 +222,7 @@ func (p *parking) verdict(f *Failure, outcome string) graph.Verdict {
 	if f != nil && f.Node != "" {
 		node = f.Node
 	}
-	g.counts = append(g.counts[:0], graph.Tally{Node: node, Outcome: outcome, N: 1})
+	g.counts = append(g.counts[:0], graph.OutcomeCount{Node: node, Outcome: outcome, N: 1})
 	return graph.Verdict{Action: Park, Wrote: true, Counts: g.counts, Failure: f}
 }
 

@@ -288,10 +288,10 @@ func (c *Context) StreamTime() int64 { return c.graph.in.StreamTime }
 
 // AppendTime returns when the broker appended the record at work to its topic, in milliseconds
 // since the epoch. It is false if that is unknown: for topics with timestamps of the producers
-// (message.timestamp.type=CreateTime), in a punctuation, and for a deferred record ([TakeUp]).
+// (message.timestamp.type=CreateTime), in a punctuation, and for a deferred record ([Resume]).
 func (c *Context) AppendTime() (ms int64, ok bool) {
 	in := &c.graph.in
-	if c.graph.firing != nil || c.graph.takenUp || in.TimestampType != graph.LogAppendTime {
+	if c.graph.firing != nil || c.graph.resumed || in.TimestampType != graph.LogAppendTime {
 		return 0, false
 	}
 	return in.Timestamp, true

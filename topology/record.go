@@ -58,7 +58,7 @@ func (r Record[K, V]) Source() (topic string, partition int32, offset int64) {
 // AppendTime returns when the broker appended the record that r comes from to the topic of
 // [Record.Source], in milliseconds since the epoch. It is false if that is unknown: for topics with
 // timestamps of the producers (message.timestamp.type=CreateTime), for a deferred record
-// ([TakeUp]), and if there is no such record.
+// ([Resume]), and if there is no such record.
 func (r Record[K, V]) AppendTime() (ms int64, ok bool) {
 	if r.origin == nil || r.origin.appended == 0 {
 		return 0, false
@@ -66,7 +66,7 @@ func (r Record[K, V]) AppendTime() (ms int64, ok bool) {
 	return r.origin.appended, true
 }
 
-// StreamTime returns the task's stream time when the record was read or resumed ([TakeUp]), in
+// StreamTime returns the task's stream time when the record was read or resumed ([Resume]), in
 // milliseconds since the epoch: the largest timestamp so far, including this record. It is zero for
 // a record that did not come from a topology.
 func (r Record[K, V]) StreamTime() int64 {

@@ -91,7 +91,7 @@ func (r *release) run(due Punctuation) graph.Verdict {
 	v.Released = in.Topic
 	if v.Action == graph.Accept {
 		v.Wrote = true
-		v.Counts = append(v.Counts, graph.Tally{Node: p.node, Outcome: "released", N: 1})
+		v.Counts = append(v.Counts, graph.OutcomeCount{Node: p.node, Outcome: "released", N: 1})
 		g.counts = v.Counts
 	}
 	return v

@@ -158,7 +158,7 @@ func (g *Graph) delay(to retryTopic, f *Failure) (graph.Verdict, bool) {
 	}
 	g.outputs = append(g.outputs[:0], out)
 	node := f.Node
-	g.counts = append(g.counts[:0], graph.Tally{Node: node, Outcome: delayedOutcomes[f.Class], N: 1})
+	g.counts = append(g.counts[:0], graph.OutcomeCount{Node: node, Outcome: delayedOutcomes[f.Class], N: 1})
 	return graph.Verdict{Action: Delay, Outputs: g.outputs, Counts: g.counts, Failure: f, Backoff: to.delay}, true
 }
 

@@ -211,7 +211,7 @@ func (a *App) setShared(shared *pebblestore.Shared) {
 
 // snapshot fills in what the gauges show of transactions that hang or are waited for.
 func (in *instance) snapshot(snap *metrics.Snapshot) {
-	snap.Hanging = len(in.lookout.Found())
+	snap.Hanging = len(in.hangwatch.Found())
 	for _, h := range in.waits.All() {
 		w := metrics.Wait{Kind: string(h.Kind), Holder: metrics.HeldByUnknown, Since: h.Since}
 		switch {

@@ -47,7 +47,7 @@ func TestDivide(t *testing.T) {
 		{on(on([]string{"syscall.Syscall"}, "net.(*conn).Write"), client+"(*brokerCxn).writeConn"),
 			"seal batches, and send; note what is acknowledged"},
 		{[]string{pebble + "/sstable.(*Writer).Add", pebble + ".(*DB).compact1"}, "flush tables, and compact them; build filters"},
-		{[]string{pebble + ".(*Batch).Set", own + "state/pebblestore.addWrite", own + "state/pebblestore.(*database).Apply", own + "txn/internal/worker.(*turn).apply"},
+		{[]string{pebble + ".(*Batch).Set", own + "state/pebblestore.addWrite", own + "state/pebblestore.(*database).Apply", own + "txn/internal/worker.(*committer).apply"},
 			"apply: a batch, and into the buffer or the memtable"},
 		{[]string{"runtime.findRunnable", "runtime.schedule"}, rest},
 		{nil, rest},

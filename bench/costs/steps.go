@@ -82,7 +82,7 @@ var Steps = []Step{
 		within: []string{"topology.writeOutput", "topology.(*sink).", "bench/workload."},
 	},
 	{
-		Name: "encode outputs and changelog records into their batches", Where: "`broker/batch/set.go` Add", Goroutine: "worker, turn",
+		Name: "encode outputs and changelog records into their batches", Where: "`broker/batch/set.go` Add", Goroutine: "worker, committer",
 		within: []string{"txn/internal/broker/batch.Add", "txn/internal/worker.(*outputs).add", "txn/internal/broker.(*Producer).Add"},
 	},
 	{
@@ -93,32 +93,32 @@ var Steps = []Step{
 			"txn/internal/task.(*Task).Process", "txn/internal/task.(*Contribution).Took"},
 	},
 	{
-		Name: "order the round's writes", Where: "`state/layer.go`", Goroutine: "turn",
+		Name: "order the round's writes", Where: "`state/layer.go`", Goroutine: "committer",
 		within: []string{"state.(*Layer).order", "state.(*Layer).logInOrder", "state.sort"},
 	},
 	{
-		Name: "make changelog records, and hand them over", Where: "`worker/turn.go` sendChangelogs", Goroutine: "turn",
-		within: []string{"txn/internal/worker.(*turn).sendChangelogs"},
+		Name: "make changelog records, and hand them over", Where: "`worker/flush.go` sendChangelogs", Goroutine: "committer",
+		within: []string{"txn/internal/worker.(*committer).sendChangelogs"},
 	},
 	{
-		Name: "hand batches to the sender", Where: "`worker/turn.go` send", Goroutine: "turn",
-		within: []string{"txn/internal/worker.(*turn).send"},
+		Name: "hand batches to the sender", Where: "`worker/committer.go` send", Goroutine: "committer",
+		within: []string{"txn/internal/worker.(*committer).send"},
 	},
 	{
 		Name: "seal batches, and send; note what is acknowledged", Where: "`broker/produce`, client", Goroutine: "request, client",
 		within: []string{client + "(*brokerCxn).write", client + "(*broker).", wire + "(*ProduceRe", "txn/internal/broker/produce.",
 			"txn/internal/broker/batch.(*Batch).Seal", "txn/internal/broker/batch.(*Batch).AppendTo",
-			"txn/internal/worker.(*turn).waitAcknowledged"},
+			"txn/internal/worker.(*committer).waitAcknowledged"},
 	},
 	{
 		Name:  "apply: a batch, and into the buffer or the memtable",
-		Where: "`pebblestore/database.go` Apply", Goroutine: "turn",
-		within: []string{"txn/internal/worker.(*turn).apply", "state.(*Task).Apply",
+		Where: "`pebblestore/database.go` Apply", Goroutine: "committer",
+		within: []string{"txn/internal/worker.(*committer).apply", "state.(*Task).Apply",
 			"state/pebblestore.(*database).Apply"},
 	},
 	{
-		Name: "offsets, and the end of the transaction", Where: "`worker/turn.go`", Goroutine: "turn",
-		within: []string{"txn/internal/worker.(*turn)."},
+		Name: "offsets, and the end of the transaction", Where: "`worker/committer.go`", Goroutine: "committer",
+		within: []string{"txn/internal/worker.(*committer)."},
 	},
 	{
 		Name: "flush tables, and compact them; build filters", Where: "Pebble, `pebblestore/flush.go`", Goroutine: "Pebble",

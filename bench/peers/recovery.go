@@ -35,7 +35,7 @@ const (
 // Recovery is one kill -9 under load.
 type Recovery struct {
 	Candidate string `json:"candidate"`
-	// What is restart or takeover.
+	// The fault: restart or takeover.
 	What string `json:"what"`
 	// First and All are from the kill until a read_committed reader has an event that was due after
 	// the kill: from any partition, and from every one.
@@ -260,5 +260,5 @@ func (f *fleet) close(ctx context.Context, err error) error {
 			err = errors.Join(err, p.Kill())
 		}
 	}
-	return joined(f.m.forget(ctx, f.job.application, err), os.RemoveAll(f.dir))
+	return joined(f.m.deleteRun(ctx, f.job.application, err), os.RemoveAll(f.dir))
 }

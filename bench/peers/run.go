@@ -82,13 +82,13 @@ type variant struct {
 // attempt is a run that is being made.
 type attempt struct {
 	*measurement
-	who     candidate
-	job     job
-	input   input
-	variant variant
-	dir     string
-	gang    gang
-	result  Run
+	who       candidate
+	job       job
+	input     input
+	variant   variant
+	dir       string
+	processes processGroup
+	result    Run
 }
 
 // run lets a candidate work through an input, and checks what it did. Nothing of it stays.
@@ -103,12 +103,12 @@ func (m *measurement) run(ctx context.Context, c candidate, in input, v variant)
 	v.processes = max(v.processes, 1)
 	application := m.name(in.workload.Name, c.name)
 	a := &attempt{
-		measurement: m, who: c, input: in, variant: v, dir: dir, gang: gang{broker: m.cfg.BrokerPID}, result: Run{Candidate: c.name},
+		measurement: m, who: c, input: in, variant: v, dir: dir, processes: processGroup{broker: m.cfg.BrokerPID}, result: Run{Candidate: c.name},
 		job: job{
 			workload: in.workload.Name, application: application, in: in.Topic, out: application + "-out", cores: v.cores, cache: v.cache,
 		},
 	}
-	defer func() { err = m.forget(ctx, application, err) }()
+	defer func() { err = m.deleteRun(ctx, application, err) }()
 	if err := m.cluster.Create(ctx, in.Partitions, nil, a.job.out, deadTopic(application)); err != nil {
 		return Run{}, err
 	}
@@ -138,7 +138,7 @@ func (a *attempt) check(ctx context.Context) error {
 	}
 	a.result.Outputs = checked.Outputs
 	if a.who.kind == kindStreams && alone {
-		return compareStores(a.input.workload, a.gang.contents, checked)
+		return compareStores(a.input.workload, a.processes.contents, checked)
 	}
 	if n := a.result.deadLetters; n > 0 {
 		return fmt.Errorf("%w: %d records became dead letters", throughput.ErrWrong, n)
@@ -167,7 +167,7 @@ func (a *attempt) race(ctx context.Context) error {
 			Brokers: a.cfg.Brokers, Application: a.job.application, In: a.job.in, Until: a.input.Records,
 			Usage: func() (throughput.Usage, error) {
 				defer first() // it is asked at the start
-				return a.gang.usage()
+				return a.processes.usage()
 			},
 		})
 		done <- err
@@ -178,14 +178,14 @@ func (a *attempt) race(ctx context.Context) error {
 	}
 	err := <-done
 	if err == nil {
-		a.result.PeakRSS, err = a.gang.peakRSS()
+		a.result.PeakRSS, err = a.processes.peakRSS()
 	} else {
 		err = joined(err, context.Cause(watched)) // a request that was given up does not say why
 	}
 	if err == nil {
-		err = a.gang.ask(a.who, &a.result)
+		err = a.processes.ask(a.who, &a.result)
 	}
-	return a.gang.end(err)
+	return a.processes.end(err)
 }
 
 // start starts all processes, each with a directory of its own.
@@ -197,16 +197,16 @@ func (a *attempt) start(ctx context.Context, fail context.CancelCauseFunc) error
 		if err != nil {
 			return err
 		}
-		if err := a.gang.start(cmd, a.log(a.who, n), fail); err != nil {
+		if err := a.processes.start(cmd, a.log(a.who, n), fail); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// forget deletes the topics and the group of an application. After a failure it does not wait for
-// the group.
-func (m *measurement) forget(ctx context.Context, application string, err error) error {
+// deleteRun deletes the topics and the group of an application. After a failure it does not wait
+// for the group.
+func (m *measurement) deleteRun(ctx context.Context, application string, err error) error {
 	ctx = context.WithoutCancel(ctx)
 	failed := m.cluster.DeletePrefix(ctx, application+"-")
 	if err == nil && failed == nil {

@@ -9,7 +9,7 @@ import (
 
 // Target is a promise about Onceward with what was found.
 type Target struct {
-	// What names the figure, and Against the other candidate.
+	// The figure, and the candidate that it is compared with.
 	What    string `json:"what"`
 	Against string `json:"against,omitempty"`
 	// Limit is what the ratio has to be at least, or, if Most is set, at most. Aim is what one

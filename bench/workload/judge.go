@@ -60,7 +60,7 @@ func (w Workload) NewShuffled() Shuffled {
 	if w.query != nil {
 		return w.query.shuffled()
 	}
-	return &shuffledEvents{output: *w.output, seen: map[[IDBytes]byte]struct{}{}, want: map[Account]tally{}, got: map[Account]tally{}}
+	return &shuffledEvents{output: *w.output, seen: map[[IDBytes]byte]struct{}{}, want: map[Account]keyTotal{}, got: map[Account]keyTotal{}}
 }
 
 // The possible errors of an output.

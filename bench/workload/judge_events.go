@@ -106,11 +106,11 @@ type shuffledEvents struct {
 	output output
 	seen   map[[IDBytes]byte]struct{}
 	// want is what the inputs have to lead to, got what the outputs have come to.
-	want, got map[Account]tally
+	want, got map[Account]keyTotal
 }
 
-// tally sums the outputs of a key.
-type tally struct {
+// keyTotal sums the outputs of a key.
+type keyTotal struct {
 	Sum
 	// digest is the sum of hashes of what outputs say of their records; two sets of records with
 	// one digest are taken to be one set.
@@ -146,7 +146,7 @@ func (s *shuffledEvents) Output(out Record) error {
 	}
 	key := Account(out.Key)
 	before, want := s.got[key], s.want[key]
-	now, err := s.output.tally(out.Value, before)
+	now, err := s.output.addTo(out.Value, before)
 	switch {
 	case err != nil:
 		return err
@@ -161,9 +161,9 @@ func (s *shuffledEvents) Output(out Record) error {
 	return nil
 }
 
-// tally reads an output that follows others of its key. The amount of its record is the change of
+// addTo adds an output that follows others of its key. The amount of its record is the change of
 // the balance.
-func (o output) tally(value []byte, before tally) (now tally, err error) {
+func (o output) addTo(value []byte, before keyTotal) (now keyTotal, err error) {
 	switch {
 	case o.kind == counted && len(value) == 8:
 		now.Count = int64(binary.BigEndian.Uint64(value))

@@ -77,9 +77,9 @@ func contractOf(t *topology.Topology) contract {
 	add("out of order", "", orderOf(t, said[topology.OutOfOrder])...)
 	add("poison", "", append(poisonOf(t), said[topology.OnPoison]...)...)
 	add("on replay", "", append([]string{"the same records give the same outputs, but for what depends on the clock: " +
-		"schedules by it, and when a record that has failed is tried again; outputs carry the header " + topology.HeaderMode +
+		"schedules by it, and when a record that has failed is tried again. Outputs carry the header " + topology.HeaderMode +
 		" where the application does not run live"}, said[topology.OnReplay]...)...)
-	add("retention", "state is kept without a limit", append(said[topology.Retention], horizonsOf(t)...)...)
+	add("retention", "state is kept without a limit", append(said[topology.Retention], retentionsOf(t)...)...)
 	return c
 }
 
@@ -205,7 +205,7 @@ func actionText(a topology.Action, letters string) string {
 	return "the task stops"
 }
 
-func horizonsOf(t *topology.Topology) (lines []string) {
+func retentionsOf(t *topology.Topology) (lines []string) {
 	for _, sub := range t.Subtopologies() {
 		for _, s := range sub.Stores {
 			if s.Layout != (state.Layout{}) {
@@ -213,10 +213,10 @@ func horizonsOf(t *topology.Topology) (lines []string) {
 			}
 		}
 	}
-	for _, h := range t.Horizons() {
-		line := fmt.Sprintf("%s: what came from %s is known for %s of stream time", h.Node,
-			cmp.Or(strings.Join(h.Topics, ", "), "its inputs"), h.Retention)
-		if h.Tolerated {
+	for _, w := range t.DedupeWindows() {
+		line := fmt.Sprintf("%s: what came from %s is known for %s of stream time", w.Node,
+			cmp.Or(strings.Join(w.Topics, ", "), "its inputs"), w.Retention)
+		if w.Tolerated {
 			line += ", although the topics may keep it for longer"
 		}
 		lines = append(lines, line)

@@ -84,8 +84,8 @@ type letterFlags struct {
 }
 
 // filter returns the choice, and whether there is any.
-func (f letterFlags) filter() (out admin.LetterFilter, some bool, err error) {
-	out = admin.LetterFilter{IDs: f.ID, Nodes: f.Node, Topics: f.From, Applications: f.Of}
+func (f letterFlags) filter() (out admin.DeadLetterFilter, some bool, err error) {
+	out = admin.DeadLetterFilter{IDs: f.ID, Nodes: f.Node, Topics: f.From, Applications: f.Of}
 	for _, text := range f.Key {
 		key, err := (rowEncoder{}).key("--key", f.KeyEncoding, text)
 		if err != nil {

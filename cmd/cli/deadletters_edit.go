@@ -48,7 +48,7 @@ func (c *deadLettersEditCommand) Run(p *process) error {
 		return err
 	}
 	if !l.Redriven.IsZero() {
-		return fmt.Errorf("letter %s: %w", c.ID, admin.ErrLetterRedriven)
+		return fmt.Errorf("letter %s: %w", c.ID, admin.ErrDeadLetterRedriven)
 	}
 	form := formOf(l.Value, o.encoder(l.To.Topic, encodingAuto))
 	before := l

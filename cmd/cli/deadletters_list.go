@@ -30,7 +30,7 @@ func (c *deadLettersListCommand) Help() string {
 type letterCountLine struct {
 	Topic string `json:"topic"`
 	Shown int64  `json:"shown"`
-	admin.LetterCounts
+	admin.DeadLetterCounts
 }
 
 // errLimit ends a list.
@@ -109,7 +109,7 @@ func (t *letterTable) end(c letterCountLine, more bool) error {
 	if more {
 		text += "; more follow, --limit shows them"
 	} else {
-		text += fmt.Sprintf("; %d dead letters in all, %d redriven", c.Letters, c.LetterCounts.Redriven)
+		text += fmt.Sprintf("; %d dead letters in all, %d redriven", c.Letters, c.DeadLetterCounts.Redriven)
 		if n := c.Foreign + c.Malformed; n > 0 {
 			text += fmt.Sprintf("; %d records that are no dead letters of onceward", n)
 		}

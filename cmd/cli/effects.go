@@ -40,7 +40,7 @@ func (f effectsFlags) open(ctx context.Context) (o openEffects, err error) {
 	o = openEffects{opened: opened{State: s}}
 	stores, err := o.declarations(ctx)
 	if err == nil {
-		o.name, err = chosen("side-effect ledger", "--effects", f.Effects, effect.Among(stores))
+		o.name, err = chosen("side-effect ledger", "--effects", f.Effects, effect.Names(stores))
 	}
 	if err == nil {
 		o.place, err = o.here(ctx, o.name, f.Partition)

@@ -132,7 +132,7 @@ func (c *effectsResolveCommand) resolve(ctx context.Context, o openEffects, said
 		ID: said.ID, Status: said.Status.String(), Attempts: said.Attempts, By: said.By, Note: said.Note,
 		Topic: to.Topic, Partition: e.at.Task.Partition, Effect: e.shown(time.Now()),
 	}
-	before, err := e.Takes(&said)
+	before, err := e.Accepts(&said)
 	switch {
 	case err == nil && !before && e.claim != nil: // a lookup: what has a call before it is not open
 		err = errors.New("the effect is being looked up; what is not known after that can be resolved")
@@ -161,7 +161,7 @@ func (c *effectsResolveCommand) resolve(ctx context.Context, o openEffects, said
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
-	offset, err := client.Tell(ctx, to.Topic, out.Partition, e.Key, value)
+	offset, err := client.Write(ctx, to.Topic, out.Partition, e.Key, value)
 	if err != nil {
 		return out, err
 	}
@@ -252,7 +252,7 @@ func (c *effectsResolveCommand) await(ctx context.Context, o openEffects, said e
 	if err != nil {
 		return err
 	}
-	before, why := e.Takes(&said)
+	before, why := e.Accepts(&said)
 	switch {
 	case before:
 		out.Outcome, out.Effect = resolveTaken, e.shown(time.Now())

@@ -212,7 +212,7 @@ func decisionOf(topic string, r admin.Record) (decided, error) {
 
 // addLetters adds the dead letters of the key, each once, however often it was edited.
 func (x *explanation) addLetters(ctx context.Context, letters *admin.DeadLetters, key []byte) error {
-	of := admin.LetterFilter{Keys: [][]byte{key}, Redriven: true}
+	of := admin.DeadLetterFilter{Keys: [][]byte{key}, Redriven: true}
 	counts, err := letters.Each(ctx, of, func(l admin.DeadLetter) error {
 		dead := explainedDead{
 			ID: l.ID, Topic: l.Origin.Topic, Partition: l.Origin.Partition, Offset: l.Origin.Offset,
@@ -333,7 +333,7 @@ func (d *decided) when() string {
 	switch {
 	case d.Topic == "":
 		text = turn
-	case d.Kept, d.Turn != "":
+	case d.Deferred, d.Turn != "":
 		text += ", " + turn
 	}
 	text += ", time " + time.UnixMilli(d.Time).UTC().Format(time.RFC3339Nano)

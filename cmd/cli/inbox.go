@@ -133,7 +133,7 @@ func (o openInbox) entry(at admin.At, row state.Entry) (id string, e inbox.Entry
 		return "", e, false, fmt.Errorf("inbox %s: %w: %w", o.name, state.ErrCorrupt, err)
 	}
 	known = true
-	if o.place.layout.Kind.Forgets() {
+	if o.place.layout.Kind.Expires() {
 		positions, _ := at.Positions.Changelog(o.name) // at the zero time no row is expired
 		known = o.place.layout.Live(parts.Time, positions.StreamTime)
 	}

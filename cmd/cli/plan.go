@@ -27,9 +27,9 @@ type planCommand struct {
 
 // Help is for --help.
 func (c *planCommand) Help() string {
-	return "Compares the pipeline with the topics, stores and committed offsets of its application. A finding is safe; unknown, if" +
-		" the earlier program is unknown; rebuild, if the state would differ from the result of the pipeline for its inputs; or" +
-		" refused, if the pipeline would not start, or would lose or misread waiting records. Instances may run meanwhile. Ends" +
+	return "Compares the pipeline with the topics, stores and committed offsets of its application. A finding is safe, unknown," +
+		" rebuild or refused. Unknown: the earlier program is unknown. Rebuild: the state would differ from the result of the" +
+		" pipeline for its inputs. Refused: the pipeline would not start, or would lose or misread waiting records. Instances may run meanwhile. Ends" +
 		" with 0 only if everything is safe."
 }
 

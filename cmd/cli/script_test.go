@@ -131,23 +131,23 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"kafka":     kafka,
-			"stopkafka": stopKafka,
-			"produce":   produce,
-			"consume":   consume,
-			"topics":    topics,
-			"forget":    forget,
-			"code":      code,
-			"signal":    sendSignal,
-			"retry":     retry,
-			"scrape":    scrape,
-			"tamper":    tamper,
-			"append":    appendRecord,
-			"drop":      drop,
-			"grow":      grow,
-			"letters":   letters,
-			"airplane":  writeAirplane,
-			"hang":      hang,
+			"kafka":         kafka,
+			"stopkafka":     stopKafka,
+			"produce":       produce,
+			"consume":       consume,
+			"topics":        topics,
+			"deletegroup":   deleteGroup,
+			"code":          code,
+			"signal":        sendSignal,
+			"retry":         retry,
+			"scrape":        scrape,
+			"tamper":        tamper,
+			"append":        appendRecord,
+			"drop":          drop,
+			"grow":          grow,
+			"deadletterids": deadLetterIDs,
+			"airplane":      writeAirplane,
+			"hang":          hang,
 		},
 	})
 }
@@ -257,8 +257,8 @@ func grow(ts *testscript.TestScript, _ bool, args []string) {
 	})
 }
 
-// forget deletes a consumer group with its offsets: forget group.
-func forget(ts *testscript.TestScript, _ bool, args []string) {
+// deleteGroup deletes a consumer group with its offsets: deletegroup group.
+func deleteGroup(ts *testscript.TestScript, _ bool, args []string) {
 	withAdmin(ts, func(ctx context.Context, adm *kadm.Client) {
 		deleted, err := adm.DeleteGroups(ctx, args[0])
 		ts.Check(err)
@@ -343,12 +343,13 @@ func textOrHeaders(r *kgo.Record, prefix string) string {
 	return strings.Join(texts, " ")
 }
 
-// letters sets $LETTER_<key> to the id of the last dead letter of each key: letters topic.
-func letters(ts *testscript.TestScript, _ bool, args []string) {
+// deadLetterIDs sets $LETTER_<key> to the id of the last dead letter of each key: deadletterids
+// topic.
+func deadLetterIDs(ts *testscript.TestScript, _ bool, args []string) {
 	c, err := admin.Connect(context.Background(), ts.Getenv("BROKERS"))
 	ts.Check(err)
 	defer c.Close()
-	all := admin.LetterFilter{Redriven: true}
+	all := admin.DeadLetterFilter{Redriven: true}
 	_, err = c.DeadLetters(args[0]).Each(context.Background(), all, func(l admin.DeadLetter) error {
 		ts.Setenv("LETTER_"+string(l.Key), l.ID)
 		return nil

@@ -78,7 +78,7 @@ func (c *stateCheckCommand) refuseOthers(ctx context.Context, s opened) error {
 	if err != nil {
 		return err
 	}
-	ledgers := ledger.Among(stores)
+	ledgers := ledger.Names(stores)
 	if slices.Contains(ledgers, c.Ledger) {
 		return nil
 	}

@@ -101,7 +101,7 @@ func verdict(outcomes []admin.Verification) error {
 		return fmt.Errorf("%d of %d stores could not be verified, one of them because: %w", lost+failed, len(outcomes),
 			cmp.Or(whyLost, why))
 	case unjudged > 0:
-		return fmt.Errorf("no difference was found, but %d of %d stores have keys that cannot be judged: their changelogs have advanced, and "+
+		return fmt.Errorf("no difference was found, but %d of %d stores have keys that cannot be judged. Their changelogs have advanced, and "+
 			"compaction or the retention of the brokers may have removed records that the state still has", unjudged,
 			len(outcomes))
 	}

@@ -192,8 +192,8 @@ func serverProperties(identity []string, data string, settings map[string]string
 		// A controlled shutdown takes the leadership away from every partition before the
 		// transaction coordinator stops. Without another replica, the coordinator then finds no
 		// leader for the markers of a transaction whose commit it has already answered. It takes
-		// the partitions for deleted, and never writes the markers ("likely deleted already and
-		// hence can be skipped", Kafka 4.3.1): committed records stay invisible, or committed
+		// the partitions for deleted, and never writes the markers (Kafka 4.3.1 logs "likely
+		// deleted already"): committed records stay invisible, or committed
 		// offsets vanish. A client cannot prevent that, so the broker stops without it.
 		"controlled.shutdown.enable=false",
 

@@ -92,9 +92,10 @@
 // millisecond longer. The same cases have to find them.
 //
 // Each operator has random cases, as many as -cases says, and the named cases of
-// operators_cases_test.go: records out of order and around the end of the grace period, null keys
-// and values, values that become and stay tombstones, equal and negative timestamps, changing keys,
-// windows at the epoch. Random cases have all of that too, less often. The flag -seed sets their
+// operators_cases_test.go. The named cases have records out of order and around the end of the
+// grace period, null keys and values, and values that become and stay tombstones. They also have
+// equal and negative timestamps, changing keys, and windows at the epoch. Random cases have all of
+// that too, less often. The flag -seed sets their
 // seed, and a failure prints the records of its case. For operators that use the wall clock, the
 // clock moves between the records, by the same steps in both drivers.
 //

@@ -183,7 +183,7 @@ func (s *eosScene) count(ctx context.Context) error {
 
 // repeat runs the instances over the input of the run before, of which nothing else is left.
 func (s *eosScene) repeat(ctx context.Context) error {
-	if err := s.forget(ctx, generatedTopic); err != nil {
+	if err := s.deleteRun(ctx, generatedTopic); err != nil {
 		return err
 	}
 	s.createTopics(s.variant.outputs...)
@@ -196,8 +196,8 @@ func (s *eosScene) repeat(ctx context.Context) error {
 	return s.stopAll(ctx)
 }
 
-// forget deletes the group and all topics of a run, except the topic to keep and Kafka's own.
-func (s *eosScene) forget(ctx context.Context, keep string) error {
+// deleteRun deletes the group and all topics of a run, except the topic to keep and Kafka's own.
+func (s *eosScene) deleteRun(ctx context.Context, keep string) error {
 	if _, err := s.cluster.Admin().DeleteGroup(ctx, eosApplication); err != nil {
 		return fmt.Errorf("delete group %s: %w", eosApplication, err)
 	}

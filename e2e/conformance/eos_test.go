@@ -85,7 +85,7 @@ func TestEosVerifierAccepts(t *testing.T) {
 			for _, m := range v.mistakes {
 				t.Run(m.name, func(t *testing.T) { refuseMistake(t, c, v, m) })
 			}
-			if err := s.forget(t.Context(), ""); err != nil {
+			if err := s.deleteRun(t.Context(), ""); err != nil {
 				t.Fatal(err)
 			}
 		})

@@ -65,16 +65,16 @@ const (
 	silent = "silent"
 )
 
-// tally is what the stores hold for a key: how many records there were, and the last one.
-type tally struct {
+// keyCount is what the stores hold for a key: how many records there were, and the last one.
+type keyCount struct {
 	Count int64  `json:"count"`
 	Last  string `json:"last"`
 }
 
-// The stores: one tally for each key, and one for each group of keys.
+// The stores: one count for each key, and one for each group of keys.
 var (
-	countStore = topology.KeyValueStore("counts", schemas.String(), schemas.JSON[tally]())
-	groupStore = topology.KeyValueStore("groups", schemas.String(), schemas.JSON[tally]())
+	countStore = topology.KeyValueStore("counts", schemas.String(), schemas.JSON[keyCount]())
+	groupStore = topology.KeyValueStore("groups", schemas.String(), schemas.JSON[keyCount]())
 )
 
 type text = topology.Record[string, string]
@@ -101,26 +101,26 @@ func (s crashSettings) Topology() (*topology.Topology, error) {
 // groupOf makes groups of keys that are in different partitions.
 func groupOf(key string) string { return "g" + key[len(key)-1:] }
 
-type processing = func(*topology.Context, state.KeyValue[string, tally], text, topology.Emit[string, string]) error
+type processing = func(*topology.Context, state.KeyValue[string, keyCount], text, topology.Emit[string, string]) error
 
 func (s crashSettings) count() processing {
 	switch s.Broken {
 	case countInMemory:
 		counts := map[string]int64{} // one worker
-		return func(c *topology.Context, tallies state.KeyValue[string, tally], r text, emit topology.Emit[string, string]) error {
+		return func(c *topology.Context, rows state.KeyValue[string, keyCount], r text, emit topology.Emit[string, string]) error {
 			if isPoison(r.Value) {
 				return topology.Fail(topology.Validation, schemas.Reason(poison))
 			}
 			counts[r.Key]++
-			return put(c, tallies, r, tally{counts[r.Key], id(r.Value)}, r.Value, emit)
+			return put(c, rows, r, keyCount{counts[r.Key], id(r.Value)}, r.Value, emit)
 		}
 	case dedupeInFile:
-		return func(c *topology.Context, tallies state.KeyValue[string, tally], r text, emit topology.Emit[string, string]) error {
+		return func(c *topology.Context, rows state.KeyValue[string, keyCount], r text, emit topology.Emit[string, string]) error {
 			seen, err := note(s.Noted, id(r.Value))
 			if seen || err != nil {
 				return err
 			}
-			return count(c, tallies, r, emit)
+			return count(c, rows, r, emit)
 		}
 	default:
 		return count
@@ -128,15 +128,15 @@ func (s crashSettings) count() processing {
 }
 
 // count writes and emits before it fails, so that both have to be undone.
-func count(c *topology.Context, tallies state.KeyValue[string, tally], r text, emit topology.Emit[string, string]) error {
+func count(c *topology.Context, rows state.KeyValue[string, keyCount], r text, emit topology.Emit[string, string]) error {
 	if isSilent(r.Value) {
 		return nil
 	}
-	was, _, err := tallies.Get(r.Key)
+	was, _, err := rows.Get(r.Key)
 	if err != nil {
 		return err
 	}
-	if err := put(c, tallies, r, tally{was.Count + 1, id(r.Value)}, r.Value, emit); err != nil {
+	if err := put(c, rows, r, keyCount{was.Count + 1, id(r.Value)}, r.Value, emit); err != nil {
 		return err
 	}
 	if isPoison(r.Value) {
@@ -145,19 +145,19 @@ func count(c *topology.Context, tallies state.KeyValue[string, tally], r text, e
 	return nil
 }
 
-func total(c *topology.Context, tallies state.KeyValue[string, tally], r text, emit topology.Emit[string, string]) error {
-	was, _, err := tallies.Get(r.Key)
+func total(c *topology.Context, rows state.KeyValue[string, keyCount], r text, emit topology.Emit[string, string]) error {
+	was, _, err := rows.Get(r.Key)
 	if err != nil {
 		return err
 	}
 	_, input, _ := strings.Cut(r.Value, " ")
-	return put(c, tallies, r, tally{was.Count + 1, id(input)}, input, emit)
+	return put(c, rows, r, keyCount{was.Count + 1, id(input)}, input, emit)
 }
 
 func put(
-	c *topology.Context, tallies state.KeyValue[string, tally], r text, now tally, input string, emit topology.Emit[string, string],
+	c *topology.Context, rows state.KeyValue[string, keyCount], r text, now keyCount, input string, emit topology.Emit[string, string],
 ) error {
-	if err := tallies.Put(r.Key, now); err != nil {
+	if err := rows.Put(r.Key, now); err != nil {
 		return err
 	}
 	return emit(c, topology.WithValue(r, strconv.FormatInt(now.Count, 10)+" "+input))
@@ -199,8 +199,8 @@ func (s crashSettings) Config() txn.Config {
 }
 
 // readStore returns what a store holds in all partitions, each from the life that serves it.
-func readStore(store topology.Store[state.KeyValue[string, tally]], lives []*instance.App) (map[string]tally, error) {
-	all := map[string]tally{}
+func readStore(store topology.Store[state.KeyValue[string, keyCount]], lives []*instance.App) (map[string]keyCount, error) {
+	all := map[string]keyCount{}
 	for p := range int32(partitions) {
 		served := false
 		for _, l := range lives {
@@ -217,13 +217,13 @@ func readStore(store topology.Store[state.KeyValue[string, tally]], lives []*ins
 	return all, nil
 }
 
-func readPartition(app *txn.App, store topology.Store[state.KeyValue[string, tally]], partition int32, into map[string]tally) error {
+func readPartition(app *txn.App, store topology.Store[state.KeyValue[string, keyCount]], partition int32, into map[string]keyCount) error {
 	view, err := txn.Read(app, store, partition)
 	if err != nil {
 		return err
 	}
 	defer view.Close()
-	var pair state.Pair[string, tally]
+	var pair state.Pair[string, keyCount]
 	for pair, err = range view.Store().All() {
 		if err != nil {
 			return err

@@ -25,10 +25,11 @@ func TestEveryPointHasCells(t *testing.T) {
 }
 
 // TestEveryPoint runs the crash matrix and its variants on virtual time. With -short it runs every
-// kill and two of five other cells, under the race detector every fifth cell. Rows of the failure
-// matrix: crash before processing; crash after processing before flush; crash after flush before
-// offsets; crash after offsets before end; crash after end before the local apply; crash after the
-// apply; worker frozen past its session and back.
+// kill and two of five other cells, under the race detector every fifth cell.
+//
+// Rows of the failure matrix: crash before processing; crash after processing before flush; crash
+// after flush before offsets; crash after offsets before end. Rows of the failure matrix: crash after
+// end before the local apply; crash after the apply; worker frozen past its session and back.
 func TestEveryPoint(t *testing.T) {
 	t.Parallel()
 	cells := append(matrix(actions...), variants()...)
@@ -47,10 +48,11 @@ func TestEveryPoint(t *testing.T) {
 }
 
 // TestEveryPointOnKafka kills at every point, and freezes where a zombie could do harm. With -short
-// it uses only the points of the commit: on real Kafka its end and its markers are two things. Rows
-// of the failure matrix: crash before processing; crash after processing before flush; crash after
-// flush before offsets; crash after offsets before end; crash after end before the local apply;
-// crash after the apply; worker frozen past its session and back.
+// it uses only the points of the commit: on real Kafka its end and its markers are two things.
+//
+// Rows of the failure matrix: crash before processing; crash after processing before flush; crash
+// after flush before offsets; crash after offsets before end. Rows of the failure matrix: crash after
+// end before the local apply; crash after the apply; worker frozen past its session and back.
 func TestEveryPointOnKafka(t *testing.T) {
 	t.Parallel()
 	cells := matrix(kill)

@@ -84,22 +84,22 @@ func TestFold(t *testing.T) {
 // TestFoldOfState damages right state.
 func TestFoldOfState(t *testing.T) {
 	f := foldOf([]input{{"i0", "a0", "i0", 0}, {"i1", "b0", "i1", 1}, {"i2", "a0", "i2", 0}})
-	right := func() (counts, groups map[string]tally) {
-		return map[string]tally{"a0": {2, "i2"}, "b0": {1, "i1"}}, map[string]tally{"g0": {3, "i2"}}
+	right := func() (counts, groups map[string]keyCount) {
+		return map[string]keyCount{"a0": {2, "i2"}, "b0": {1, "i1"}}, map[string]keyCount{"g0": {3, "i2"}}
 	}
 	if err := f.checkState(right()); err != nil {
 		t.Fatalf("right state: %v", err)
 	}
-	for name, damage := range map[string]func(counts, groups map[string]tally){
-		"applied twice":  func(c, _ map[string]tally) { c["a0"] = tally{3, "i2"} },
-		"not applied":    func(c, _ map[string]tally) { c["a0"] = tally{1, "i0"} },
-		"lost":           func(c, _ map[string]tally) { delete(c, "b0") },
-		"from nowhere":   func(c, _ map[string]tally) { c["c0"] = tally{1, "i3"} },
-		"group twice":    func(_, g map[string]tally) { g["g0"] = tally{4, "i2"} },
-		"group in part":  func(_, g map[string]tally) { g["g0"] = tally{3, "i0"} },
-		"another group":  func(_, g map[string]tally) { g["g1"] = tally{1, "i0"} },
-		"group is gone":  func(_, g map[string]tally) { delete(g, "g0") },
-		"key in a group": func(c, g map[string]tally) { c["g0"] = g["g0"] },
+	for name, damage := range map[string]func(counts, groups map[string]keyCount){
+		"applied twice":  func(c, _ map[string]keyCount) { c["a0"] = keyCount{3, "i2"} },
+		"not applied":    func(c, _ map[string]keyCount) { c["a0"] = keyCount{1, "i0"} },
+		"lost":           func(c, _ map[string]keyCount) { delete(c, "b0") },
+		"from nowhere":   func(c, _ map[string]keyCount) { c["c0"] = keyCount{1, "i3"} },
+		"group twice":    func(_, g map[string]keyCount) { g["g0"] = keyCount{4, "i2"} },
+		"group in part":  func(_, g map[string]keyCount) { g["g0"] = keyCount{3, "i0"} },
+		"another group":  func(_, g map[string]keyCount) { g["g1"] = keyCount{1, "i0"} },
+		"group is gone":  func(_, g map[string]keyCount) { delete(g, "g0") },
+		"key in a group": func(c, g map[string]keyCount) { c["g0"] = g["g0"] },
 	} {
 		counts, groups := right()
 		damage(counts, groups)

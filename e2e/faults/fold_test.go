@@ -57,11 +57,11 @@ type fold struct {
 	groups map[string]map[string][]string
 	// dead has the keys and values of what is poisoned.
 	dead   []string
-	counts map[string]tally
+	counts map[string]keyCount
 }
 
 func foldOf(inputs []input) fold {
-	f := fold{out: map[string][]string{}, groups: map[string]map[string][]string{}, counts: map[string]tally{}}
+	f := fold{out: map[string][]string{}, groups: map[string]map[string][]string{}, counts: map[string]keyCount{}}
 	for _, in := range inputs {
 		if isPoison(in.value) {
 			f.dead = append(f.dead, in.key+" "+in.value)
@@ -70,7 +70,7 @@ func foldOf(inputs []input) fold {
 		if isSilent(in.value) {
 			continue
 		}
-		t := tally{f.counts[in.key].Count + 1, in.id}
+		t := keyCount{f.counts[in.key].Count + 1, in.id}
 		f.counts[in.key] = t
 		f.out[in.key] = append(f.out[in.key], strconv.FormatInt(t.Count, 10)+" "+in.value)
 		g := groupOf(in.key)
@@ -160,7 +160,7 @@ func (f fold) checkDead(partitions [][]*kgo.Record) error {
 }
 
 // checkCounts compares what a store, or the changelog of it, holds for each key.
-func (f fold) checkCounts(counts map[string]tally) error {
+func (f fold) checkCounts(counts map[string]keyCount) error {
 	var errs []error
 	for _, key := range union(f.counts, counts) {
 		if f.counts[key] != counts[key] {
@@ -171,7 +171,7 @@ func (f fold) checkCounts(counts map[string]tally) error {
 }
 
 // checkState compares what the stores hold.
-func (f fold) checkState(counts, groups map[string]tally) error {
+func (f fold) checkState(counts, groups map[string]keyCount) error {
 	errs := []error{f.checkCounts(counts)}
 	for _, group := range union(f.groups, groups) {
 		want, last := int64(0), false

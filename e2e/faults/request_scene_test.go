@@ -231,10 +231,10 @@ func (s *requestScene) check(app *instance.App) {
 }
 
 // lastValues returns the last value of each key of a changelog.
-func lastValues(changelog []*kgo.Record) (map[string]tally, error) {
-	last := map[string]tally{}
+func lastValues(changelog []*kgo.Record) (map[string]keyCount, error) {
+	last := map[string]keyCount{}
 	for _, r := range changelog {
-		t, err := schemas.JSON[tally]().Decode(r.Value)
+		t, err := schemas.JSON[keyCount]().Decode(r.Value)
 		if err != nil {
 			return nil, fmt.Errorf("%s[%d] offset %d: %w", r.Topic, r.Partition, r.Offset, err)
 		}

@@ -127,7 +127,7 @@ func lost(s *scene) {
 func rebalanced(s *scene) {
 	one := s.start(s.settings)
 	s.more(everything)
-	s.forget(one.Alive)
+	s.expireAll(one.Alive)
 	two := s.start(s.second())
 	for len(two.Status().Tasks) == 0 {
 		s.more(everything)

@@ -84,9 +84,9 @@ type expiry struct {
 	before int64
 }
 
-// forgotten returns the oldest time that has not expired when the delivery of an index comes, 0 if
+// oldestKept returns the oldest time that has not expired when the delivery of an index comes, 0 if
 // nothing has expired.
-func forgotten(expiries []expiry, i int) (before int64) {
+func oldestKept(expiries []expiry, i int) (before int64) {
 	for _, x := range expiries {
 		if x.from <= i {
 			before = x.before
@@ -117,7 +117,7 @@ func recount(deliveries []delivery, expiries []expiry) (outputs, stores outcome)
 		}
 		before, seen := first[e.ID]
 		switch {
-		case d.at < forgotten(expiries, i):
+		case d.at < oldestKept(expiries, i):
 			outputs.add(TopicLate, "%s", e.ID)
 			outputs.add(TopicAudit, "inbox late %s", e.ID)
 		case !seen:
@@ -130,7 +130,7 @@ func recount(deliveries []delivery, expiries []expiry) (outputs, stores outcome)
 			}
 			outputs.add(TopicAudit, "inbox accepted %s", e.ID)
 			stores.add(placeEntered, "%s", e.ID)
-			if d.at >= forgotten(expiries, len(deliveries)) {
+			if d.at >= oldestKept(expiries, len(deliveries)) {
 				stores.add(nodeInbox, "%s", e.ID)
 			} else {
 				outputs.add(TopicArchive, "%s accepted %d", e.ID, d.at)
@@ -147,8 +147,8 @@ func recount(deliveries []delivery, expiries []expiry) (outputs, stores outcome)
 	return outputs.sorted(), stores.sorted()
 }
 
-// tally is an account as the recount goes through its facts.
-type tally struct {
+// accountState is an account as the recount goes through its facts.
+type accountState struct {
 	state    Standing
 	was      map[Standing]bool
 	accepted int
@@ -164,7 +164,7 @@ type tally struct {
 }
 
 func recountAccount(account string, facts map[int64]Event, outputs, stores outcome) {
-	t := tally{was: map[Standing]bool{}, balance: newBook(), flows: map[int64]book{}, orders: map[string]Event{}}
+	t := accountState{was: map[Standing]bool{}, balance: newBook(), flows: map[int64]book{}, orders: map[string]Event{}}
 	var last Event
 	for version := int64(1); ; version++ {
 		e, there := facts[version]
@@ -260,7 +260,7 @@ func (b book) close(name, node string, stores outcome) {
 }
 
 // step is one fact, in its turn.
-func (t *tally) step(account string, e Event, outputs, stores outcome) {
+func (t *accountState) step(account string, e Event, outputs, stores outcome) {
 	from, to := steps[e.Kind][0], steps[e.Kind][1]
 	if from != t.state {
 		// A state that the account was in is behind it; from a closed one nothing leads anywhere;
@@ -323,7 +323,7 @@ func performed(e Event, node, place string, outputs, stores outcome) {
 }
 
 // asks reports whether a fact asks for anything that was not asked for before, under another id.
-func (t *tally) asks(account string, e Event, outputs, stores outcome) bool {
+func (t *accountState) asks(account string, e Event, outputs, stores outcome) bool {
 	first, ordered := t.orders[e.Order]
 	switch {
 	case e.Order == "":

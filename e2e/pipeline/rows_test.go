@@ -235,7 +235,7 @@ func redriven(s *scene) {
 	client := connect(s.t, s.cluster)
 	letters := client.DeadLetters(s.settings.Prefix + TopicDead)
 	for range 2 { // a second redrive finds nothing
-		if _, err := letters.Redrive(s.t.Context(), admin.RedriveOptions{Filter: admin.LetterFilter{Nodes: []string{nodeWorld}}}); err != nil {
+		if _, err := letters.Redrive(s.t.Context(), admin.RedriveOptions{Filter: admin.DeadLetterFilter{Nodes: []string{nodeWorld}}}); err != nil {
 			s.t.Fatal(err)
 		}
 	}

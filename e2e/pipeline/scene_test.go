@@ -268,9 +268,9 @@ func (s *scene) finished() error {
 	return s.want().outputs.without(TopicArchive).difference(s.seen.known().without(TopicArchive))
 }
 
-// forget advances the time so that all facts so far have expired in the inbox when the next facts
-// come. None of them is in flight any more.
-func (s *scene) forget(lives alive) {
+// expireAll advances the time so that all facts so far have expired in the inbox when the next
+// facts come. None of them is in flight any more.
+func (s *scene) expireAll(lives alive) {
 	s.t.Helper()
 	s.finish(lives)
 	s.expiries = append(s.expiries, expiry{len(s.fed), s.history.age()})
@@ -282,14 +282,14 @@ func (s *scene) past() {
 	s.t.Helper()
 	l := s.start(s.settings)
 	s.more(everything)
-	s.forget(l.Alive)
+	s.expireAll(l.Alive)
 	l.End()
 }
 
 // age expires all facts so far in the inbox, and waits until they are archived.
 func (s *scene) age(lives alive) {
 	s.t.Helper()
-	s.forget(lives)
+	s.expireAll(lives)
 	s.feed(s.history.ticks(s.fed)...)
 	s.until("the archive", lives, func() error { return s.want().outputs.difference(s.seen.known()) })
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// Surroundings are everything around a pipeline that runs in this process: the source, which sends
-// lost facts on request; the operator, who switches between the definitions; the providers; the
-// person who decides unknown outcomes; and the world. They are safe for concurrent use.
+// Surroundings are everything around a pipeline that runs in this process. The source sends lost
+// facts on request. The operator switches between the definitions. A person decides unknown
+// outcomes. The others are the providers and the world. Surroundings are safe for concurrent use.
 type Surroundings struct {
 	gateway, post *Gateway
 

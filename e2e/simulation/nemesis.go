@@ -90,7 +90,7 @@ type nemesis struct {
 	r      *run
 	rng    *rand.Rand
 	faults []string
-	agenda []appointment
+	timers []timer
 	busy   map[string]bool
 	// away counts the brokers that are stopped, back is when the last one came back.
 	away int
@@ -99,8 +99,8 @@ type nemesis struct {
 	lateRemovals int
 }
 
-// appointment is an action with its time.
-type appointment struct {
+// timer is an action with its time.
+type timer struct {
 	at time.Time
 	do func() error
 }
@@ -135,8 +135,8 @@ func (n *nemesis) run(ctx context.Context, d time.Duration) {
 			i.life.armed.Store(nil)
 		}
 	}
-	for ctx.Err() == nil && (len(n.agenda) > 0 || n.waiting()) {
-		n.pass(ctx, n.agenda[0].at)
+	for ctx.Err() == nil && (len(n.timers) > 0 || n.waiting()) {
+		n.pass(ctx, n.timers[0].at)
 	}
 	n.r.network.SetWeather(virtual.Weather{})
 }
@@ -148,7 +148,7 @@ func (n *nemesis) waiting() bool {
 	select {
 	case l := <-n.r.strikes:
 		n.struck(l)
-		return len(n.agenda) > 0
+		return len(n.timers) > 0
 	default:
 		return false
 	}
@@ -156,8 +156,8 @@ func (n *nemesis) waiting() bool {
 
 // later adds an action to the timer queue.
 func (n *nemesis) later(after time.Duration, do func() error) {
-	n.agenda = append(n.agenda, appointment{time.Now().Add(after), do})
-	slices.SortStableFunc(n.agenda, func(a, b appointment) int { return a.at.Compare(b.at) })
+	n.timers = append(n.timers, timer{time.Now().Add(after), do})
+	slices.SortStableFunc(n.timers, func(a, b timer) int { return a.at.Compare(b.at) })
 }
 
 // pass waits until a moment, and does what is due before it.
@@ -165,8 +165,8 @@ func (n *nemesis) pass(ctx context.Context, until time.Time) {
 	for ctx.Err() == nil {
 		n.watch()
 		next := until
-		if len(n.agenda) > 0 && n.agenda[0].at.Before(next) {
-			next = n.agenda[0].at
+		if len(n.timers) > 0 && n.timers[0].at.Before(next) {
+			next = n.timers[0].at
 		}
 		next = earlier(next, time.Now().Add(time.Second)) // to look after the instances
 		select {
@@ -177,9 +177,9 @@ func (n *nemesis) pass(ctx context.Context, until time.Time) {
 			continue
 		case <-time.After(time.Until(next)):
 		}
-		for len(n.agenda) > 0 && !n.agenda[0].at.After(time.Now()) {
-			due := n.agenda[0]
-			n.agenda = n.agenda[1:]
+		for len(n.timers) > 0 && !n.timers[0].at.After(time.Now()) {
+			due := n.timers[0]
+			n.timers = n.timers[1:]
 			n.check(due.do())
 		}
 		if !time.Now().Before(until) {

@@ -44,7 +44,7 @@ var subjects = []struct {
 // TestSeeds simulates every subject with every fault. The seeds are fixed; flags choose others.
 // Among the fixed ones every fault has to happen: one that does not tests nothing.
 func TestSeeds(t *testing.T) {
-	var happened tally
+	var happened faultCounts
 	for _, s := range subjects {
 		if *only != "" && *only != s.name {
 			continue
@@ -78,8 +78,8 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
-// tally counts the faults of parallel runs.
-type tally struct {
+// faultCounts counts the faults of parallel runs.
+type faultCounts struct {
 	mu             sync.Mutex
 	subjects       map[string]bool // that have run: -run may choose some
 	counts, points map[string]int
@@ -87,7 +87,7 @@ type tally struct {
 	virtual        time.Duration
 }
 
-func (c *tally) add(subject string, r *simulation.Result) {
+func (c *faultCounts) add(subject string, r *simulation.Result) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.counts == nil {
@@ -105,7 +105,7 @@ func (c *tally) add(subject string, r *simulation.Result) {
 }
 
 // log writes what all runs had together.
-func (c *tally) log(t *testing.T) {
+func (c *faultCounts) log(t *testing.T) {
 	t.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -249,8 +249,8 @@ func (n *nemesis) stop(p *workload.Process) error {
 // frozen until all partitions have a leader again.
 //
 // If a single broker of Kafka 4.3.1 ends a transaction while no partition has a leader, the
-// transaction loses its markers ("likely deleted already and hence can be skipped"), and its
-// coordinator still counts it as complete. Its records stay open, until the next transaction of the
+// transaction loses its markers (the broker logs "likely deleted already"). Its coordinator still
+// counts it as complete. Its records stay open, until the next transaction of the
 // same producer completes them. A client cannot prevent that.
 //
 // A broker that starts before its old session has ended has such a moment. With clusterOptions it

@@ -127,7 +127,7 @@ func TestDamage(t *testing.T) {
 		{"another end", inLive, func(s *sound) { s.live.ends["c0"] = []effect.Status{effect.FailedTerminal} }},
 		{"an end that is not told", inLive, func(s *sound) { delete(s.live.ends, "c0") }},
 		{"a question without a decision", inLive, func(s *sound) { s.live.asked = append(s.live.asked, question{}) }},
-		{"a conflict that is no dead letter", inLive, func(s *sound) { s.live.letters[topology.Conflict]-- }},
+		{"a conflict that is no dead letter", inLive, func(s *sound) { s.live.dead[topology.Conflict]-- }},
 		{"a request in the replay", inReplay, func(s *sound) { s.replay.decisions.add(isRequested, "c0") }},
 		{"an end in the replay", inReplay, func(s *sound) { s.replay.ends["c0"] = []effect.Status{effect.Completed} }},
 		{"a message that the replay does not know", inRows, func(s *sound) { delete(s.replayRows.messages, "m0") }},
@@ -173,7 +173,7 @@ func soundSeen(all []request, live bool) *seen {
 	if !live {
 		end = effect.Suppressed
 	}
-	s.decisions, s.letters = decisionsOf(all, live), lettersOf(all)
+	s.decisions, s.dead = decisionsOf(all, live), lettersOf(all)
 	for _, id := range captures(all) {
 		s.ends[id] = []effect.Status{end}
 		s.decisions.add(isEnd+end.String(), id)

@@ -216,7 +216,7 @@ func (s *scene) judge() {
 		}
 	}
 	s.t.Logf("%d requests for %d captures, %d of them in several partitions: decisions %v; dead letters %v; the gateway has answered %+v, "+
-		"and people %d times", len(all), len(told.ends), apart(all), told.decisions.totals, told.letters, b, s.answered)
+		"and people %d times", len(all), len(told.ends), apart(all), told.decisions.totals, told.dead, b, s.answered)
 }
 
 // countedLife is a life that is not ended before its time, so that its metrics count all that it

@@ -53,9 +53,9 @@ type Decision struct {
 	Before, After topology.Option[int64]
 	// Given is the version that the record says it has, where it says one.
 	Given topology.Option[int64]
-	// Kept says that the record was kept back, by this node or by one before it, and was decided
-	// about in the turn of another one, or of none (topology.TakeUp). Log fills it in.
-	Kept bool
+	// Deferred says that this node or one before it had deferred the record. The decision was made
+	// when the record was resumed (topology.Resume). Log fills it in.
+	Deferred bool
 }
 
 // Outlet is the output of a processor's node for its decisions.
@@ -69,12 +69,12 @@ func Declare[K, V any](node *topology.Node[K, V]) Outlet {
 }
 
 // Stream returns the decisions. The key is the row; timestamp, headers and origin are those of the
-// record that was decided about, also where it was kept back (topology.TakeUp). Then
-// topology.Context.Source has the record in whose turn it was decided about.
+// record that was decided about, also if it was deferred (topology.Resume). Then
+// topology.Context.Source is the position of the record that caused the resume.
 func (o Outlet) Stream() topology.Stream[[]byte, Decision] { return o.out.Stream() }
 
 // A Log emits a decision about the record that the node is processing or has resumed
-// (topology.TakeUp). The caller must return its error, like that of a topology.Emit. A Log is nil
+// (topology.Resume). The caller must return its error, like that of a topology.Emit. A Log is nil
 // if the decisions are not used; then make none.
 type Log func(c *topology.Context, d Decision) error
 
@@ -86,7 +86,7 @@ func (o Outlet) In(t *topology.Setup) Log {
 	}
 	node := t.Node()
 	return func(c *topology.Context, d Decision) error {
-		d.Node, d.Kept = node, c.TakenUp()
+		d.Node, d.Deferred = node, c.Resumed()
 		return emit(c, topology.Record[[]byte, Decision]{Key: d.Row, Value: d})
 	}
 }

@@ -52,23 +52,23 @@ func TestDecisionTravelsAsItsRecord(t *testing.T) {
 	}
 }
 
-// TestDecisionAboutKeptRecord: a decision about a record that was kept back travels as that record,
+// TestDecisionAboutDeferredRecord: a decision about a deferred record travels as that record,
 // and says so.
-func TestDecisionAboutKeptRecord(t *testing.T) {
+func TestDecisionAboutDeferredRecord(t *testing.T) {
 	d := processortest.New(t, func(b *topology.Builder) {
 		node := topology.Stateful(topology.From(b, wordsTopic), "judge")
 		out := decision.Declare(node)
 		node.Process(func(t *topology.Setup) (topology.Handler[string, string], error) {
 			log := out.In(t)
 			var first topology.Record[string, string] // a test is one attempt long
-			var kept topology.Kept
+			var deferred topology.Deferred
 			return func(c *topology.Context, r topology.Record[string, string]) error {
 				if first.Headers == nil {
-					first, kept = topology.Record[string, string]{Key: r.Key, Timestamp: r.Timestamp, Headers: r.Headers}, topology.Keep(c, r)
+					first, deferred = topology.Record[string, string]{Key: r.Key, Timestamp: r.Timestamp, Headers: r.Headers}, topology.DeferredOf(c, r)
 					return nil
 				}
 				seen := decision.Decision{Outcome: "seen"}
-				err := topology.TakeUp(c, first, kept, func(topology.Record[string, string]) error { return log(c, seen) })
+				err := topology.Resume(c, first, deferred, func(topology.Record[string, string]) error { return log(c, seen) })
 				if err == nil {
 					err = log(c, seen)
 				}
@@ -78,13 +78,13 @@ func TestDecisionAboutKeptRecord(t *testing.T) {
 		topology.MapValuesWithRecord(out.Stream(), "text", func(r topology.Record[[]byte, decision.Decision]) (string, error) {
 			topic, partition, offset := r.Source()
 			of, _ := r.Header("of")
-			return fmt.Sprintf("%s of %s@%d, kept %t, from %s[%d]@%d", r.Value.Node, of, r.Timestamp, r.Value.Kept, topic, partition, offset), nil
+			return fmt.Sprintf("%s of %s@%d, deferred %t, from %s[%d]@%d", r.Value.Node, of, r.Timestamp, r.Value.Deferred, topic, partition, offset), nil
 		}).Into(logTopic)
 	})
 	for i, of := range []string{"first", "second"} {
 		d.Pipe("words", "k", "v", topologytest.Header("of", of), topologytest.At(time.UnixMilli(int64(i))))
 	}
-	d.Want("log", "judge of first@0, kept true, from words[0]@0", "judge of second@1, kept false, from words[0]@1")
+	d.Want("log", "judge of first@0, deferred true, from words[0]@0", "judge of second@1, deferred false, from words[0]@1")
 }
 
 // TestUnusedOutletHasNoLog: without a listener there is no Log, and the topology is what it would

@@ -142,7 +142,7 @@
 //
 // `onceward effects list` shows effects; with --status UNKNOWN, those that may wait for a person.
 // `effects show` has all facts about one. `effects resolve` writes a resolution: it finds topic and
-// partition, says beforehand what Resolve would refuse ([Effect.Takes]), and waits until it is
+// partition, says beforehand what Resolve would refuse ([Effect.Accepts]), and waits until it is
 // taken. It runs beside the instance that has the effect. The topic must be one that [Resolve]
 // reads itself; a topic in front of topology.Repartition needs another way to write.
 //

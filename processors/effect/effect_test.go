@@ -90,6 +90,19 @@ func TestConflictFails(t *testing.T) {
 		"the effect was requested before with another payload, type, target, business or idempotency key")
 }
 
+// TestConflictPolicy: OnError is how a conflict stops the task.
+func TestConflictPolicy(t *testing.T) {
+	g := newGateway()
+	d := newDriver(t, topology.Live, func(b *topology.Builder) {
+		declare(b, g, effect.OnError(topology.Conflict, topology.Policy{Action: topology.Stop}))
+	})
+	d.request(oneOfTen)
+	err := d.PipeRaw("captures", []byte("k"), []byte(oneOfSix))
+	if failure, ok := errors.AsType[*topology.Failure](err); !ok || failure.Class != topology.Conflict {
+		t.Fatalf("Pipe returned %v", err)
+	}
+}
+
 // TestOutcomesOfCalls is requirement H3: an unknown outcome is looked up; a call that certainly had
 // no effect is tried again, with the same key. Row of the failure matrix: failing dependency.
 func TestOutcomesOfCalls(t *testing.T) {

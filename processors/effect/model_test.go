@@ -106,9 +106,9 @@ func repeating(t *testing.T, versions ...answer) *world {
 func TestModelFindsBrokenLedgers(t *testing.T) {
 	broken := map[string]func(g *gateway) *world{
 		"repeats blindly": func(g *gateway) *world { return newWorld(t, g, effect.Repeatable()) },
-		"forgets its doubts": func(*gateway) *world {
+		"drops its doubts": func(*gateway) *world {
 			w := repeating(t)
-			w.forgets = true
+			w.dropsDoubts = true
 			return w
 		},
 		"repeats blindly in its next version": func(*gateway) *world { return lookingUp(t, looksUp, repeats) },

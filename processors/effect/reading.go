@@ -26,9 +26,9 @@ func Stores(name string) (effects, agenda, claims string) {
 	return name, name + agendaSuffix, name + claimsSuffix
 }
 
-// Among returns the names of the side-effect ledgers of which all stores are among stores, each
+// Names returns the names of the side-effect ledgers of which all stores are among stores, each
 // once, sorted.
-func Among(stores []state.Declaration) []string {
+func Names(stores []state.Declaration) []string {
 	var ledgers []string
 	for _, d := range stores {
 		name, ok := strings.CutSuffix(d.Name, claimsSuffix)

@@ -21,7 +21,7 @@ func TestLedgerNeedsAllItsStores(t *testing.T) {
 	stores := state.KeyValues("b", "b-due", "b-claim", "-due", "-claim", "a-claim", "a", "a-due", "c", "c-claim", "d-due", "d-claim",
 		"e", "e-due", "e-claim", "seen")
 	stores[14].Layout = state.Layout{Kind: state.TimestampedKind}
-	if got := effect.Among(stores); !slices.Equal(got, []string{"a", "b"}) {
+	if got := effect.Names(stores); !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("the ledgers are %q", got)
 	}
 }

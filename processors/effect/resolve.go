@@ -107,10 +107,10 @@ func (v *Resolution) Check() error {
 	return nil
 }
 
-// Takes says what [Resolve] makes of a resolution while the effect is as it is: it has taken it
+// Accepts says what [Resolve] makes of a resolution while the effect is as it is: it has taken it
 // before, or refuses it with a Conflict failure, or takes it. Whether a lookup is claimed, during
 // which it refuses all, is not in the row.
-func (e *Effect) Takes(v *Resolution) (before bool, err error) {
+func (e *Effect) Accepts(v *Resolution) (before bool, err error) {
 	switch {
 	case slices.Contains(e.Resolutions, v.hash()):
 		return true, nil
@@ -134,7 +134,7 @@ func (a *agent) resolve(v Resolution) (taken bool, err error) {
 	case !has:
 		return false, topology.Fail(topology.Validation, errNoEffect)
 	}
-	if before, err := effect.Takes(&v); before || err != nil {
+	if before, err := effect.Accepts(&v); before || err != nil {
 		return false, err
 	}
 	for pair, err := range a.claims.All() {

@@ -84,9 +84,9 @@ func TestResolutionsNameTheirAttempt(t *testing.T) {
 	}
 }
 
-// TestTakes is requirement H3 for tools that check a resolution first: the row says how Resolve
-// will react.
-func TestTakes(t *testing.T) {
+// TestEffectAccepts is requirement H3 for tools that check a resolution first: the row says how
+// Resolve will react.
+func TestEffectAccepts(t *testing.T) {
 	d := newDriver(t, topology.Live, func(b *topology.Builder) {
 		effect.Resolve(declare(b, newGateway(lost, fine)), topology.From(b, resolutionsTopic), "people")
 	})
@@ -95,7 +95,7 @@ func TestTakes(t *testing.T) {
 	takes := func(v effect.Resolution, before bool, class topology.Class) {
 		t.Helper()
 		e := d.row("c1")
-		if got, err := e.Takes(&v); got != before || topology.ClassOf(err) != class {
+		if got, err := e.Accepts(&v); got != before || topology.ClassOf(err) != class {
 			t.Errorf("%+v: taken before %v, %v", v, got, err)
 		}
 	}

@@ -23,9 +23,9 @@ type world struct {
 	db      *memstore.Store
 	gateway *gateway
 	now     time.Time
-	// early breaks the world: claims are delivered before they are committed. forgets breaks it
+	// early breaks the world: claims are delivered before they are committed. dropsDoubts breaks it
 	// too: the ledger has no doubts.
-	early, forgets bool
+	early, dropsDoubts bool
 	// versions are the versions of the application that a history can deploy, by what they do about
 	// the unknown.
 	versions []answer
@@ -184,8 +184,8 @@ func (l *life) redo() {
 }
 
 func (l *life) run(u unit) {
-	if l.world.forgets {
-		l.forget()
+	if l.world.dropsDoubts {
+		l.dropDoubts()
 	}
 	var v graph.Verdict
 	if u.punctuation != nil {
@@ -207,8 +207,8 @@ func (l *life) run(u unit) {
 	}
 }
 
-// forget removes all doubts from the rows.
-func (l *life) forget() {
+// dropDoubts removes all doubts from the rows.
+func (l *life) dropDoubts() {
 	rows := l.rows()
 	for pair, err := range rows.All() {
 		if err == nil && pair.Value.Doubt {

@@ -33,7 +33,7 @@ func (c entryCodec) Append(dst []byte, e Entry) ([]byte, error) {
 	w.some(`,"topic":`, e.Topic)
 	w.number(`,"partition":`, int64(e.Partition))
 	w.number(`,"offset":`, e.Offset)
-	if e.Kept {
+	if e.Deferred {
 		w.b = append(w.b, `,"kept":true`...)
 	}
 	w.some(`,"turn":`, e.Turn)

@@ -42,15 +42,14 @@ type Entry struct {
 	Given   *int64 `json:"given,omitzero"`
 
 	// Topic, Partition and Offset are where the record that was decided about was read, also if it
-	// had been kept back, or had come through an internal topic that keeps its origin. Topic is
+	// was deferred, or had come through an internal topic that keeps its origin. Topic is
 	// empty where that is not known here, and nothing is in the other two: the record had come
 	// through another internal topic, or there is none.
 	Topic     string `json:"topic,omitzero"`
 	Partition int32  `json:"partition"`
 	Offset    int64  `json:"offset"`
-	// Kept says that the record had been kept back, and was decided about in another turn than its
-	// own.
-	Kept bool `json:"kept,omitzero"`
+	// Deferred says that the record had been deferred, and was decided about when it was resumed.
+	Deferred bool `json:"kept,omitzero"`
 	// Turn is the record in whose turn it was decided, as topic[partition]@offset, where that is
 	// another one: the one that has released it, or that of the internal topic. It is empty where
 	// that was no record, but a clock or the stream time.
@@ -153,9 +152,9 @@ func fill(e *Entry, c *topology.Context, r *topology.Record[[]byte, decision.Dec
 		e.Topic, e.Partition, e.Offset = topic, partition, offset
 		e.AppendTime, _ = r.AppendTime()
 	}
-	e.Kept = d.Kept
+	e.Deferred = d.Deferred
 	topic, partition, offset := c.Source()
-	if own := topic == e.Topic && partition == e.Partition && offset == e.Offset; topic != "" && (e.Kept || !own) {
+	if own := topic == e.Topic && partition == e.Partition && offset == e.Offset; topic != "" && (e.Deferred || !own) {
 		e.Turn = topic + "[" + strconv.Itoa(int(partition)) + "]@" + strconv.FormatInt(offset, 10)
 	}
 	e.Mode, e.Attempt = modeOf(c, r).String(), c.Attempt()

@@ -220,9 +220,9 @@ func TestPositions(t *testing.T) {
 	}
 }
 
-// TestPositionsOfKept is requirement J1: what a projection has kept back is named where it was read
-// itself, beside the record in whose turn it was decided about, or none.
-func TestPositionsOfKept(t *testing.T) {
+// TestPositionsOfDeferred is requirement J1: what a projection has kept back is named where it was
+// read itself, beside the record in whose turn it was decided about, or none.
+func TestPositionsOfDeferred(t *testing.T) {
 	const limit = 8 * time.Second
 	for name, test := range map[string]struct {
 		limits projection.Limits
@@ -280,9 +280,9 @@ func TestPositionsOfKept(t *testing.T) {
 			}
 			var got []string
 			for _, e := range entries(t, d) {
-				got = append(got, fmt.Sprintf("%s %s[%d]@%d %t of %s", e.Outcome, e.Topic, e.Partition, e.Offset, e.Kept, e.Turn))
-				if e.Kept && e.Time != 10_000 {
-					t.Errorf("what was kept is of %d", e.Time)
+				got = append(got, fmt.Sprintf("%s %s[%d]@%d %t of %s", e.Outcome, e.Topic, e.Partition, e.Offset, e.Deferred, e.Turn))
+				if e.Deferred && e.Time != 10_000 {
+					t.Errorf("the deferred record is of %d", e.Time)
 				}
 			}
 			if !slices.Equal(got, test.want) {

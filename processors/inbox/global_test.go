@@ -192,7 +192,7 @@ func TestGloballyDescribed(t *testing.T) {
 	if got := strings.Join(top.InternalTopics(), " "); got != internal {
 		t.Error(got)
 	}
-	if got := fmt.Sprint(top.Horizons()); got != "[{inbox 1h0m0s false [payments]}]" {
+	if got := fmt.Sprint(top.DedupeWindows()); got != "[{inbox 1h0m0s false [payments]}]" {
 		t.Error(got)
 	}
 	if build(globally()).Fingerprint() != build(globally(), inbox.KeepOrigin()).Fingerprint() {

@@ -92,7 +92,7 @@ func outletsOf[K, V, NK any](node *topology.Node[NK, V], name string, set *setti
 		decisions:  decision.Declare(node),
 	}
 	if set.retention.of > 0 {
-		node.Horizon(set.retention.of, set.retention.tolerated)
+		node.DedupeWindow(set.retention.of, set.retention.tolerated)
 	}
 	if set.archive != nil {
 		in.archived = topology.Outlet[string, Entry](node, "archived")

@@ -22,7 +22,7 @@ const (
 // records (topology.KeepOrigin). [Globally] reads the id before its repartition topic.
 //
 // All records made from one delivery have its id. A deferred record has the id of its own delivery
-// when it is released, for example behind a projection whose records wait (topology.TakeUp). If
+// when it is released, for example behind a projection whose records wait (topology.Resume). If
 // several records are made from one, as by topology.FlatMap, the second one would be a duplicate of
 // the first, so read the id before. A record made from many records or from none, of a closed
 // window or a punctuation, has no delivery and is refused (Validation).

@@ -41,7 +41,7 @@ func (m memoryOf[V]) in(t *topology.Setup) *memory[V] {
 	if m.retention == 0 {
 		return &memory[V]{forever: m.forever().In(t)}
 	}
-	return &memory[V]{retained: m.retained().In(t), forgets: true}
+	return &memory[V]{retained: m.retained().In(t), expires: true}
 }
 
 // memory is such a store of one task. It is one type for both kinds, because a call through an
@@ -49,13 +49,13 @@ func (m memoryOf[V]) in(t *topology.Setup) *memory[V] {
 type memory[V any] struct {
 	forever  state.KeyValue[string, V]
 	retained state.Dedupe[string, V]
-	forgets  bool
+	expires  bool
 }
 
 // putIfAbsent keeps *v under id, unless something is there already, which becomes *existing, or the
 // time is too old to know. The two are pointers because every record goes through here.
 func (m *memory[V]) putIfAbsent(id string, v, existing *V, ms int64) (state.Presence, error) {
-	if m.forgets {
+	if m.expires {
 		remembered, p, err := m.retained.PutIfAbsent(id, *v, ms)
 		*existing = remembered.Value
 		return p, err
@@ -70,7 +70,7 @@ func (m *memory[V]) putIfAbsent(id string, v, existing *V, ms int64) (state.Pres
 
 // get returns what is kept under id, if anything is.
 func (m *memory[V]) get(id string) (v V, ok bool, err error) {
-	if m.forgets {
+	if m.expires {
 		remembered, ok, err := m.retained.Lookup(id)
 		return remembered.Value, ok, err
 	}
@@ -79,7 +79,7 @@ func (m *memory[V]) get(id string) (v V, ok bool, err error) {
 
 // update replaces what is there.
 func (m *memory[V]) update(id string, v V) error {
-	if m.forgets {
+	if m.expires {
 		_, err := m.retained.Update(id, v)
 		return err
 	}
@@ -88,7 +88,7 @@ func (m *memory[V]) update(id string, v V) error {
 
 // remove deletes the entry.
 func (m *memory[V]) remove(id string) error {
-	if m.forgets {
+	if m.expires {
 		_, err := m.retained.Delete(id)
 		return err
 	}

@@ -71,7 +71,7 @@ func (c sumCodec) Decode(b []byte) (Sum, error) {
 		reason = "the row is too long"
 	case c.mark != nil && !bytes.Equal(rest, c.mark):
 		reason = "the ledger was written with other columns, another order of them, other scales or other windows than " +
-			"the program has (" + c.columns + "), so that its amounts would mean something else; go back to those, or " +
+			"the program has (" + c.columns + "). Its amounts would mean something else: go back to those, or " +
 			"give the ledger another name"
 	}
 	if reason != "" {

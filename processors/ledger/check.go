@@ -141,7 +141,7 @@ func (c *comparison) all(contributions iter.Seq2[state.Entry, error]) error {
 	if err := c.advance(); err != nil {
 		return err
 	}
-	var t tally
+	var t recomputed
 	for e, err := range contributions {
 		if err != nil {
 			return fmt.Errorf("ledger: check: contributions: %w", err)
@@ -154,7 +154,7 @@ func (c *comparison) all(contributions iter.Seq2[state.Entry, error]) error {
 			if err := c.settle(&t); err != nil {
 				return err
 			}
-			t = tally{}
+			t = recomputed{}
 		}
 		t.add(ledger, posting)
 	}
@@ -199,7 +199,7 @@ func (c *comparison) sum() (Sum, error) {
 
 // settle compares a ledger whose contributions are complete, after the balances that come before
 // it.
-func (c *comparison) settle(t *tally) error {
+func (c *comparison) settle(t *recomputed) error {
 	for c.more && bytes.Compare(c.balance.Key, t.ledger) < 0 {
 		if err := c.withoutContributions(); err != nil {
 			return err
@@ -240,9 +240,9 @@ func (c *comparison) report(d *DifferenceError) error {
 	return c.differs(d)
 }
 
-// tally recomputes one ledger. Its sums are of any size: contributions are added in another order
-// than they came, so a sum may leave the range of 64 bits on the way.
-type tally struct {
+// recomputed is one ledger as its contributions make it. Its sums are of any size: contributions
+// are added in another order than they came, so a sum may leave the range of 64 bits on the way.
+type recomputed struct {
 	ledger []byte
 	count  int64
 	sums   []big.Int
@@ -250,7 +250,7 @@ type tally struct {
 	mixed bool
 }
 
-func (t *tally) add(ledger []byte, p Posting) {
+func (t *recomputed) add(ledger []byte, p Posting) {
 	if t.count == 0 {
 		t.ledger = bytes.Clone(ledger)
 		t.sums = make([]big.Int, len(p.Amounts))
@@ -266,7 +266,7 @@ func (t *tally) add(ledger []byte, p Posting) {
 }
 
 // compare says in which way the balance is another one, and nothing if it is the same.
-func (t *tally) compare(sum Sum) (reason string) {
+func (t *recomputed) compare(sum Sum) (reason string) {
 	switch {
 	case t.mixed:
 		return "its contributions have different numbers of columns"
@@ -283,7 +283,7 @@ func (t *tally) compare(sum Sum) (reason string) {
 	return ""
 }
 
-func (t *tally) difference(balance Sum, reason string) *DifferenceError {
+func (t *recomputed) difference(balance Sum, reason string) *DifferenceError {
 	d := &DifferenceError{Key: t.ledger, Reason: reason, Balance: balance, Contributions: t.count}
 	if !t.mixed {
 		for i := range t.sums {

@@ -182,7 +182,7 @@ func TestLedgerNeedsAllItsStores(t *testing.T) {
 	stores := state.KeyValues("b-balances", "b-contributions", "-balances", "-contributions", "a-contributions", "a-balances", "c-balances",
 		"d-contributions", "e-contributions", "e-balances", "seen")
 	stores[9].Layout = state.Layout{Kind: state.TimestampedKind}
-	if got := ledger.Among(stores); !slices.Equal(got, []string{"a", "b"}) {
+	if got := ledger.Names(stores); !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("the ledgers are %q", got)
 	}
 }

@@ -19,8 +19,8 @@ func Stores(ledger string) (contributions, balances string) {
 	return ledger + contributionsSuffix, ledger + balancesSuffix
 }
 
-// Among returns the names of the ledgers of which both stores are among stores, each once, sorted.
-func Among(stores []state.Declaration) []string {
+// Names returns the names of the ledgers of which both stores are among stores, each once, sorted.
+func Names(stores []state.Declaration) []string {
 	var ledgers []string
 	for _, d := range stores {
 		name, ok := strings.CutSuffix(d.Name, balancesSuffix)

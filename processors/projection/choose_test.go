@@ -418,8 +418,8 @@ func TestClausesOfChoice(t *testing.T) {
 	for place, text := range map[string]string{
 		"texts key assumption": "every partition", "texts idempotency key": "the id of the command", "texts on duplicate": "answered as repeated",
 		"texts out of order": "not active is refused", "texts on replay": "answered as repeated", "texts retention": "for ever",
-		"texts-1 key assumption": "not null", "texts-1 out of order": "rows of definition 1 are held back",
-		"texts-2 out of order": "rows of definition 2 are held back", "texts-2 on duplicate": "takes its place", "texts-2 retention": "for ever",
+		"texts-1 key assumption": "not null", "texts-1 out of order": "Rows of definition 1 are held back",
+		"texts-2 out of order": "Rows of definition 2 are held back", "texts-2 on duplicate": "takes its place", "texts-2 retention": "for ever",
 	} {
 		if !strings.Contains(said[place], text) {
 			t.Errorf("%s: the contract does not say %q: %q", place, text, said[place])

@@ -39,7 +39,7 @@ func definedClauses[K, S any](node *topology.Node[K, Row[S]], definition uint16)
 	node.
 		Clause(topology.KeyAssumption, "the key is the aggregate and is not null; its rows of all definitions are in the same partition").
 		Clause(topology.OnDuplicate, "a row of the version that is there takes its place, and is passed on again if the definition is active").
-		Clause(topology.OutOfOrder, fmt.Sprintf("a row below the version that is there is stale and changes nothing; rows of definition %d are "+
+		Clause(topology.OutOfOrder, fmt.Sprintf("a row below the version that is there is stale and changes nothing. Rows of definition %d are "+
 			"held back while another one is active, and a switch to it passes on those that differ, with versions of any height", definition)).
 		Clause(topology.Retention, "rows of all definitions are kept for ever")
 }

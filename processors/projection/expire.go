@@ -45,14 +45,14 @@ const (
 
 func (p *portion) full() bool { return p.records >= portionRecordsMax || p.bytes >= portionBytesMax }
 
-// takeUp calls f with a record as it came. In a look it counts.
-func (h *handler[K, V, S]) takeUp(c *topology.Context, key K, p parked[V], f func(r topology.Record[K, V]) error) error {
+// resume calls f with a record as it came. In a look it counts.
+func (h *handler[K, V, S]) resume(c *topology.Context, key K, p parked[V], f func(r topology.Record[K, V]) error) error {
 	if h.parking.look != nil {
 		if err := h.count(c, p); err != nil {
 			return err
 		}
 	}
-	return takeUp(c, key, p, f)
+	return resume(c, key, p, f)
 }
 
 // count counts p in the look at work. If the codec of its value refuses it, its bytes do not count,

@@ -32,8 +32,8 @@ type parked[V any] struct {
 	Timestamp int64
 	// Headers is never nil: a record without headers has none when it is released either.
 	Headers []topology.Header
-	// Kept is absent where an earlier build has written the record.
-	Kept topology.Option[topology.Kept]
+	// Deferred is absent where an earlier build has written the record.
+	Deferred topology.Option[topology.Deferred]
 }
 
 // MarshalJSON is for tools that show the store.
@@ -56,36 +56,36 @@ func (p parked[V]) MarshalJSON() ([]byte, error) {
 	for _, h := range p.Headers {
 		shown.Headers = append(shown.Headers, header(h))
 	}
-	if kept, known := p.Kept.Get(); known {
-		shown.Mode = kept.Mode.String()
-		if kept.Topic != "" {
-			shown.Topic, shown.Partition, shown.Offset = kept.Topic, &kept.Partition, &kept.Offset
+	if deferred, known := p.Deferred.Get(); known {
+		shown.Mode = deferred.Mode.String()
+		if deferred.Topic != "" {
+			shown.Topic, shown.Partition, shown.Offset = deferred.Topic, &deferred.Partition, &deferred.Offset
 		}
 	}
 	return json.Marshal(shown)
 }
 
 func parkedOf[K, V any](c *topology.Context, r topology.Record[K, V]) parked[V] {
-	p := parked[V]{Value: r.Value, Timestamp: r.Timestamp, Headers: r.Headers, Kept: topology.Some(topology.Keep(c, r))}
+	p := parked[V]{Value: r.Value, Timestamp: r.Timestamp, Headers: r.Headers, Deferred: topology.Some(topology.DeferredOf(c, r))}
 	if p.Headers == nil {
 		p.Headers = []topology.Header{}
 	}
 	return p
 }
 
-// takeUp calls f with p as the record that it was.
-func takeUp[K, V any](
+// resume calls f with p as the record that it was.
+func resume[K, V any](
 	c *topology.Context, key K, p parked[V], f func(r topology.Record[K, V]) error,
 ) error {
-	kept, known := p.Kept.Get()
+	deferred, known := p.Deferred.Get()
 	if !known {
 		var err error
-		if kept.Mode, err = topology.ModeOf(p.Headers); err != nil {
-			kept.Mode = topology.Replay // a table's source lets it pass, and as anything but live
+		if deferred.Mode, err = topology.ModeOf(p.Headers); err != nil {
+			deferred.Mode = topology.Replay // a table's source lets it pass, and as anything but live
 		}
 	}
 	r := topology.Record[K, V]{Key: key, Value: p.Value, Timestamp: p.Timestamp, Headers: p.Headers}
-	return topology.TakeUp(c, r, kept, f)
+	return topology.Resume(c, r, deferred, f)
 }
 
 // queue is what is known of the records of one key that wait. A key for which none waits has no
@@ -103,9 +103,9 @@ type queue struct {
 // The stored forms are described in the package documentation.
 const (
 	parkedFormat       = 2
-	parkedFormatBefore = 1 // without what is known of the record by topology.Kept
+	parkedFormatBefore = 1 // without what is known of the record by topology.Deferred
 	parkedHeaderBytes  = 14
-	parkedKeptBytes    = 15 // with the length of the topic, and without the topic
+	parkedSourceBytes  = 15 // with the length of the topic, and without the topic
 	parkedNull         = 1 << 0
 	positionBytes      = 16
 	versionBytes       = 8 // the last ones of a position
@@ -169,7 +169,7 @@ func (c parkedCodec[V]) Append(dst []byte, p parked[V]) ([]byte, error) {
 	if null {
 		flags = parkedNull
 	}
-	kept, known := p.Kept.Get()
+	deferred, known := p.Deferred.Get()
 	format := byte(parkedFormat)
 	if !known {
 		format = parkedFormatBefore
@@ -177,9 +177,9 @@ func (c parkedCodec[V]) Append(dst []byte, p parked[V]) ([]byte, error) {
 	b := binary.BigEndian.AppendUint64(append(dst, format, flags), uint64(p.Timestamp))
 	b = binary.BigEndian.AppendUint32(b, uint32(len(p.Headers)))
 	if known {
-		b = binary.BigEndian.AppendUint32(append(b, byte(kept.Mode)), uint32(kept.Partition))
-		b = binary.BigEndian.AppendUint64(b, uint64(kept.Offset))
-		b = append(binary.BigEndian.AppendUint16(b, uint16(len(kept.Topic))), kept.Topic...)
+		b = binary.BigEndian.AppendUint32(append(b, byte(deferred.Mode)), uint32(deferred.Partition))
+		b = binary.BigEndian.AppendUint64(b, uint64(deferred.Offset))
+		b = append(binary.BigEndian.AppendUint16(b, uint16(len(deferred.Topic))), deferred.Topic...)
 	}
 	for _, h := range p.Headers {
 		valueBytes := uint32(len(h.Value))
@@ -215,11 +215,11 @@ func (c parkedCodec[V]) Decode(b []byte) (parked[V], error) {
 	p := parked[V]{Timestamp: int64(binary.BigEndian.Uint64(b[2:10])), Headers: []topology.Header{}}
 	rest := b[parkedHeaderBytes:]
 	if b[0] == parkedFormat {
-		kept, after, ok := cutKept(rest)
+		deferred, after, ok := cutDeferred(rest)
 		if !ok {
 			return fail(parkedHeaderBytes, "where the record comes from cannot be read")
 		}
-		p.Kept, rest = topology.Some(kept), after
+		p.Deferred, rest = topology.Some(deferred), after
 	}
 	for range binary.BigEndian.Uint32(b[10:parkedHeaderBytes]) {
 		h, after, ok := cutHeader(rest)
@@ -243,15 +243,15 @@ func (c parkedCodec[V]) Decode(b []byte) (parked[V], error) {
 	return p, nil
 }
 
-// cutKept reads what is known of a record beside itself.
-func cutKept(b []byte) (k topology.Kept, rest []byte, ok bool) {
-	if len(b) < parkedKeptBytes || b[0] >= byte(topology.Forensic) {
+// cutDeferred reads what is known of a record beside itself.
+func cutDeferred(b []byte) (k topology.Deferred, rest []byte, ok bool) {
+	if len(b) < parkedSourceBytes || b[0] >= byte(topology.Forensic) {
 		return k, b, false
 	}
 	k.Mode, k.Partition = topology.Mode(b[0]), int32(binary.BigEndian.Uint32(b[1:5]))
 	k.Offset = int64(binary.BigEndian.Uint64(b[5:13]))
-	rest = b[parkedKeptBytes:]
-	topicBytes := int(binary.BigEndian.Uint16(b[13:parkedKeptBytes]))
+	rest = b[parkedSourceBytes:]
+	topicBytes := int(binary.BigEndian.Uint16(b[13:parkedSourceBytes]))
 	if len(rest) < topicBytes {
 		return k, b, false
 	}

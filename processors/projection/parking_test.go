@@ -504,7 +504,7 @@ func TestDecisions(t *testing.T) {
 					return "", fmt.Errorf("the record of version %s is told as one of %s", of, given)
 				}
 				return fmt.Sprintf("%s: %s %s %s %v %v %s %d %t", of, v.Node, v.Outcome, v.Store, v.Before, v.After,
-					v.Reason, r.Timestamp/1000, v.Kept), nil
+					v.Reason, r.Timestamp/1000, v.Deferred), nil
 			}).Into(logTopic)
 	})
 	const missing = "versions are missing before the one of the record"

@@ -214,7 +214,7 @@ func (h *handler[K, V, S]) applyParked(
 	c *topology.Context, key parkedKey[K], p parked[V], old Row[S], has bool,
 ) (row Row[S], f fate, err error) {
 	expected := h.expected(key.At, old, has)
-	err = h.takeUp(c, key.Key, p, func(r topology.Record[K, V]) error {
+	err = h.resume(c, key.Key, p, func(r topology.Record[K, V]) error {
 		refused, err := c.Try(func() error {
 			if err := h.parking.records.Delete(key); err != nil {
 				return err
@@ -302,7 +302,7 @@ func (h *handler[K, V, S]) drop(c *topology.Context, key parkedKey[K], p parked[
 	if key.At == row.position() {
 		outcome = Duplicate
 	}
-	err = h.takeUp(c, key.Key, p, func(r topology.Record[K, V]) error {
+	err = h.resume(c, key.Key, p, func(r topology.Record[K, V]) error {
 		refused, err := c.Try(func() error {
 			if err := h.parking.records.Delete(key); err != nil {
 				return err
@@ -394,7 +394,7 @@ func (h *handler[K, V, S]) giveUpOne(
 	if h.parking.limits.Then == AcceptLatest || key.At.Version == expected {
 		return h.applyParked(c, key, p, old, has)
 	}
-	err = h.takeUp(c, key.Key, p, func(r topology.Record[K, V]) error {
+	err = h.resume(c, key.Key, p, func(r topology.Record[K, V]) error {
 		var err error
 		f, err = h.abandon(c, r, old, has, key, expected, reason, string(errGap))
 		return err

@@ -111,8 +111,8 @@ func TestWaitingCodecs(t *testing.T) {
 		parked[topology.Option[string]]{Timestamp: 1, Headers: []topology.Header{}},
 		parked[topology.Option[string]]{Value: topology.Some(""), Headers: []topology.Header{}},
 		parked[topology.Option[string]]{Value: topology.Some(codectest.Canary), Headers: []topology.Header{header},
-			Kept: topology.Some(topology.Kept{Topic: codectest.Canary, Partition: math.MaxInt32, Offset: math.MaxInt64, Mode: topology.Repair})},
-		parked[topology.Option[string]]{Headers: []topology.Header{}, Kept: topology.Some(topology.Kept{})})
+			Deferred: topology.Some(topology.Deferred{Topic: codectest.Canary, Partition: math.MaxInt32, Offset: math.MaxInt64, Mode: topology.Repair})},
+		parked[topology.Option[string]]{Headers: []topology.Header{}, Deferred: topology.Some(topology.Deferred{})})
 	codectest.Refuses(t, records, parked[topology.Option[string]]{Value: topology.Some(codectest.Canary + "\xff")})
 	codectest.Run(t, schemas.Codec[queue](queueCodec{}),
 		queue{Records: 1, Highest: position{-1, math.MaxInt64}, Since: math.MinInt64, Clock: math.MaxInt64})

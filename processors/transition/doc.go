@@ -51,9 +51,12 @@
 //   - an aggregate in a state that the machine does not have (class Config)
 //   - a transition with a version where the guard is not [Versioned] (class Config)
 //
-// These records fail with class Validation before all of that: records with a null key, without a
-// usable id (valid UTF-8 of 1 to 1024 bytes), without the state that they enter, or without their
-// version. A failed record becomes a dead letter, unless a policy says otherwise ([OnError]).
+// Before all of that, these records fail with class Validation:
+//   - records with a null key
+//   - records without a usable id (valid UTF-8 of 1 to 1024 bytes)
+//   - records without the state that they enter, or without their version
+//
+// A failed record becomes a dead letter, unless a policy says otherwise ([OnError]).
 //
 // # Facts
 //

@@ -16,11 +16,11 @@ import (
 
 // database implements state.Database.
 //
-// Locks, in the order in which they are taken: applying, committed.down, life, view.mu,
-// committed.mu. Then come the leaves: rows.mu, names, open, iterators.mu, habits.mu, fillers.mu and
-// that of each keyFilter. Closing an iterator takes a lock of Pebble, so no function that Pebble
-// calls may release the iterators. No lock is held while code of a caller runs, except applying,
-// during which Apply and Load take the writes.
+// Locks are taken in this order: applying, committed.down, life, view.mu, committed.mu. Then come
+// the leaves: rows.mu, names, open, iterators.mu, habits.mu, fillers.mu and that of each keyFilter.
+// Closing an iterator takes a lock of Pebble, so no function that Pebble calls may release the
+// iterators. No lock is held while code of a caller runs, except applying, during which Apply and
+// Load take the writes.
 type database struct {
 	path  string
 	fs    vfs.FS

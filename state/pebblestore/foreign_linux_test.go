@@ -11,8 +11,8 @@ import (
 	"github.com/onceward/onceward/state/pebblestore"
 )
 
-// nobody is the user without rights.
-const nobody = 65534
+// unprivileged is the id of the user without rights.
+const unprivileged = 65534
 
 // TestDirectoryWithoutWriteRights is TestReadOnlyDirectory with real permissions: a directory of
 // mode 0500 that belongs to another user, for a process that is not root. Root takes the identity
@@ -29,7 +29,7 @@ func TestDirectoryWithoutWriteRights(t *testing.T) {
 	}
 	for _, mode := range []os.FileMode{0o500, 0o000} {
 		if os.Geteuid() == 0 {
-			if err := os.Chown(path, nobody, nobody); err != nil {
+			if err := os.Chown(path, unprivileged, unprivileged); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -69,7 +69,7 @@ func asNobody(t *testing.T, f func()) {
 	dir := t.TempDir()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if err := syscall.Setfsuid(nobody); err != nil {
+	if err := syscall.Setfsuid(unprivileged); err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
@@ -79,7 +79,7 @@ func asNobody(t *testing.T, f func()) {
 	}()
 	if f, err := os.Create(filepath.Join(dir, "file")); err == nil {
 		_ = f.Close()
-		t.Error("nobody may write to a directory of root: the test tests nothing")
+		t.Error("a user without rights may write to a directory of root: the test tests nothing")
 	}
 	f()
 }

@@ -57,7 +57,7 @@ const (
 	storeMark
 	storeRevert
 	storeFreeze
-	storeApply // with Forget, as a rule
+	storeApply // with Expire, as a rule
 	storeRetire
 	storeDrop
 	storeDropOpen

@@ -17,7 +17,7 @@ const storeName = "store"
 // returns the first difference.
 func CheckStore(kind state.Kind, open func() (state.Database, error), program StoreProgram, faults StoreFaults) error {
 	layout := state.Layout{Kind: kind}
-	if kind.Forgets() {
+	if kind.Expires() {
 		layout.Retention = program.retention
 	}
 	c := &storeChecker{open: open, faults: faults, layout: layout, subject: newSubject(layout)}
@@ -178,7 +178,7 @@ func (c *storeChecker) step(op StoreOp) error {
 	return c.compare()
 }
 
-// apply applies the oldest layer, after its records went to the changelog, and then calls Forget,
+// apply applies the oldest layer, after its records went to the changelog, and then calls Expire,
 // unless the program skips it.
 func (c *storeChecker) apply() error {
 	i := slices.IndexFunc(c.frozen, func(l storeLayer) bool { return !l.applied })
@@ -204,7 +204,7 @@ func (c *storeChecker) apply() error {
 		return err
 	}
 	if c.round%3 > 0 {
-		if err := c.task.Forget(l.real, next); err != nil {
+		if err := c.task.Expire(l.real, next); err != nil {
 			return err
 		}
 	}

@@ -75,8 +75,8 @@ func brokenBy(form brokenStore) statetest.StoreFaults {
 }
 
 var (
-	timed  = []state.Kind{state.WindowKind, state.SessionKind}
-	forget = []state.Kind{state.WindowKind, state.SessionKind, state.VersionedKind, state.DedupeKind, state.SeriesKind}
+	timed    = []state.Kind{state.WindowKind, state.SessionKind}
+	expiring = []state.Kind{state.WindowKind, state.SessionKind, state.VersionedKind, state.DedupeKind, state.SeriesKind}
 	// merged are read in several segments.
 	merged = []state.Kind{state.WindowKind, state.SessionKind, state.SeriesKind}
 )
@@ -87,7 +87,7 @@ var storeControls = []struct {
 	kinds []state.Kind
 	fault func() statetest.StoreFaults
 }{
-	{"a row can be read for a millisecond too long", forget, func() statetest.StoreFaults {
+	{"a row can be read for a millisecond too long", expiring, func() statetest.StoreFaults {
 		return statetest.StoreFaults{Layout: func(l state.Layout) state.Layout {
 			if l.Retention%2 == 0 { // then the segments are as long as before
 				l.Retention++
@@ -163,7 +163,7 @@ var storeControls = []struct {
 			return b.Scan(r)
 		}})
 	}},
-	{"the stream time survives a revert", forget, func() statetest.StoreFaults {
+	{"the stream time survives a revert", expiring, func() statetest.StoreFaults {
 		latest := int64(0)
 		return brokenBy(brokenStore{
 			now: func(b state.Bytes) int64 { return max(latest, b.StreamTime()) },
@@ -173,7 +173,7 @@ var storeControls = []struct {
 			},
 		})
 	}},
-	{"the stream time does not move", forget, func() statetest.StoreFaults {
+	{"the stream time does not move", expiring, func() statetest.StoreFaults {
 		return brokenBy(brokenStore{advance: func(state.Bytes, int64) {}})
 	}},
 }

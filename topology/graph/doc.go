@@ -3,15 +3,15 @@
 // topology/topologytest) drives those graphs. Operators read what a topology is made of and what it
 // writes (package txn/admin, the command). The values that pass between them are defined here:
 //
-//	values                                       from               to
-//	TaskID, Input, State                         the runtime        topology.Graph
-//	Verdict with Output, Tally, Failure          topology.Graph     the runtime
-//	Parked, GaugeReading                         topology.Graph     the runtime, for metrics
-//	Subtopology with Source, StoreInfo, Horizon  topology.Topology  the runtime, before it starts
-//	Description, Difference                      topology.Topology  tools and operators
-//	Rows, SourceRows                             topology.Topology  tools and restores
-//	DeadLetterInfo and the names of headers      topology.Graph     operators and their programs
-//	names of internal topics, [PartitionOf]      this package       clients of the cluster
+//	values                                            from               to
+//	TaskID, Input, State                              the runtime        topology.Graph
+//	Verdict with Output, OutcomeCount, Failure        topology.Graph     the runtime
+//	Parked, GaugeReading                              topology.Graph     the runtime, for metrics
+//	Subtopology with Source, StoreInfo, DedupeWindow  topology.Topology  the runtime, before it starts
+//	Description, Difference                           topology.Topology  tools and operators
+//	Rows, SourceRows                                  topology.Topology  tools and restores
+//	DeadLetterInfo and the names of headers           topology.Graph     operators and their programs
+//	names of internal topics, [PartitionOf]           this package       clients of the cluster
 //
 // Users meet four of the types in the functions that they write: [Header], [Failure], [Class] and
 // [Action]. Package topology declares these under the same names, so that a program needs no other

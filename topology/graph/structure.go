@@ -116,10 +116,10 @@ func (s Start) String() string {
 	}
 }
 
-// Horizon is the dedupe window of a node: it recognises a record that comes again for Retention of
-// stream time. A source topic that keeps records for longer can bring a record back that the node
-// has expired, so a runtime compares the two before it starts.
-type Horizon struct {
+// DedupeWindow is the dedupe window of a node: it recognises a record that comes again for
+// Retention of stream time. A source topic that keeps records for longer can bring a record back
+// that the node has expired, so a runtime compares the two before it starts.
+type DedupeWindow struct {
 	// Node is the name of the node.
 	Node string
 	// Retention is how long the node remembers.

@@ -64,7 +64,7 @@ type Verdict struct {
 	Outputs []Output
 	// Counts are the outcomes that nodes counted for this record, none for Retry and Stop. It is
 	// valid until the next call of Process or Punctuate.
-	Counts []Tally
+	Counts []OutcomeCount
 	// Failure is nil for Accept, and for Park if the record did not fail but waits behind another
 	// one.
 	Failure *Failure
@@ -76,8 +76,8 @@ type Verdict struct {
 	Backoff time.Duration
 }
 
-// Tally is one outcome that a node counted. It is published when its round is applied.
-type Tally struct {
+// OutcomeCount is one outcome that a node counted. It is published when its round is applied.
+type OutcomeCount struct {
 	Node    string
 	Outcome string
 	N       int64

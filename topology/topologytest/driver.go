@@ -243,14 +243,14 @@ func (d *Driver) nextDue() (first *task, at time.Duration) {
 func (d *Driver) Count(node, outcomeName string) int64 { return d.counts[outcome{node, outcomeName}] }
 
 // Counts returns all counts that are not zero, sorted by node and outcome.
-func (d *Driver) Counts() []graph.Tally {
-	var counts []graph.Tally
+func (d *Driver) Counts() []graph.OutcomeCount {
+	var counts []graph.OutcomeCount
 	for o, n := range d.counts {
 		if n != 0 {
-			counts = append(counts, graph.Tally{Node: o.node, Outcome: o.name, N: n})
+			counts = append(counts, graph.OutcomeCount{Node: o.node, Outcome: o.name, N: n})
 		}
 	}
-	slices.SortFunc(counts, func(a, b graph.Tally) int {
+	slices.SortFunc(counts, func(a, b graph.OutcomeCount) int {
 		if c := strings.Compare(a.Node, b.Node); c != 0 {
 			return c
 		}
@@ -337,7 +337,7 @@ func (d *Driver) deliver(v *graph.Verdict) {
 }
 
 // publish appends outputs to their topics, and adds counts up.
-func (d *Driver) publish(outputs []graph.Output, counts []graph.Tally) {
+func (d *Driver) publish(outputs []graph.Output, counts []graph.OutcomeCount) {
 	for i := range outputs {
 		d.topics[outputs[i].Topic].append(outputs[i])
 		if global := d.globals[outputs[i].Topic]; global != nil {

@@ -26,7 +26,7 @@ type round struct {
 	// units are in the order of processing.
 	units   []unit
 	outputs []graph.Output
-	counts  []graph.Tally
+	counts  []graph.OutcomeCount
 }
 
 // unit is a processed unit of work: the next record of an input, or a punctuation if input is nil.

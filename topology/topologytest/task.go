@@ -97,7 +97,7 @@ func (t *task) commit() error {
 	if err := t.state.Apply(layer, base, next); err != nil {
 		return fmt.Errorf("committing task %s: %w", t.id, err)
 	}
-	if err := t.state.Forget(layer, next); err != nil {
+	if err := t.state.Expire(layer, next); err != nil {
 		return fmt.Errorf("committing task %s: %w", t.id, err)
 	}
 	t.state.Retire(layer)

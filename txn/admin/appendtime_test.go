@@ -18,7 +18,7 @@ import (
 // appendTime gives the records of a topic the broker's time, which the embedded broker does not do
 // by itself. Their timestamps do not say that they are the broker's, as real ones do
 // (e2e/pipeline).
-func (o *office) appendTime(topic string) {
+func (o *harness) appendTime(topic string) {
 	o.t.Helper()
 	id := o.broker.TopicInfo(topic).TopicID
 	const crcAt, crcOf, firstAt, maxAt = 17, 21, 27, 35 // of a batch in format 2
@@ -48,25 +48,25 @@ func (o *office) appendTime(topic string) {
 //   - an older build has written its dead letter, which does not say the time.
 func TestRedriveKeepsTheTimeOfTheRecord(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
-		o := newOffice(t)
+		o := newHarness(t)
 		o.appendTime("dead")
 		began := time.Now()
 		o.die("a=1", "a=2", "a=3")
 		died := map[string]time.Time{}
-		for value, l := range o.all(LetterFilter{}) {
+		for value, l := range o.all(DeadLetterFilter{}) {
 			if l.Timestamp.Before(began.Truncate(time.Millisecond)) {
 				t.Fatalf("the control: the letter of %s has the timestamp %s, which is not the broker's", value, l.Timestamp)
 			}
 			died[value] = time.UnixMilli(l.Origin.Timestamp)
 		}
-		edited := o.all(LetterFilter{})["2"]
+		edited := o.all(DeadLetterFilter{})["2"]
 		edited.Value = []byte("two")
 		if err := o.letters.Edit(o.ctx, edited); err != nil {
 			t.Fatal(err)
 		}
 		died["two"] = died["2"]
 
-		o.redrive(RedriveOptions{Filter: LetterFilter{IDs: []string{edited.ID, o.all(LetterFilter{})["1"].ID}}})
+		o.redrive(RedriveOptions{Filter: DeadLetterFilter{IDs: []string{edited.ID, o.all(DeadLetterFilter{})["1"].ID}}})
 		o.redrive(RedriveOptions{TimestampNow: true})
 		again := o.read("in")
 		if len(again) != 3 {
@@ -98,19 +98,19 @@ func TestRedriveKeepsTheTimeOfTheRecord(t *testing.T) {
 // Requirement G5.
 func TestRedriveOfOlderDeadLetters(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
-		o := newOffice(t)
+		o := newHarness(t)
 		o.dieOlder("a=1")
 		o.redrive(RedriveOptions{})
 		first := o.read("in")
 		o.want("in", "a=1")
-		if want := time.UnixMilli(o.all(LetterFilter{Redriven: true})["1"].Origin.Timestamp); !first[0].Timestamp.Equal(want) {
+		if want := time.UnixMilli(o.all(DeadLetterFilter{Redriven: true})["1"].Origin.Timestamp); !first[0].Timestamp.Equal(want) {
 			t.Errorf("the record is redriven with %s, it had %s", first[0].Timestamp, want)
 		}
 	})
 }
 
 // dieOlder is die in an older build.
-func (o *office) dieOlder(record string) {
+func (o *harness) dieOlder(record string) {
 	o.t.Helper()
 	key, value, _ := strings.Cut(record, "=")
 	if err := o.driver.PipeRaw("in", []byte(key), []byte(value)); err != nil {

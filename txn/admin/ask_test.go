@@ -17,7 +17,7 @@ import (
 // does not answer is named.
 func TestAsk(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
-		o := newOffice(t)
+		o := newHarness(t)
 		write := func(topic string, partition int32, key, value string) {
 			r := &kgo.Record{Topic: topic, Partition: partition, Key: []byte(key), Value: []byte(value)}
 			if err := o.cl.ProduceSync(o.ctx, r).FirstErr(); err != nil && o.ctx.Err() == nil {
@@ -45,7 +45,7 @@ func TestAsk(t *testing.T) {
 		}()
 
 		answers, err := o.client.Ask(o.ctx, Question{Topic: "in", Answers: "other", ID: "q", Value: []byte("well")})
-		if err != nil || len(answers) != officePartitions {
+		if err != nil || len(answers) != harnessPartitions {
 			t.Fatalf("answers %v, %v", answers, err)
 		}
 		for p, a := range answers {

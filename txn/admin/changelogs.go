@@ -65,7 +65,7 @@ func (op *operation) eachRow(ctx context.Context, t target, c restore.Changelog,
 func (op *operation) streamTimeIn(ctx context.Context, s sight, c restore.Changelog, last *task.CommitMetadata) (int64, error) {
 	layout := s.layout(c.Store)
 	known, _ := last.Changelog(c.Store)
-	if !layout.Kind.Forgets() {
+	if !layout.Kind.Expires() {
 		return known.StreamTime, nil
 	}
 	latest, from := known.StreamTime, known.Applied

@@ -25,7 +25,7 @@ func WithFailpoints(ctx context.Context, hit func(ctx context.Context, point str
 // build tag onceward_failpoints.
 func Failpoints() []string {
 	var names []string
-	for _, p := range failpoint.LetterPoints {
+	for _, p := range failpoint.DeadLetterPoints {
 		names = append(names, string(p))
 	}
 	return names

@@ -114,7 +114,7 @@ func (c *Client) Forensic(ctx context.Context, t *topology.Topology, o ForensicO
 	defer cluster.Close()
 	f := &forensic{
 		client: c, cluster: cluster, topology: t, options: o, dir: dir, partitions: map[string]int32{},
-		queues: map[partitionOf]*forensicQueue{}, outcomes: map[graph.Tally]int64{},
+		queues: map[partitionOf]*forensicQueue{}, outcomes: map[graph.OutcomeCount]int64{},
 		report: ForensicReport{
 			Application: t.Application(), Version: t.Fingerprint(), Outputs: map[string]int64{}, Inputs: []ForensicInput{},
 			Outcomes: []ForensicOutcome{}, Stopped: []ForensicStop{},
@@ -140,7 +140,7 @@ type forensic struct {
 	tasks      []*forensicTask
 	// queues are all inputs of all tasks.
 	queues   map[partitionOf]*forensicQueue
-	outcomes map[graph.Tally]int64
+	outcomes map[graph.OutcomeCount]int64
 	report   ForensicReport
 	// kept is how far the state that is compared has come, by the tasks that it has.
 	kept map[graph.TaskID]state.Positions

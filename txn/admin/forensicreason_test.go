@@ -35,18 +35,18 @@ func TestForensicNotComparable(t *testing.T) {
 	const delays, again = "app-in.retry-1s-repartition", "app-again-repartition"
 	for name, test := range map[string]struct {
 		declare func(b *topology.Builder)
-		change  func(o *office)
+		change  func(o *harness)
 		reason  string
 	}{
 		"plain":    {func(b *topology.Builder) { keeping(read(b, "in")) }, nil, ""},
 		"no delay": {func(b *topology.Builder) { keeping(read(b, "in", retry)) }, nil, ""},
-		"delayed": {func(b *topology.Builder) { keeping(read(b, "in", retry)) }, func(o *office) {
+		"delayed": {func(b *topology.Builder) { keeping(read(b, "in", retry)) }, func(o *harness) {
 			o.write(&kgo.Record{Topic: delays, Key: []byte("k")})
 		}, "were delayed in " + delays},
-		"compacted": {func(b *topology.Builder) { keeping(read(b, "in")) }, func(o *office) {
+		"compacted": {func(b *topology.Builder) { keeping(read(b, "in")) }, func(o *harness) {
 			o.setting("in", "cleanup.policy", "compact,delete")
 		}, "in is compacted"},
-		"deleted": {func(b *topology.Builder) { keeping(read(b, "in")) }, func(o *office) {
+		"deleted": {func(b *topology.Builder) { keeping(read(b, "in")) }, func(o *harness) {
 			o.write(&kgo.Record{Topic: "in", Key: []byte("k"), Value: []byte("v")})
 			offsets := kadm.Offsets{}
 			offsets.AddOffset("in", 0, 1, -1)
@@ -70,8 +70,8 @@ func TestForensicNotComparable(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual.Test(t, func(t *testing.T) {
-				o := newOffice(t)
-				if _, err := kadm.NewClient(o.cl).CreateTopics(o.ctx, officePartitions, 1, nil, delays, again); err != nil {
+				o := newHarness(t)
+				if _, err := kadm.NewClient(o.cl).CreateTopics(o.ctx, harnessPartitions, 1, nil, delays, again); err != nil {
 					t.Fatal(err)
 				}
 				if test.change != nil {

@@ -181,7 +181,7 @@ func (f *forensic) take(t *forensicTask, in graph.Input, v graph.Verdict) error 
 		t.streamTime = max(t.streamTime, v.EventTime)
 	}
 	for _, c := range v.Counts {
-		f.outcomes[graph.Tally{Node: c.Node, Outcome: c.Outcome}] += c.N
+		f.outcomes[graph.OutcomeCount{Node: c.Node, Outcome: c.Outcome}] += c.N
 	}
 	for _, out := range v.Outputs {
 		if err := f.deliver(out); err != nil {

@@ -20,7 +20,7 @@ import (
 // RedriveOptions say what is redriven and how.
 type RedriveOptions struct {
 	// Filter chooses the dead letters. Redriven ones are always left out.
-	Filter LetterFilter
+	Filter DeadLetterFilter
 	// DryRun makes every check and reports, but writes nothing.
 	DryRun bool
 	// Rate is how many records a second are redriven at most, 0 for no limit.
@@ -67,8 +67,8 @@ const (
 	// [DeadLetters.Edit].
 	LeftCut RedriveOutcome = "left: cut"
 	// LeftReplay: the record died in a replay. The live application reads the same inputs, and
-	// would get it again. Redrive it with LetterFilter.Applications after the replay has replaced
-	// the live application, or with Repair.
+	// would get it again. Redrive it with DeadLetterFilter.Applications after the replay has
+	// replaced the live application, or with Repair.
 	LeftReplay RedriveOutcome = "left: died in a replay"
 	// LeftNoTopic: the topic or the partition to write to does not exist.
 	LeftNoTopic RedriveOutcome = "left: no such topic or partition"
@@ -100,7 +100,7 @@ type RedriveReport struct {
 	// Outcomes counts the chosen dead letters by outcome.
 	Outcomes map[RedriveOutcome]int64 `json:"outcomes"`
 	// Counts is what the topic held when the redrive began.
-	Counts LetterCounts `json:"counts"`
+	Counts DeadLetterCounts `json:"counts"`
 }
 
 // redriveBatchMax bounds the records of a transaction. The cost of a transaction is small for so
@@ -179,7 +179,7 @@ func (r *redrive) partition(ctx context.Context, p int32) error {
 		return err
 	}
 	err = r.each(ctx, idx, func(l DeadLetter) error {
-		if !r.options.Filter.Chooses(&l) {
+		if !r.options.Filter.Matches(&l) {
 			return nil
 		}
 		rec, outcome, err := r.target(ctx, &l)

@@ -22,7 +22,7 @@ import (
 // it from being redriven again. Requirement G5.
 func TestRedriveWritesEachRecordOnce(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
-		o := newOffice(t)
+		o := newHarness(t)
 		o.die("a=1", "b=2", "a=3", "c=poison")
 		o.write(&kgo.Record{Topic: "dead", Value: []byte("of another program")})
 		o.write(&kgo.Record{Topic: "dead", Headers: []kgo.RecordHeader{{Key: graph.HeaderID, Value: []byte("x")}}})
@@ -31,7 +31,7 @@ func TestRedriveWritesEachRecordOnce(t *testing.T) {
 		o.want("in")
 		report := o.redrive(RedriveOptions{})
 		o.wantOutcomes(report, map[RedriveOutcome]int64{Redriven: 4})
-		if want := (LetterCounts{Letters: 4, Foreign: 1, Malformed: 1}); report.Counts != want {
+		if want := (DeadLetterCounts{Letters: 4, Foreign: 1, Malformed: 1}); report.Counts != want {
 			t.Errorf("the counts are %+v, want %+v", report.Counts, want)
 		}
 		o.want("in", "a=1", "b=2", "a=3", "c=poison")
@@ -58,7 +58,7 @@ func TestRedriveWritesEachRecordOnce(t *testing.T) {
 			}
 		}
 		var redriven int
-		counts, err := o.letters.Each(o.ctx, LetterFilter{Redriven: true}, func(l DeadLetter) error {
+		counts, err := o.letters.Each(o.ctx, DeadLetterFilter{Redriven: true}, func(l DeadLetter) error {
 			if redriven++; time.Since(l.Redriven) > time.Minute {
 				t.Errorf("%s was redriven %s", l.ID, l.Redriven)
 			}
@@ -81,11 +81,11 @@ func headersFrom(hs []Header) (out []topology.Header) {
 // G5.
 func TestFilterOfDeadLetters(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
-		o := newOffice(t)
+		o := newHarness(t)
 		o.die("a=1", "b=poison", "a=3")
-		all := o.all(LetterFilter{})
+		all := o.all(DeadLetterFilter{})
 		first := all["1"]
-		for name, f := range map[string]LetterFilter{
+		for name, f := range map[string]DeadLetterFilter{
 			"id":          {IDs: []string{first.ID}},
 			"key":         {Keys: [][]byte{[]byte("a")}, Until: first.LastFailure.Add(time.Nanosecond)},
 			"class":       {Classes: []topology.Class{topology.Validation}, IDs: []string{first.ID}},
@@ -106,7 +106,7 @@ func TestFilterOfDeadLetters(t *testing.T) {
 				t.Errorf("%s does not choose the letter", name)
 			}
 		}
-		for name, f := range map[string]LetterFilter{
+		for name, f := range map[string]DeadLetterFilter{
 			"id": {IDs: []string{"x"}}, "key": {Keys: [][]byte{nil}}, "class": {Classes: []topology.Class{topology.Conflict}},
 			"node": {Nodes: []string{"x"}}, "application": {Applications: []string{"x"}}, "topic": {Topics: []string{"x"}},
 			"since": {Since: time.Now()}, "until": {Until: first.LastFailure.Add(-time.Hour)},
@@ -115,13 +115,13 @@ func TestFilterOfDeadLetters(t *testing.T) {
 				t.Errorf("%s chooses %d letters", name, len(got))
 			}
 		}
-		o.wantOutcomes(o.redrive(RedriveOptions{Filter: LetterFilter{Classes: []topology.Class{topology.Poison}}}),
+		o.wantOutcomes(o.redrive(RedriveOptions{Filter: DeadLetterFilter{Classes: []topology.Class{topology.Poison}}}),
 			map[RedriveOutcome]int64{Redriven: 1})
 		o.want("in", "b=poison")
-		o.redrive(RedriveOptions{Filter: LetterFilter{Keys: [][]byte{[]byte("a")}}, To: "other"})
+		o.redrive(RedriveOptions{Filter: DeadLetterFilter{Keys: [][]byte{[]byte("a")}}, To: "other"})
 		o.want("other", "a=1", "a=3")
 		for _, r := range o.read("other") {
-			if want := graph.PartitionOf(r.Key, officePartitions); r.Partition != want {
+			if want := graph.PartitionOf(r.Key, harnessPartitions); r.Partition != want {
 				t.Errorf("another topic has key %s in partition %d, want %d", r.Key, r.Partition, want)
 			}
 		}
@@ -129,7 +129,7 @@ func TestFilterOfDeadLetters(t *testing.T) {
 }
 
 // all returns the dead letters by their values.
-func (o *office) all(f LetterFilter) map[string]DeadLetter {
+func (o *harness) all(f DeadLetterFilter) map[string]DeadLetter {
 	o.t.Helper()
 	out := map[string]DeadLetter{}
 	_, err := o.letters.Each(o.ctx, f, func(l DeadLetter) error {
@@ -153,7 +153,7 @@ func TestKilledRedriveWritesEachRecordOnce(t *testing.T) {
 		for batch := range 3 {
 			t.Run(fmt.Sprintf("%s-%d", point, batch), func(t *testing.T) {
 				virtual.Test(t, func(t *testing.T) {
-					o := newOffice(t)
+					o := newHarness(t)
 					var records []string
 					for i := range 10 {
 						records = append(records, fmt.Sprintf("k%d=%d", i%3, i))
@@ -189,7 +189,7 @@ func TestKilledRedriveWritesEachRecordOnce(t *testing.T) {
 }
 
 // uncommitted counts what a reader of everything sees.
-func (o *office) uncommitted(topic string) (n int) {
+func (o *harness) uncommitted(topic string) (n int) {
 	o.t.Helper()
 	ends, err := kadm.NewClient(o.cl).ListEndOffsets(o.ctx, topic)
 	if err != nil {
@@ -224,9 +224,9 @@ func (o *office) uncommitted(topic string) (n int) {
 // mark. Requirement G5.
 func TestMarksBehindAnOpenTransactionCount(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
-		o := newOffice(t)
+		o := newHarness(t)
 		o.die("a=1")
-		p := graph.PartitionOf([]byte("a"), officePartitions)
+		p := graph.PartitionOf([]byte("a"), harnessPartitions)
 		application := o.broker.Client(t, "application", kgo.TransactionalID("app~one~0~0"), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 		// The first redrive is at its end when the application begins: its commit comes behind what
 		// is open.
@@ -242,7 +242,7 @@ func TestMarksBehindAnOpenTransactionCount(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if l := o.all(LetterFilter{})["1"]; l.ID == "" {
+		if l := o.all(DeadLetterFilter{})["1"]; l.ID == "" {
 			t.Fatal("the control: the mark is in front of the open transaction, and this test shows nothing")
 		}
 		ended := make(chan error, 1)
@@ -271,7 +271,7 @@ func TestMarksBehindAnOpenTransactionCount(t *testing.T) {
 // latest, and nothing is written twice. Requirement G5.
 func TestOlderOfTwoRedrivesEnds(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
-		o := newOffice(t)
+		o := newHarness(t)
 		var records []string
 		for i := range 20 {
 			records = append(records, fmt.Sprintf("k%d=%d", i%3, i))
@@ -280,7 +280,7 @@ func TestOlderOfTwoRedrivesEnds(t *testing.T) {
 		done := 0
 		_, err := o.letters.Redrive(o.ctx, RedriveOptions{batchMax: 2, Step: func(DeadLetter, RedriveOutcome) error {
 			if done++; done == 3 {
-				o.redrive(RedriveOptions{Filter: LetterFilter{Keys: [][]byte{[]byte("k1"), []byte("k2")}}})
+				o.redrive(RedriveOptions{Filter: DeadLetterFilter{Keys: [][]byte{[]byte("k1"), []byte("k2")}}})
 			}
 			return nil
 		}})
@@ -296,12 +296,12 @@ func TestOlderOfTwoRedrivesEnds(t *testing.T) {
 // keeps its id and its first origin, and does not grow. Requirement G5.
 func TestRecordThatFailsAgainAndAgainIsLeft(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
-		o := newOffice(t)
+		o := newHarness(t)
 		o.die("a=1")
 		sizes := map[int]int{}
 		var id string
 		for death := 1; death <= 3; death++ {
-			l := o.all(LetterFilter{})["1"]
+			l := o.all(DeadLetterFilter{})["1"]
 			if id == "" {
 				id = l.ID
 			}
@@ -334,15 +334,15 @@ func TestRecordThatFailsAgainAndAgainIsLeft(t *testing.T) {
 // it says that it comes again. Requirement G5.
 func TestRedriveOfARecordUnderAnotherKey(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
-		o := newOffice(t)
+		o := newHarness(t)
 		for _, value := range []string{"1", "2"} {
 			own, mode := topologytest.Header(graph.HeaderOwnKey, "owner"), topologytest.Header(topology.HeaderMode, "BACKFILL")
 			if err := o.driver.PipeRaw("in", []byte("id"), []byte(value), own, mode); err != nil {
 				t.Fatal(err)
 			}
 			o.post()
-			only := LetterFilter{Keys: [][]byte{[]byte("owner")}}
-			o.wantOutcomes(o.redrive(RedriveOptions{Filter: LetterFilter{Keys: [][]byte{[]byte("id")}}}), map[RedriveOutcome]int64{})
+			only := DeadLetterFilter{Keys: [][]byte{[]byte("owner")}}
+			o.wantOutcomes(o.redrive(RedriveOptions{Filter: DeadLetterFilter{Keys: [][]byte{[]byte("id")}}}), map[RedriveOutcome]int64{})
 			options := RedriveOptions{Filter: only}
 			if value == "2" {
 				options.To, options.Repair = "other", true
@@ -359,7 +359,7 @@ func TestRedriveOfARecordUnderAnotherKey(t *testing.T) {
 						got += " " + h.Key + "=" + string(h.Value)
 					}
 				}
-				if got != want || r.Partition != graph.PartitionOf(r.Key, officePartitions) {
+				if got != want || r.Partition != graph.PartitionOf(r.Key, harnessPartitions) {
 					t.Errorf("%s[%d] has %q, want %q", topic, r.Partition, got, want)
 				}
 			}
@@ -374,7 +374,7 @@ func TestRedriveOfARecordUnderAnotherKey(t *testing.T) {
 // reason. Requirement G5.
 func TestWhatCannotBeRedrivenStays(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
-		o := newOffice(t)
+		o := newHarness(t)
 		o.die("a=1")
 		died := o.read("dead")[0]
 		forge := func(name, header, value string, change func(*kgo.Record)) {
@@ -445,7 +445,7 @@ func TestRedriveOfARecordAheadOfTheClock(t *testing.T) {
 			{unlimited, 2 * time.Hour, "CreateTime", LeftTimestamp}, {"", time.Minute, "CreateTime", LeftTimestamp},
 			{"600000", 24 * time.Hour, "LogAppendTime", Redriven}, {"", 24 * time.Hour, "LogAppendTime", Redriven},
 		} {
-			o := newOffice(t)
+			o := newHarness(t)
 			o.die("a=1")
 			topic, err := o.letters.open(o.ctx)
 			if err != nil {
@@ -459,7 +459,7 @@ func TestRedriveOfARecordAheadOfTheClock(t *testing.T) {
 			}
 			info.Settings["message.timestamp.after.max.ms"] = broker.Setting{Value: c.takes} // the embedded broker does not know it
 			info.Settings["message.timestamp.type"] = broker.Setting{Value: c.clock}
-			l := o.all(LetterFilter{})["1"]
+			l := o.all(DeadLetterFilter{})["1"]
 			l.LastTimestamp = time.Now().Add(c.ahead).UnixMilli()
 			rec, outcome, err := r.target(o.ctx, &l)
 			if err != nil || outcome != c.want || outcome == Redriven && rec.Timestamp.UnixMilli() != l.LastTimestamp {
@@ -469,7 +469,7 @@ func TestRedriveOfARecordAheadOfTheClock(t *testing.T) {
 	})
 }
 
-func (o *office) setting(topic, name, value string) {
+func (o *harness) setting(topic, name, value string) {
 	o.t.Helper()
 	resp, err := kadm.NewClient(o.cl).AlterTopicConfigs(o.ctx, []kadm.AlterConfig{{Name: name, Value: &value}}, topic)
 	if err == nil {
@@ -483,7 +483,7 @@ func (o *office) setting(topic, name, value string) {
 // TestRedriveRate: the records come no faster than they may. Requirement G5.
 func TestRedriveRate(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
-		o := newOffice(t)
+		o := newHarness(t)
 		var records []string
 		for i := range 12 {
 			records = append(records, fmt.Sprintf("k=%d", i))
@@ -510,8 +510,8 @@ func TestLettersOfAnInput(t *testing.T) {
 	direct.Origin.Topic = "in"
 	other.Origin.Topic = "app-words-repartition"
 	for topic, want := range map[string][3]bool{"in": {true, true, false}, "app-words-repartition": {true, false, true}, "": {}} {
-		f := LetterFilter{Topics: []string{topic}}
-		if got := [3]bool{f.Chooses(&kept), f.Chooses(&direct), f.Chooses(&other)}; got != want {
+		f := DeadLetterFilter{Topics: []string{topic}}
+		if got := [3]bool{f.Matches(&kept), f.Matches(&direct), f.Matches(&other)}; got != want {
 			t.Errorf("%q chooses %v, want %v", topic, got, want)
 		}
 	}
@@ -522,7 +522,7 @@ func TestLettersOfAnInput(t *testing.T) {
 // transaction, and writes nothing, until that is repaired.
 func TestRedriveBehindAHangingOne(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
-		o := newOffice(t)
+		o := newHarness(t)
 		lost := false
 		o.broker.LoseMarkers(t, func(end virtual.End) virtual.Loss {
 			if lost || end.TransactionalID != "dead~redrive" {
@@ -538,7 +538,7 @@ func TestRedriveBehindAHangingOne(t *testing.T) {
 		if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "hangs in in[") || report.Outcomes[Redriven] != 0 {
 			t.Fatalf("a redrive behind one that hangs has done %+v, %v", report, err)
 		}
-		top := officeTopology(t, "app")
+		top := harnessTopology(t, "app")
 		refused := err.Error()
 		open, err := o.client.Application(top).Transactions(o.ctx)
 		if err != nil || len(open.Transactions) != 1 || !strings.Contains(refused, open.Transactions[0].ID) {

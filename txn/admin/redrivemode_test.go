@@ -21,11 +21,11 @@ func TestRedriveLeavesLettersOfReplays(t *testing.T) {
 		}{
 			"as they are":     {RedriveOptions{}, LeftReplay},
 			"elsewhere":       {RedriveOptions{To: "other"}, LeftReplay},
-			"of this one":     {RedriveOptions{Filter: LetterFilter{Applications: []string{"app"}}}, Redriven},
+			"of this one":     {RedriveOptions{Filter: DeadLetterFilter{Applications: []string{"app"}}}, Redriven},
 			"as repairs":      {RedriveOptions{Repair: true}, Redriven},
 			"dry, as repairs": {RedriveOptions{Repair: true, DryRun: true}, Redriven},
 		} {
-			o := newOffice(t)
+			o := newHarness(t)
 			o.die("a=1", "b=2")
 			died := o.read("dead")[0]
 			for _, mode := range []topology.Mode{topology.Replay, topology.Backfill, topology.Repair} {

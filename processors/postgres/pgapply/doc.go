@@ -1,6 +1,9 @@
-// Package pgapply has the most frequent effects of handlers on tables, each with an outcome: a row
-// that follows the versions of its source, a contribution that counts once, a state that changes as
-// a machine allows.
+// Package pgapply has the most frequent effects of handlers on tables, each with an outcome:
+//   - a row that follows the versions of its source
+//   - a contribution that counts once
+//   - a state that changes as a machine allows
+//
+// This is a row with a version:
 //
 //	accounts, err := pgapply.NewVersions(pgapply.Table{Name: "accounts", Key: []string{"id"}, Columns: []string{"owner"}}, "version")
 //	...

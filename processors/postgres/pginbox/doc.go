@@ -64,7 +64,7 @@
 // onceward.inbox_archive. Without Clean all marks stay.
 //
 // The retention has to be longer than the time after which a copy can still come: the retention of
-// the topic, and the age of a dead letter or a backup that is sent again. [ReplayHorizon] states
+// the topic, and the age of a dead letter or a backup that is sent again. [ReplayWindow] states
 // that time, and New refuses a shorter retention. An event with a time ([Event.Time]) that is older
 // than the retention, and without a mark, is late and never claimed.
 //

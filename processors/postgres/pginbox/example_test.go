@@ -22,7 +22,7 @@ func Example() {
 		log.Fatal(err)
 	}
 
-	inbox, err := pginbox.New(pool, "billing", pginbox.ReplayHorizon(30*24*time.Hour))
+	inbox, err := pginbox.New(pool, "billing", pginbox.ReplayWindow(30*24*time.Hour))
 	if err != nil {
 		log.Fatal(err)
 	}

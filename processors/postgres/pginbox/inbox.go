@@ -43,9 +43,9 @@ func New(pool *pgxpool.Pool, service string, opts ...Option) (*Inbox, error) {
 	for _, o := range opts {
 		errs = append(errs, o(&b.settings))
 	}
-	if b.retention < b.horizon {
-		errs = append(errs, fmt.Errorf("the retention of %s is shorter than the replay horizon of %s: an event that comes again after it "+
-			"was forgotten would have its effect again; retain marks for %[2]s at least", b.retention, b.horizon))
+	if b.retention < b.replayWindow {
+		errs = append(errs, fmt.Errorf("the retention of %s is shorter than the replay window of %s: an event that comes again after it "+
+			"was removed would have its effect again; retain marks for %[2]s at least", b.retention, b.replayWindow))
 	}
 	err := errors.Join(errs...)
 	if err == nil {

@@ -383,12 +383,12 @@ func TestCleanDoesNotWait(t *testing.T) {
 func TestMistakes(t *testing.T) {
 	db := pgtest.Empty(t)
 	for want, opts := range map[string][]pginbox.Option{
-		"the retention of 24h0m0s is shorter than the replay horizon of 168h0m0s": {
-			pginbox.Retention(24 * time.Hour), pginbox.ReplayHorizon(7 * 24 * time.Hour)},
-		"is shorter than the replay horizon of 4800h0m0s": {pginbox.ReplayHorizon(200 * 24 * time.Hour)}, // of the default
-		"Retention(0s): a second is the least":            {pginbox.Retention(0)},
-		"ReplayHorizon(-1ns): it is a time above zero":    {pginbox.ReplayHorizon(-1)},
-		"Metrics: the registerer is nil":                  {pginbox.Metrics(nil)},
+		"the retention of 24h0m0s is shorter than the replay window of 168h0m0s": {
+			pginbox.Retention(24 * time.Hour), pginbox.ReplayWindow(7 * 24 * time.Hour)},
+		"is shorter than the replay window of 4800h0m0s": {pginbox.ReplayWindow(200 * 24 * time.Hour)}, // of the default
+		"Retention(0s): a second is the least":           {pginbox.Retention(0)},
+		"ReplayWindow(-1ns): it is a time above zero":    {pginbox.ReplayWindow(-1)},
+		"Metrics: the registerer is nil":                 {pginbox.Metrics(nil)},
 	} {
 		if _, err := pginbox.New(db.Pool, "s", opts...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)

@@ -14,10 +14,10 @@ const DefaultRetention = 180 * 24 * time.Hour
 type Option func(s *settings) error
 
 type settings struct {
-	retention  time.Duration
-	horizon    time.Duration
-	archive    bool
-	registerer prometheus.Registerer
+	retention    time.Duration
+	replayWindow time.Duration
+	archive      bool
+	registerer   prometheus.Registerer
 }
 
 // Retention is how long a mark is remembered. All instances of a service have the same one.
@@ -31,14 +31,14 @@ func Retention(d time.Duration) Option {
 	}
 }
 
-// ReplayHorizon is after how long a copy of an event can still come. [New] refuses a retention that
+// ReplayWindow is after how long a copy of an event can still come. [New] refuses a retention that
 // is shorter.
-func ReplayHorizon(d time.Duration) Option {
+func ReplayWindow(d time.Duration) Option {
 	return func(s *settings) error {
 		if d <= 0 {
-			return fmt.Errorf("ReplayHorizon(%s): it is a time above zero", d)
+			return fmt.Errorf("ReplayWindow(%s): it is a time above zero", d)
 		}
-		s.horizon = d
+		s.replayWindow = d
 		return nil
 	}
 }

@@ -181,11 +181,11 @@ func TestTrapDedupeInMemory(t *testing.T) {
 	s.expect("inbox", 10)
 }
 
-// TestTrapRetentionBelowHorizon: an event that comes again after its mark was deleted has its
-// effect again. An inbox with a ReplayHorizon refuses such a retention, and one that knows the time
+// TestTrapRetentionBelowReplayWindow: an event that comes again after its mark was deleted has its
+// effect again. An inbox with a ReplayWindow refuses such a retention, and one that knows the time
 // of the event calls it late.
-func TestTrapRetentionBelowHorizon(t *testing.T) {
-	const retention, horizon = time.Hour, 24 * time.Hour
+func TestTrapRetentionBelowReplayWindow(t *testing.T) {
+	const retention, replayWindow = time.Hour, 24 * time.Hour
 	s := newScene(t, pginbox.Retention(retention))
 	forget := func() {
 		t.Helper()
@@ -197,9 +197,9 @@ func TestTrapRetentionBelowHorizon(t *testing.T) {
 	s.must(s.once("e", nothing))
 	forget()
 	s.must(s.once("e", nothing))
-	s.expect("retention below the horizon", 20)
+	s.expect("retention below the replay window", 20)
 
-	if _, err := pginbox.New(s.db.Pool, "billing", pginbox.Retention(retention), pginbox.ReplayHorizon(horizon)); err == nil {
+	if _, err := pginbox.New(s.db.Pool, "billing", pginbox.Retention(retention), pginbox.ReplayWindow(replayWindow)); err == nil {
 		t.Error("the retention is accepted")
 	}
 	forget()

@@ -56,9 +56,9 @@ type Config struct {
 	Retention time.Duration
 	// PayloadRetention is how long it keeps their payloads and headers, a week by default.
 	PayloadRetention time.Duration
-	// ReplayHorizon is after how long a copy of an event can still come. New refuses a shorter
+	// ReplayWindow is after how long a copy of an event can still come. New refuses a shorter
 	// Retention. Zero states nothing.
-	ReplayHorizon time.Duration
+	ReplayWindow time.Duration
 
 	// Logger says what is retried, quarantined and given up, without a byte of a payload. None by
 	// default.
@@ -105,9 +105,9 @@ func (c Config) withDefaults() (Config, error) {
 	if c.RetryMax < c.RetryMin {
 		mistake("RetryMax %s is less than RetryMin %s", c.RetryMax, c.RetryMin)
 	}
-	if c.Retention < c.ReplayHorizon {
-		mistake("Retention %s is shorter than ReplayHorizon %s: an event that comes again after its entry was removed would have its effect again; "+
-			"keep entries for %[2]s at least", c.Retention, c.ReplayHorizon)
+	if c.Retention < c.ReplayWindow {
+		mistake("Retention %s is shorter than ReplayWindow %s: an event that comes again after its entry was removed would have its effect again; "+
+			"keep entries for %[2]s at least", c.Retention, c.ReplayWindow)
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -120,7 +120,7 @@
 //
 // Settled entries are kept for 180 days, and their payloads for a week. [Queue.Clean] removes what
 // is older; nothing is removed unless it is called. A copy that comes after its entry was removed
-// has its effect again: [Config.ReplayHorizon] states how late one can come, and New refuses a
+// has its effect again: [Config.ReplayWindow] states how late one can come, and New refuses a
 // shorter retention.
 //
 // # Concurrency

@@ -211,8 +211,8 @@ func TestStoreAboveReadCommitted(t *testing.T) {
 // TestConfigIsRefused: what is wrong with a configuration is said at once.
 func TestConfigIsRefused(t *testing.T) {
 	_, err := New(Config{Name: "a\x00", Parallel: -1, Attempts: -1, ClaimFor: time.Nanosecond, RetryMin: time.Hour, RetryMax: time.Minute,
-		Retention: time.Hour, ReplayHorizon: 2 * time.Hour})
-	for _, part := range []string{"Name", "Pool is nil", "Parallel", "Attempts", "ClaimFor", "RetryMax 1m0s is less", "ReplayHorizon 2h0m0s"} {
+		Retention: time.Hour, ReplayWindow: 2 * time.Hour})
+	for _, part := range []string{"Name", "Pool is nil", "Parallel", "Attempts", "ClaimFor", "RetryMax 1m0s is less", "ReplayWindow 2h0m0s"} {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("the error does not say %s: %v", part, err)
 		}

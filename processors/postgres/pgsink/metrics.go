@@ -72,8 +72,8 @@ func (m *metrics) of(g *prometheus.GaugeVec, w *worker) prometheus.Gauge {
 	return g.WithLabelValues(m.name, w.topic, strconv.Itoa(int(w.n)))
 }
 
-// forget removes the gauges of a partition that has another owner.
-func (m *metrics) forget(w *worker) {
+// drop removes the gauges of a partition that has another owner.
+func (m *metrics) drop(w *worker) {
 	for _, g := range []*prometheus.GaugeVec{m.lag, m.pending} {
 		g.DeleteLabelValues(m.name, w.topic, strconv.Itoa(int(w.n)))
 	}

@@ -110,7 +110,7 @@ func (w *worker) quarantine(b batch, why refusal) error {
 // records. A crash in between sends one again, with the same id.
 func (w *worker) sendLetters() error {
 	for {
-		var letters []letter
+		var letters []deadLetter
 		err := w.insist(func() error {
 			rows, err := w.sink.config.Pool.Query(w.ctx, lettersToSend, w.sink.config.Name, w.topic, w.n)
 			if err == nil {
@@ -129,21 +129,21 @@ func (w *worker) sendLetters() error {
 	}
 }
 
-// letter is a dead letter to send.
-type letter struct {
+// deadLetter is a dead letter to send.
+type deadLetter struct {
 	Refused
 	topicID [16]byte
 	to      string
 }
 
-func scanLetter(row pgx.CollectableRow) (l letter, err error) {
+func scanLetter(row pgx.CollectableRow) (l deadLetter, err error) {
 	l.Refused, err = scanRefused(row, &l.topicID, &l.to)
 	return l, err
 }
 
 // send sends a dead letter and takes it out of the table. One that the topic does not take stays
 // there as a record in quarantine.
-func (w *worker) send(l letter) error {
+func (w *worker) send(l deadLetter) error {
 	ctx, cancel := w.untilStopped()
 	defer cancel()
 	r, then := l.Record, letterSent

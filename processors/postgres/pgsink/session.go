@@ -258,6 +258,6 @@ func (e *session) release(partitions map[string][]int32, stop func(w *worker)) {
 	}
 	for _, w := range stopped {
 		<-w.done
-		e.sink.metrics.forget(w)
+		e.sink.metrics.drop(w)
 	}
 }

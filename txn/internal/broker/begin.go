@@ -96,8 +96,8 @@ func (b *begins) adjust(ctx context.Context, offsets map[string]map[int32]kgo.Of
 	return offsets, nil
 }
 
-// forget forgets partitions that are assigned no more.
-func (b *begins) forget(partitions map[string][]int32) {
+// remove takes out partitions that are not assigned any more.
+func (b *begins) remove(partitions map[string][]int32) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for topic, ps := range partitions {
@@ -113,7 +113,7 @@ func (b *begins) forget(partitions map[string][]int32) {
 func (b *begins) say(ctx context.Context, in topicPartition, at int64) (begins bool, err error) {
 	for {
 		b.mu.Lock()
-		if ctx.Err() != nil { // given up: forget has come, or comes
+		if ctx.Err() != nil { // given up: remove has come, or comes
 			b.mu.Unlock()
 			return false, ctx.Err()
 		}

@@ -3,7 +3,7 @@
 //
 //   - [Cluster]: metadata, offsets, raw fetches, one plain client;
 //   - [Group]: the one group member of a process, from which records are polled;
-//   - [Producer]: one transactional producer of a worker's turn;
+//   - [Producer]: the transactional producer of a committer;
 //   - [Coordinator]: where the group's offset commits go.
 //
 // Beside them stand [Fetcher], by which restores read many changelogs at a time, and [Starts],
@@ -11,9 +11,9 @@
 //
 // # Outcomes
 //
-// Only an answer that says so is a success. What a failure means depends on how far the round was:
-// before the commit was sent, every failure ends in an abort; after it, everything but success is
-// in doubt (package protocol). [Outcome] therefore has no "retry". Requests are repeated that
+// Only an answer that says so is a success. The meaning of a failure depends on how far the round
+// was. Before the commit was sent, every failure ends in an abort. After it, everything but success
+// is in doubt (package protocol). [Outcome] therefore has no "retry". Requests are repeated that
 // change nothing (metadata, offset fetch, raw fetch), and those that brokers tell from the first
 // try: InitProducerID, EndTxn, and Produce, of which package produce has the rules. TxnOffsetCommit
 // is sent once.

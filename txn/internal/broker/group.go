@@ -105,14 +105,14 @@ func Join(cfg Config, gc GroupConfig, a Assignment) (*Group, error) {
 				return
 			}
 			a.Revoked(ctx, ps)
-			g.begins.forget(ps)
+			g.begins.remove(ps)
 		}),
 		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client, ps map[string][]int32) {
 			if len(ps) == 0 {
 				return
 			}
 			a.Lost(ps)
-			g.begins.forget(ps)
+			g.begins.remove(ps)
 		}),
 	)
 	cl, err := kgo.NewClient(opts...)

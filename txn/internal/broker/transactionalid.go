@@ -6,9 +6,9 @@ import "fmt"
 // applications can build the same id, and a prefix names exactly one application.
 const IDSeparator = "~"
 
-// TransactionalID names the producer of a worker's turn.
-func TransactionalID(application, instance string, worker, turn int) string {
-	return fmt.Sprintf("%s%d%s%d", InstancePrefix(application, instance), worker, IDSeparator, turn)
+// TransactionalID names the producer of a committer of a worker.
+func TransactionalID(application, instance string, worker, committer int) string {
+	return fmt.Sprintf("%s%d%s%d", InstancePrefix(application, instance), worker, IDSeparator, committer)
 }
 
 // InstancePrefix is what the transactional ids of an instance, and of no other, begin with.

@@ -19,7 +19,7 @@
 //	Adopt             it has a worker, and its partitions lead to it
 //	Ready             its partitions are fetched
 //	Stop              it does no work, its partitions are paused, and its entry stays
-//	Forget, Revoked   it is gone, and nothing pauses its partitions
+//	Remove, Revoked   it is gone, and nothing pauses its partitions
 //
 // An [Entry] is one of these passages. A task that is given up and assigned again has another
 // entry, so whatever still works on the old one finds that out by comparison, and changes nothing

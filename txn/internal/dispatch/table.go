@@ -158,9 +158,9 @@ func (d *Dispatcher) IsStopped(e *Entry) bool {
 	return e.stopped != nil
 }
 
-// Forget takes a task out of the table and returns the worker that has it, or is about to; nil if
+// Remove takes a task out of the table and returns the worker that has it, or is about to; nil if
 // none has.
-func (d *Dispatcher) Forget(id graph.TaskID) (*worker.Worker, *task.Task) {
+func (d *Dispatcher) Remove(id graph.TaskID) (*worker.Worker, *task.Task) {
 	d.table.Lock()
 	defer d.table.Unlock()
 	e := d.table.entries[id]

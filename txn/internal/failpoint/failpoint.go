@@ -67,11 +67,11 @@ const (
 // names. A writer that is armed waits for the acknowledgement of the records before it sends the
 // marks, so that there is a moment between the two.
 const (
-	LettersSettled Point = "letters-settled"
-	LettersBegun   Point = "letters-begun"
-	LettersRecords Point = "letters-records"
-	LettersMarks   Point = "letters-marks"
-	LettersEnded   Point = "letters-ended"
+	DeadLettersSettled Point = "dead-letters-settled"
+	DeadLettersBegun   Point = "dead-letters-begun"
+	DeadLettersRecords Point = "dead-letters-records"
+	DeadLettersMarks   Point = "dead-letters-marks"
+	DeadLettersEnded   Point = "dead-letters-ended"
 )
 
 // Points are all of the runtime's.
@@ -82,8 +82,8 @@ var Points = []Point{
 	RerunBefore, RevokedBefore, RevokedAfter, LostBefore, ReleaseBefore, PurgeBefore, PositionsWrite, LeaveBefore, LeaveAfter,
 }
 
-// LetterPoints are all of those of dead letters.
-var LetterPoints = []Point{LettersSettled, LettersBegun, LettersRecords, LettersMarks, LettersEnded}
+// DeadLetterPoints are all of those of dead letters.
+var DeadLetterPoints = []Point{DeadLettersSettled, DeadLettersBegun, DeadLettersRecords, DeadLettersMarks, DeadLettersEnded}
 
 // ErrInjected is what a point returns after which the outcome of the request is not known.
 var ErrInjected = errors.New("injected by a failpoint")

@@ -9,7 +9,7 @@ import (
 
 func TestPointsAreNamedOnce(t *testing.T) {
 	seen := map[failpoint.Point]bool{}
-	for _, p := range slices.Concat(failpoint.Points, failpoint.LetterPoints) {
+	for _, p := range slices.Concat(failpoint.Points, failpoint.DeadLetterPoints) {
 		if seen[p] {
 			t.Errorf("point %s is named twice", p)
 		}

@@ -32,7 +32,7 @@ var onlyWithTag = regexp.MustCompile(`(?m)^//go:build (?:\w+ && )?(onceward_\w+)
 // negative controls break are words that a binary has by chance; all of them go through Set.Broken,
 // whose name is in each binary that has it.
 var onlyArmed = []string{
-	"offsets-before", "letters-records", "marks-late", "marks-early",
+	"offsets-before", "dead-letters-records", "marks-late", "marks-early",
 	"failpoint.Set.Broken", "broker.commitOutside", "worker.applyUncommitted",
 }
 

@@ -69,9 +69,9 @@ func used() *Metrics {
 	w := m.Worker(0)
 	w.Retried(testTask, topology.Transient)
 	w.Contributed(&task.Contribution{
-		Task:    task.New(task.Spec{ID: testTask, Inputs: []state.Input{{Topic: "in", Partition: 3}}}),
-		Letters: map[task.Letter]int64{{Node: "parse", Class: topology.Poison}: 2},
-		Counts:  map[graph.Tally]int64{{Node: "inbox", Outcome: "duplicates"}: 3}, Outputs: 4,
+		Task:             task.New(task.Spec{ID: testTask, Inputs: []state.Input{{Topic: "in", Partition: 3}}}),
+		DeadLetterCauses: map[task.DeadLetterCause]int64{{Node: "parse", Class: topology.Poison}: 2},
+		Counts:           map[graph.OutcomeCount]int64{{Node: "inbox", Outcome: "duplicates"}: 3}, Outputs: 4,
 	}, []int64{5})
 	return m
 }

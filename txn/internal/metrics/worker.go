@@ -30,7 +30,7 @@ type Worker struct {
 type taskSeries struct {
 	inputs             []prometheus.Counter // in the order of the task's inputs
 	outputs, changelog prometheus.Counter
-	outcomes           map[graph.Tally]prometheus.Counter
+	outcomes           map[graph.OutcomeCount]prometheus.Counter
 }
 
 // commitFailures are the events that are not the one hoped for.
@@ -189,8 +189,8 @@ func (w *Worker) Contributed(c *task.Contribution, records []int64) {
 	if c.Layer != nil {
 		s.changelog.Add(float64(c.Layer.Len()))
 	}
-	for letter, n := range c.Letters {
-		w.m.deadLetters.WithLabelValues(c.Task.ID.String(), letter.Node, letter.Class.String()).Add(float64(n))
+	for cause, n := range c.DeadLetterCauses {
+		w.m.deadLetters.WithLabelValues(c.Task.ID.String(), cause.Node, cause.Class.String()).Add(float64(n))
 	}
 	for count, n := range c.Counts {
 		counter := s.outcomes[count]
@@ -211,7 +211,7 @@ func (w *Worker) series(c *task.Contribution) *taskSeries {
 	name := id.String()
 	s = &taskSeries{
 		outputs: w.m.outputs.WithLabelValues(name), changelog: w.m.changelog.WithLabelValues(name),
-		outcomes: map[graph.Tally]prometheus.Counter{},
+		outcomes: map[graph.OutcomeCount]prometheus.Counter{},
 	}
 	for _, in := range c.Task.Spec.Inputs {
 		s.inputs = append(s.inputs, w.m.committed.WithLabelValues(name, in.Topic, strconv.Itoa(int(in.Partition))))

@@ -162,7 +162,7 @@ func (p *Purger) expiring() (map[dispatch.Input]expiring, error) {
 		}
 		for _, st := range p.cfg.Subtopologies[id.Subtopology].Stores {
 			at, ok := positions.Changelog(st.Name)
-			if oldest := st.Layout.ChangelogHorizon(at.StreamTime); ok && st.FromSource == nil && oldest > 0 {
+			if oldest := st.Layout.OldestInChangelog(at.StreamTime); ok && st.FromSource == nil && oldest > 0 {
 				out[dispatch.Input{Topic: st.ChangelogTopic, Partition: id.Partition}] = expiring{at.Applied, oldest}
 			}
 		}

@@ -59,7 +59,7 @@ func (s *Session) giveUp(ctx context.Context, partitions map[string][]int32) {
 	var wg sync.WaitGroup
 	for _, id := range ids {
 		s.opener.Cancel(id)
-		w, t := s.tasks.Forget(id)
+		w, t := s.tasks.Remove(id)
 		if w == nil {
 			continue
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/failpoint"
 	"github.com/onceward/onceward/txn/internal/globaltable"
-	"github.com/onceward/onceward/txn/internal/lookout"
+	"github.com/onceward/onceward/txn/internal/hangwatch"
 	"github.com/onceward/onceward/txn/internal/metrics"
 	"github.com/onceward/onceward/txn/internal/opening"
 	"github.com/onceward/onceward/txn/internal/topics"
@@ -55,7 +55,7 @@ type Config struct {
 	Shared      *pebblestore.Shared
 	Budget      *worker.Budget
 	Waits       *waits.Waits
-	Lookout     *lookout.Lookout
+	HangWatch   *hangwatch.Watch
 	Self        *assign.Self
 	Rebuilds    *opening.Rebuilds // nil in tests that ask for nothing
 	Incarnation uint32

@@ -23,27 +23,27 @@
 //
 // The arrows are imports; none leads back.
 //
-//	txn ──► session ──► lookout
+//	txn ──► session ──► hangwatch
 //	            ├─────► opening ──► dispatch
 //	            ├─────► purge ────► dispatch
 //	            ├─────► ends ─────► dispatch
 //	            └─────► dispatch ─► worker ─► task
 //
-//	lookout   which transactional ids are not used because a transaction hangs; repairs
-//	opening   restores a task, makes its graph, gives it to a worker
-//	purge     deletes records that no task needs any more
-//	ends      where inputs end, and for which transactions they wait
-//	dispatch  the tasks, the partitions that lead to them, and why a partition is paused
+//	hangwatch   which transactional ids are not used because a transaction hangs; repairs
+//	opening     restores a task, makes its graph, gives it to a worker
+//	purge       deletes records that no task needs any more
+//	ends        where inputs end, and for which transactions they wait
+//	dispatch    the tasks, the partitions that lead to them, and why a partition is paused
 //
 // The files of the session itself:
 //
-//	session.go                   New, Run, the poll loop, and the orderly end
-//	assignment.go, rebalance.go  what the group tells: assigned, revoked, lost, planned
-//	stops.go, shortened.go       why a task stops, and when the session ends with it
-//	topicwatch.go, space.go      the loops that look at topics and at the disk
-//	restartable.go, twin.go      whether another session follows
-//	reader.go, states.go         queries, by way of [Reader], which belongs to the process
-//	gauges.go                    metrics and readiness
+//	session.go                         New, Run, the poll loop, and the orderly end
+//	assignment.go, rebalance.go        what the group tells: assigned, revoked, lost, planned
+//	stoppedtasks.go, shortenedlog.go   why a task stops, and when the session ends with it
+//	topicwatch.go, space.go            the loops that look at topics and at the disk
+//	restartable.go, fencedinstance.go  whether another session follows
+//	reader.go, states.go               queries, by way of [Reader], which belongs to the process
+//	gauges.go                          metrics and readiness
 //
 // # Invariants
 //

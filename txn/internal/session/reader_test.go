@@ -78,7 +78,7 @@ func newReading(t *testing.T, wrap func(state.Database) state.Database) *reading
 // restores has the task opened again, with a database that is not at the last commit yet, nil for
 // none.
 func (r *reading) restores(db state.Database) {
-	r.s.tasks.Forget(r.id)
+	r.s.tasks.Remove(r.id)
 	r.e, r.task = r.s.tasks.Enter(r.id), nil
 	if db != nil {
 		r.s.tasks.Restoring(r.e, db)
@@ -117,7 +117,7 @@ func TestReadRefusals(t *testing.T) {
 	}{
 		{"running", func(*testing.T, *reading) {}, nil, "new"},
 		{"no membership", func(_ *testing.T, r *reading) { r.s = nil }, ErrNotServing, ""},
-		{"not assigned", func(_ *testing.T, r *reading) { r.s.tasks.Forget(r.id) }, ErrNotServing, ""},
+		{"not assigned", func(_ *testing.T, r *reading) { r.s.tasks.Remove(r.id) }, ErrNotServing, ""},
 		{"restoring, not open yet", func(_ *testing.T, r *reading) { r.restores(nil) }, ErrRestoring, ""},
 		{"restoring", func(t *testing.T, r *reading) {
 			r.restores(r.database(t, state.RoundID{ProducerID: 1}, "old"))

@@ -6,9 +6,9 @@ import (
 	"github.com/onceward/onceward/txn/internal/worker"
 )
 
-// forgetRebuilds gives up what was asked for tasks that an assignment has left to others, and that
+// dropRebuilds gives up what was asked for tasks that an assignment has left to others, and that
 // are not promised.
-func (s *Session) forgetRebuilds() {
+func (s *Session) dropRebuilds() {
 	if s.cfg.Rebuilds == nil || s.promised.Load() {
 		return
 	}

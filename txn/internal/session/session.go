@@ -99,8 +99,8 @@ func (s *Session) Run(ctx context.Context) (Left, error) {
 	workers.Go(s.watchTopics)
 	workers.Go(s.forceRebalances)
 	workers.Go(s.watchSpace)
-	workers.Go(func() { s.cfg.Lookout.Watch(s.ctx, s.cfg.Waits, s.cancel) })
-	workers.Go(func() { s.cfg.Lookout.Repair(s.ctx) })
+	workers.Go(func() { s.cfg.HangWatch.Run(s.ctx, s.cfg.Waits, s.cancel) })
+	workers.Go(func() { s.cfg.HangWatch.Repair(s.ctx) })
 	err := s.work(ctx)
 	if err == nil {
 		err = s.stopped()
@@ -205,7 +205,7 @@ func New(ctx context.Context, cfg Config, producers [][2]*broker.Producer) *Sess
 	coordinator := broker.NewCoordinator(cfg.Cluster)
 	for i := range cfg.Workers {
 		s.workers = append(s.workers, worker.New(worker.Config{
-			ID: i, Cluster: cfg.Cluster, Coordinator: coordinator, Ownership: s.ownership, Member: s.member, Resume: s.tasks.Resume, Waits: cfg.Waits, Settle: cfg.Lookout.Settle,
+			ID: i, Cluster: cfg.Cluster, Coordinator: coordinator, Ownership: s.ownership, Member: s.member, Resume: s.tasks.Resume, Waits: cfg.Waits, Settle: cfg.HangWatch.Settle,
 			Instance: cfg.Directory.Instance(), Incarnation: cfg.Incarnation, Fingerprint: cfg.Fingerprint,
 			RoundsTopic: topics.RoundsTopic(cfg.Topology.Application()),
 			MetadataMax: cfg.MetadataMax, Deadlines: worker.DeadlinesFor(cfg.TransactionTimeout), Budget: cfg.Budget,

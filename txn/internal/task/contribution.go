@@ -15,15 +15,15 @@ type Contribution struct {
 	// Journal is everything that the round took, in order: an abort runs it again.
 	Journal []Entry
 	// Counts are the outcomes that are published when the round is applied.
-	Counts map[graph.Tally]int64
+	Counts map[graph.OutcomeCount]int64
 	// Worked is false while the journal holds control records only: they move the position but are
 	// no reason to commit.
 	Worked bool
-	// DeadLetters counts the records that ended as one, Letters the same by what failed.
+	// DeadLetters counts the records that ended as one, DeadLetterCauses the same by what failed.
 	DeadLetters int64
 	// Punctuations counts those by the wall clock that left something.
-	Punctuations int64
-	Letters      map[Letter]int64
+	Punctuations     int64
+	DeadLetterCauses map[DeadLetterCause]int64
 	// Outputs counts the records to produce, dead letters included.
 	Outputs int64
 	// Missed is why the task stops at this round, which is committed: its database has stopped and
@@ -53,15 +53,15 @@ type Contribution struct {
 	metadata   string
 }
 
-// Letter says of a dead letter where its record failed and with which class.
-type Letter struct {
+// DeadLetterCause says of a dead letter where its record failed and with which class.
+type DeadLetterCause struct {
 	Node  string
 	Class graph.Class
 }
 
 // Begin starts the task's contribution to a round.
 func (t *Task) Begin() *Contribution {
-	return &Contribution{Task: t, Journal: t.spare.take(), before: t.WorkingInputs(), parkedBefore: t.parked, Counts: map[graph.Tally]int64{}}
+	return &Contribution{Task: t, Journal: t.spare.take(), before: t.WorkingInputs(), parkedBefore: t.parked, Counts: map[graph.OutcomeCount]int64{}}
 }
 
 // Took notes a record or a punctuation that joined.
@@ -75,13 +75,13 @@ func (c *Contribution) Took(e Entry, v graph.Verdict) {
 	c.tookKey(e)
 	if v.Action == graph.DeadLetter {
 		c.DeadLetters++
-		if c.Letters == nil {
-			c.Letters = map[Letter]int64{}
+		if c.DeadLetterCauses == nil {
+			c.DeadLetterCauses = map[DeadLetterCause]int64{}
 		}
-		c.Letters[Letter{v.Failure.Node, v.Failure.Class}]++
+		c.DeadLetterCauses[DeadLetterCause{v.Failure.Node, v.Failure.Class}]++
 	}
 	for _, n := range v.Counts {
-		c.Counts[graph.Tally{Node: n.Node, Outcome: n.Outcome}] += n.N
+		c.Counts[graph.OutcomeCount{Node: n.Node, Outcome: n.Outcome}] += n.N
 	}
 }
 
@@ -214,12 +214,12 @@ func (c *Contribution) Apply() error {
 	return c.Task.State.Apply(c.Layer, c.Base, c.Next)
 }
 
-// Forget has the store remove the rows that have expired. It follows Apply, on the same goroutine.
-func (c *Contribution) Forget() error {
+// Expire has the store remove the rows that have expired. It follows Apply, on the same goroutine.
+func (c *Contribution) Expire() error {
 	if c.Layer == nil {
 		return nil
 	}
-	return c.Task.State.Forget(c.Layer, c.Next)
+	return c.Task.State.Expire(c.Layer, c.Next)
 }
 
 // Retire ends a committed contribution: its positions are the committed ones now. A task that

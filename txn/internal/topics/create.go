@@ -238,12 +238,12 @@ func (p *Plan) settingsOf(name string, o Options) map[string]string {
 			}
 		}
 	}
-	for _, h := range p.topology.Horizons() {
-		if h.Tolerated || !slices.Contains(h.Topics, name) || h.Retention >= kafkaRetention {
+	for _, w := range p.topology.DedupeWindows() {
+		if w.Tolerated || !slices.Contains(w.Topics, name) || w.Retention >= kafkaRetention {
 			continue
 		}
 		before, err := strconv.ParseInt(settings["retention.ms"], 10, 64)
-		if limit := h.Retention.Milliseconds(); err != nil || limit < before {
+		if limit := w.Retention.Milliseconds(); err != nil || limit < before {
 			settings["retention.ms"] = strconv.FormatInt(limit, 10)
 		}
 	}

@@ -21,7 +21,7 @@
 //	                  brokers may not delete others
 //	changelog,        max.message.bytes not below the largest of the inputs: every record that is read must fit
 //	repartition
-//	inputs            retention.ms not above the dedupe window of a node that they feed (graph.Horizon), unless the node tolerates
+//	inputs            retention.ms not above the dedupe window of a node that they feed (graph.DedupeWindow), unless the node tolerates
 //	                  it; see [Plan.Tolerated]
 //
 // [Check] and [Plan.Ensure] do it at start, [Plan.Verify] before each further membership: two

@@ -157,7 +157,7 @@ func changelogOf(l state.Layout) internalTopic {
 	switch {
 	case l.Kind == state.VersionedKind:
 		w.compactionLagMin = retention
-	case l.Kind.Forgets():
+	case l.Kind.Expires():
 		w.policy, w.retentionMin = "compact,delete", retention
 	}
 	return w
@@ -202,7 +202,7 @@ func (p *Plan) verify(found map[string]broker.TopicInfo) error {
 			p.opts.verify(info, wrong)
 		}
 	}
-	refused := p.verifyHorizons(found)
+	refused := p.verifyDedupeWindows(found)
 	return errors.Join(append(errs, refused...)...)
 }
 

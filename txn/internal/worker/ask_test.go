@@ -106,7 +106,7 @@ func TestAsk(t *testing.T) {
 				resp.Groups = append(resp.Groups, rg)
 				return resp, nil, true
 			})
-			kind, err := w.turns[0].ask(t.Context(), r)
+			kind, err := w.committers[0].ask(t.Context(), r)
 			if kind != tc.kind || (err != nil) != (tc.fails != nil) {
 				t.Fatalf("the answer is %s (%v), want %s", kind, err, tc.kind)
 			}
@@ -117,7 +117,7 @@ func TestAsk(t *testing.T) {
 			if !errors.Is(w.failed, tc.fails) || errors.Is(w.failed, ErrIntegrity) && errors.Is(w.failed, ErrReopen) {
 				t.Errorf("the worker ends with %v, want %v", w.failed, tc.fails)
 			}
-			if n := len(w.turns[0].commands) + len(w.turns[1].commands); n > 0 {
+			if n := len(w.committers[0].commands) + len(w.committers[1].commands); n > 0 {
 				t.Errorf("%d commands were given after that", n)
 			}
 		})

@@ -12,8 +12,8 @@ import (
 
 // TestGivenUpAndAssignedBack: a task that was given up and assigned back to the same member has
 // another epoch. A round that holds it as it was can only abort, although member, task and
-// partition are the same and the membership is whole (rule 6.1). Nothing is sent: the turn here has
-// no producer that could.
+// partition are the same and the membership is whole (rule 6.1). Nothing is sent: the committer
+// here has no producer that could.
 func TestGivenUpAndAssignedBack(t *testing.T) {
 	partitions := map[string][]int32{"in": {0}}
 	ownership := assign.New([]assign.Subtopology{{Name: "in", Sources: []string{"in"}}})
@@ -34,9 +34,9 @@ func TestGivenUpAndAssignedBack(t *testing.T) {
 		r := newRound(0, outputs{})
 		r.contribution(tk).Seal(time.Now())
 		r.sealed = time.Now()
-		kind, err := (&turn{w: w}).sendOffsets(t.Context(), r)
-		if kind != protocol.OffsetsRefused || r.turnState.offsetsSent {
-			t.Fatalf("the round was answered %v (offsets sent: %t), want that it is refused and nothing sent", kind, r.turnState.offsetsSent)
+		kind, err := (&committer{w: w}).sendOffsets(t.Context(), r)
+		if kind != protocol.OffsetsRefused || r.committerState.offsetsSent {
+			t.Fatalf("the round was answered %v (offsets sent: %t), want that it is refused and nothing sent", kind, r.committerState.offsetsSent)
 		}
 		return err
 	}

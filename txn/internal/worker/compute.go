@@ -198,7 +198,7 @@ func (w *Worker) joinedBy(e task.Entry, now time.Time) *round {
 // opened returns the open round, which there is from then on.
 func (w *Worker) opened(now time.Time) *round {
 	if w.open == nil {
-		w.open = newRound(w.state.BackRound, w.spare.take(w.turns[0].producer.NewSet))
+		w.open = newRound(w.state.BackRound, w.spare.take(w.committers[0].producer.NewSet))
 		w.open.started = now
 		w.rounds[w.open.n] = w.open
 	}
@@ -218,12 +218,12 @@ func (w *Worker) afterEntry(r *round) bool {
 	return true
 }
 
-// takes reports whether the round's turn can be handed more without waiting for it: it may be held
-// up by the cluster, while the round in flight needs this goroutine for its next step. While the
-// producer has enough to send, batches grow instead. What is not handed over now goes with the next
-// chunk, or with the flush.
+// takes reports whether the round's committer can be handed more without waiting for it: it may be
+// held up by the cluster, while the round in flight needs this goroutine for its next step. While
+// the producer has enough to send, batches grow instead. The rest goes with the next chunk, or with
+// the flush.
 func (w *Worker) takes(r *round) bool {
-	t := w.turns[r.n%2]
+	t := w.committers[r.n%2]
 	return len(t.commands) < cap(t.commands)/2 && t.producer.Unsent() < streamBytes
 }
 

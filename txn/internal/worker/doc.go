@@ -4,17 +4,17 @@
 // # Goroutines
 //
 // A [Worker] has three goroutines. The compute goroutine ([Worker.Run]) owns the tasks, the open
-// round and the protocol state; it is the only one that calls protocol.Step. Each of the two turns
-// owns one transactional producer and carries out, one after the other, the effects that concern
-// its rounds; it answers by events. While the goroutine of a turn flushes, commits and applies the
-// front round, the compute goroutine works on the back round.
+// round and the protocol state; it is the only one that calls protocol.Step. Each of the two
+// committers owns one transactional producer. It carries out the effects that concern its rounds,
+// one after the other, and answers by events. While the goroutine of a committer flushes, commits
+// and applies the front round, the compute goroutine works on the back round.
 //
 // # What crosses over
 //
-// A sealed round belongs to its turn from the Flush effect until the answer to its last effect: the
-// compute goroutine reads the frozen layers and nothing else of it. Outputs are encoded by the
-// compute goroutine when their record joins the round, and handed over in batches, which are never
-// shared. Their memory is used again once the round is committed.
+// A sealed round belongs to its committer from the Flush effect until the answer to its last
+// effect: the compute goroutine reads the frozen layers and nothing else of it. Outputs are encoded
+// by the compute goroutine when their record joins the round, and handed over in batches, which are
+// never shared. Their memory is used again once the round is committed.
 //
 // # Cadence
 //

@@ -20,7 +20,7 @@ var ErrReopen = errors.New("ownership is not what it was")
 // ErrIntegrity says that data and log contradict each other. Nothing was applied.
 var ErrIntegrity = errors.New("data integrity")
 
-// answered takes what a turn reports.
+// answered takes what a committer reports.
 func (w *Worker) answered(a answer) {
 	w.countAnswer(a)
 	if a.err != nil {
@@ -123,9 +123,9 @@ func (w *Worker) fail(err error) {
 	}
 }
 
-// hand gives a command to the turn of its round. Turns never wait for the compute goroutine while
-// their queue is full, so this ends.
-func (w *Worker) hand(c command) { w.turns[c.round.n%2].commands <- c }
+// hand gives a command to the committer of its round. Committers never wait for the compute
+// goroutine while their queue is full, so this ends.
+func (w *Worker) hand(c command) { w.committers[c.round.n%2].commands <- c }
 
 // seal freezes the open round and hands it over.
 func (w *Worker) seal(r *round) {
@@ -148,8 +148,8 @@ func (w *Worker) retire(r *round) {
 	w.isolation.committed(r)
 	w.pace.committed()
 	w.stats.Commits.Add(1)
-	w.cfg.Budget.spend(time.Now(), r.turnState.markers)
-	total := newTally(0)
+	w.cfg.Budget.spend(time.Now(), r.committerState.markers)
+	total := newJournalCounts(0)
 	r.setDoubt(nil)
 	for _, c := range r.contributions {
 		c.Retire()
@@ -193,9 +193,9 @@ func (w *Worker) reuse(r *round) {
 
 // giveBack gives the journal's memory back, asks for more where a queue has drained, and returns
 // what the journal held.
-func (w *Worker) giveBack(c *task.Contribution) tally {
+func (w *Worker) giveBack(c *task.Contribution) journalCounts {
 	bytes := make([]int64, len(c.Next.Inputs))
-	held := newTally(len(bytes))
+	held := newJournalCounts(len(bytes))
 	for _, e := range c.Journal {
 		if e.Record == nil {
 			continue
@@ -279,7 +279,7 @@ func (w *Worker) publish(t *task.Task) {
 	defer w.status.Unlock()
 	s := w.status.tasks[t.ID]
 	if s.Outcomes == nil {
-		s.Outcomes = map[graph.Tally]int64{}
+		s.Outcomes = map[graph.OutcomeCount]int64{}
 	}
 	s.Inputs, s.Metadata, s.Parked = t.Committed.Inputs, t.Metadata, t.Parked
 	s.Stopped = t.Stopped()

@@ -47,7 +47,7 @@ func (f failure) answer(err error) protocol.EventKind {
 }
 
 // doOrFail is do with failpoints.
-func (t *turn) doOrFail(ctx context.Context, c command) (protocol.EventKind, error) {
+func (t *committer) doOrFail(ctx context.Context, c command) (protocol.EventKind, error) {
 	f, ok := failures[c.kind]
 	if !ok {
 		return t.do(ctx, c)
@@ -64,7 +64,7 @@ func (t *turn) doOrFail(ctx context.Context, c command) (protocol.EventKind, err
 	case err == nil:
 		return kind, nil
 	case c.kind == protocol.Stream:
-		c.round.turnState.err, c.round.turnState.unusable = err, true // answered by the flush
+		c.round.committerState.err, c.round.committerState.unusable = err, true // answered by the flush
 		return kind, err
 	default:
 		return f.answer(err), err

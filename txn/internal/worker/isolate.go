@@ -129,7 +129,7 @@ func (w *Worker) isolate(r *round) bool {
 	slices.SortStableFunc(all, func(a, b suspects) int { return w.isolation.cleared[a.Task] - w.isolation.cleared[b.Task] })
 	first := all[0]
 	if len(all) == 1 && len(first.entries) == 1 {
-		w.condemn(first.Task, first.Journal[first.entries[0]], refused)
+		w.refuse(first.Task, first.Journal[first.entries[0]], refused)
 		return true
 	}
 	w.isolation.suspect, w.isolation.limit = first.Task, first.entries[(len(first.entries)-1)/2]+1
@@ -146,9 +146,9 @@ func (w *Worker) isolate(r *round) bool {
 	return true
 }
 
-// condemn sends the guilty record to its error policy. If what the policy made of it was refused as
+// refuse sends the refused record to its error policy. If what the policy made of it was refused as
 // well, the task stops.
-func (w *Worker) condemn(t *task.Task, e task.Entry, refused *broker.ProduceError) {
+func (w *Worker) refuse(t *task.Task, e task.Entry, refused *broker.ProduceError) {
 	if !e.IsRecord() {
 		w.halt(t, fmt.Errorf("stopped at a %s: its output was refused: %w", e, refused))
 		return

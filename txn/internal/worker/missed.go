@@ -13,7 +13,7 @@ import (
 // stops that task and is no failure of the round: its database is at an earlier round, and the
 // changelogs have the rest. A database that works and refuses the round is not where the log says
 // that it is.
-func (t *turn) apply(r *round) (protocol.EventKind, error) {
+func (t *committer) apply(r *round) (protocol.EventKind, error) {
 	for _, c := range r.contributions {
 		switch err := c.Apply(); {
 		case databaseStopped(err):
@@ -22,7 +22,7 @@ func (t *turn) apply(r *round) (protocol.EventKind, error) {
 		case err != nil:
 			return protocol.ApplyFailed, fmt.Errorf("task %s: %w", c.Task.ID, err)
 		}
-		switch err := c.Forget(); { // which reads: an error of the disk need not have stopped the database
+		switch err := c.Expire(); { // which reads: an error of the disk need not have stopped the database
 		case errors.Is(err, state.ErrBase):
 			return protocol.ApplyFailed, fmt.Errorf("task %s: %w", c.Task.ID, err)
 		case err != nil:

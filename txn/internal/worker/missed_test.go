@@ -17,7 +17,7 @@ import (
 // refusing is a database that refuses one of the steps of a committed round.
 type refusing struct {
 	state.Database
-	applying, forgetting, closing error
+	applying, expiring, closing error
 }
 
 func (d *refusing) Apply(base, next state.Positions, writes iter.Seq[state.Write]) error {
@@ -28,8 +28,8 @@ func (d *refusing) Apply(base, next state.Positions, writes iter.Seq[state.Write
 }
 
 func (d *refusing) Remove(base, next state.Positions, store state.StoreID, r state.Range) error {
-	if d.forgetting != nil {
-		return d.forgetting
+	if d.expiring != nil {
+		return d.expiring
 	}
 	return d.Database.Remove(base, next, store, r)
 }
@@ -74,22 +74,22 @@ func TestApplyStopsOneTask(t *testing.T) {
 		{"damage", refusing{applying: fmt.Errorf("x: %w", state.ErrCorrupt)}, true, protocol.Applied},
 		{"another base", refusing{applying: &state.BaseError{}}, false, protocol.ApplyFailed},
 		{"another error", refusing{applying: errors.New("x")}, false, protocol.ApplyFailed},
-		{"I/O error while forgetting", refusing{forgetting: fmt.Errorf("%w: %w", state.ErrFailed, disk)}, true, protocol.Applied},
-		{"failed read while forgetting", refusing{forgetting: disk}, true, protocol.Applied},
-		{"another base while forgetting", refusing{forgetting: &state.BaseError{}}, false, protocol.ApplyFailed},
+		{"I/O error while expiring", refusing{expiring: fmt.Errorf("%w: %w", state.ErrFailed, disk)}, true, protocol.Applied},
+		{"failed read while expiring", refusing{expiring: disk}, true, protocol.Applied},
+		{"another base while expiring", refusing{expiring: &state.BaseError{}}, false, protocol.ApplyFailed},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			first, next := refusing{}, tc.db
 			healthy, before := refusingTask(t, &first)
 			_, c := refusingTask(t, &next)
-			kind, err := (&turn{}).apply(&round{contributions: []*task.Contribution{before, c}})
+			kind, err := (&committer{}).apply(&round{contributions: []*task.Contribution{before, c}})
 			if kind != tc.kind || (err != nil) != (kind == protocol.ApplyFailed) {
 				t.Errorf("the round ends with %s and %v, want %s", kind, err, tc.kind)
 			}
 			if (c.Missed != nil) != tc.missed || before.Missed != nil {
 				t.Errorf("the task missed the round because of %v, its neighbour because of %v", c.Missed, before.Missed)
 			}
-			for _, is := range []error{tc.db.applying, tc.db.forgetting} {
+			for _, is := range []error{tc.db.applying, tc.db.expiring} {
 				if is != nil && !errors.Is(errors.Join(err, c.Missed), is) {
 					t.Errorf("the reason %v is not told: %v, %v", is, err, c.Missed)
 				}

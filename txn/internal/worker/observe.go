@@ -44,7 +44,7 @@ func (w *Worker) Gauges() Gauges {
 	g := Gauges{
 		OverlayBytes: o.overlayBytes.Load(), RoundBytes: o.roundBytes.Load(), CommitTime: time.Duration(o.commitNs.Load()),
 	}
-	for _, t := range w.turns {
+	for _, t := range w.committers {
 		if ns := t.observed.openSince.Load(); ns != 0 {
 			if since := time.Unix(0, ns); g.TransactionSince.IsZero() || since.Before(g.TransactionSince) {
 				g.TransactionSince = since
@@ -55,16 +55,16 @@ func (w *Worker) Gauges() Gauges {
 }
 
 // Loops returns the goroutines whose progress tells whether the worker is alive: the compute
-// goroutine, and the applies of its turns. Everything else in the turns waits for brokers, and is
-// no sign for this process.
+// goroutine, and the applies of its committers. Everything else in the committers waits for
+// brokers, and is no sign for this process.
 func (w *Worker) Loops() []*health.Loop {
-	return []*health.Loop{&w.observed.loop, &w.turns[0].observed.apply, &w.turns[1].observed.apply}
+	return []*health.Loop{&w.observed.loop, &w.committers[0].observed.apply, &w.committers[1].observed.apply}
 }
 
 func (w *Worker) nameLoops() {
 	w.observed.loop.Name = fmt.Sprintf("worker %d", w.cfg.ID)
-	for i, t := range w.turns {
-		t.observed.apply.Name = fmt.Sprintf("worker %d, apply of turn %d", w.cfg.ID, i)
+	for i, t := range w.committers {
+		t.observed.apply.Name = fmt.Sprintf("worker %d, apply of committer %d", w.cfg.ID, i)
 	}
 }
 
@@ -138,8 +138,8 @@ func (w *Worker) oldest(t *task.Task) []int64 {
 	return out
 }
 
-// countAnswer counts what a turn reports, and remembers the first failure of a round as the cause
-// of its abort.
+// countAnswer counts what a committer reports, and remembers the first failure of a round as the
+// cause of its abort.
 func (w *Worker) countAnswer(a answer) {
 	if a.unanswered {
 		return
@@ -176,7 +176,7 @@ func (w *Worker) countAborted(r *round) {
 }
 
 // countApplied counts a round that is in the store.
-func (w *Worker) countApplied(r *round, total tally) {
+func (w *Worker) countApplied(r *round, total journalCounts) {
 	now := time.Now()
 	age := time.Duration(-1)
 	if total.records > 0 {
@@ -185,17 +185,19 @@ func (w *Worker) countApplied(r *round, total tally) {
 	w.cfg.Metrics.Applied(now.Sub(r.sealed), total.records, age)
 }
 
-// tally is what journals hold, control records aside.
-type tally struct {
+// journalCounts is what journals hold, control records aside.
+type journalCounts struct {
 	records int64
 	byInput []int64
 	// oldest is the smallest timestamp, if there is a record.
 	oldest int64
 }
 
-func newTally(inputs int) tally { return tally{byInput: make([]int64, inputs), oldest: 1<<63 - 1} }
+func newJournalCounts(inputs int) journalCounts {
+	return journalCounts{byInput: make([]int64, inputs), oldest: 1<<63 - 1}
+}
 
-func (t *tally) add(e task.Entry) {
+func (t *journalCounts) add(e task.Entry) {
 	if e.IsControl() {
 		return
 	}
@@ -205,20 +207,20 @@ func (t *tally) add(e task.Entry) {
 }
 
 // merge adds another task's records; the inputs stay apart.
-func (t *tally) merge(o tally) {
+func (t *journalCounts) merge(o journalCounts) {
 	t.records += o.records
 	t.oldest = min(t.oldest, o.oldest)
 }
 
-// turnObserved is what others may read of a turn while it runs.
-type turnObserved struct {
+// committerObserved is what others may read of a committer while it runs.
+type committerObserved struct {
 	// apply is busy while a round goes to the store.
 	apply health.Loop
 	// openSince is when the open transaction began, in Unix nanoseconds, 0 without one.
 	openSince atomic.Int64
 }
 
-func (o *turnObserved) commandBegan(c command) time.Time {
+func (o *committerObserved) commandBegan(c command) time.Time {
 	now := time.Now()
 	if c.kind == protocol.Apply {
 		o.apply.Began(now)
@@ -226,14 +228,14 @@ func (o *turnObserved) commandBegan(c command) time.Time {
 	return now
 }
 
-func (t *turn) transactionBegan(s *turnState) {
+func (t *committer) transactionBegan(s *committerState) {
 	s.beganAt = time.Now()
 	t.observed.openSince.Store(s.beganAt.UnixNano())
 }
 
 // observe times a command that was carried out, and ends the transaction's time with the answer
 // that ends it.
-func (t *turn) observe(c command, kind protocol.EventKind, err error, began time.Time) {
+func (t *committer) observe(c command, kind protocol.EventKind, err error, began time.Time) {
 	now := time.Now()
 	if c.kind == protocol.Apply {
 		t.observed.apply.Waits()
@@ -242,7 +244,7 @@ func (t *turn) observe(c command, kind protocol.EventKind, err error, began time
 		t.w.cfg.Metrics.Carried(c.kind, now.Sub(began))
 	}
 	over := kind == protocol.Committed || kind == protocol.Aborted || kind == protocol.Settled && err == nil
-	s := &c.round.turnState
+	s := &c.round.committerState
 	if c.kind == protocol.Stream || !over || !s.began || s.ended {
 		return
 	}

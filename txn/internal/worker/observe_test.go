@@ -9,11 +9,11 @@ import (
 )
 
 // BenchmarkObserve measures what a record costs beyond its processing: the count in the slice, and
-// the tally when its round is applied.
+// the counts when its round is applied.
 func BenchmarkObserve(b *testing.B) {
 	w := &Worker{}
 	e := task.Entry{Record: &broker.Record{Timestamp: time.Now()}}
-	sum := newTally(1)
+	sum := newJournalCounts(1)
 	for b.Loop() {
 		w.observed.processed++
 		sum.add(e)
@@ -23,10 +23,10 @@ func BenchmarkObserve(b *testing.B) {
 	}
 }
 
-func TestTally(t *testing.T) {
-	all := newTally(0)
+func TestJournalCounts(t *testing.T) {
+	all := newJournalCounts(0)
 	for _, ms := range [][]int64{{500, 300, 400}, {350}} {
-		one := newTally(2)
+		one := newJournalCounts(2)
 		for i, at := range ms {
 			one.add(task.Entry{Input: i % 2, Record: &broker.Record{Timestamp: time.UnixMilli(at)}})
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 // round is one commit round of a worker. The compute goroutine fills it; from Flush on it belongs
-// to its turn.
+// to its committer.
 type round struct {
 	n             uint64
 	contributions []*task.Contribution
@@ -37,11 +37,11 @@ type round struct {
 	// failure is the answer that ended the round, if it had one of its own; for the metrics.
 	failure protocol.EventKind
 
-	turnState turnState
+	committerState committerState
 }
 
-// turnState is what the turn's goroutine knows of a round.
-type turnState struct {
+// committerState is what the committer's goroutine knows of a round.
+type committerState struct {
 	began    bool
 	beganAt  time.Time
 	identity broker.Identity

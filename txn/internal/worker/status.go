@@ -25,7 +25,7 @@ type TaskStatus struct {
 	// Parked says how many records wait in the stores of parked keys. It is never changed in place.
 	Parked []graph.Parked
 	// Outcomes are the nodes' counts since the task was opened.
-	Outcomes map[graph.Tally]int64
+	Outcomes map[graph.OutcomeCount]int64
 	// Oldest has for every input the timestamp of the oldest record that is fetched and not
 	// committed, state.NoTime for none. It is nil until it was first noted, and never changed in
 	// place.

@@ -62,9 +62,9 @@ type Config struct {
 
 // Worker runs tasks. Its methods may be called from any goroutine; Run is called once.
 type Worker struct {
-	cfg   Config
-	log   *slog.Logger
-	turns [2]*turn
+	cfg        Config
+	log        *slog.Logger
+	committers [2]*committer
 
 	answers  chan answer
 	requests chan request
@@ -121,9 +121,10 @@ func New(cfg Config, producers [2]*broker.Producer) *Worker {
 	}
 	w.status.tasks = map[graph.TaskID]TaskStatus{}
 	w.notices = newNotices(w.log)
-	for i := range w.turns {
-		// A turn gets at most a chunk per stream of its round and one protocol effect at a time.
-		w.turns[i] = &turn{w: w, producer: producers[i], commands: make(chan command, 64), log: w.log.With("turn", i)}
+	for i := range w.committers {
+		// A committer gets at most a chunk per stream of its round and one protocol effect at a
+		// time.
+		w.committers[i] = &committer{w: w, producer: producers[i], commands: make(chan command, 64), log: w.log.With("committer", i)}
 	}
 	w.nameLoops()
 	return w
@@ -241,17 +242,17 @@ func (w *Worker) Wake() {
 // does, every task is closed.
 func (w *Worker) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
-	var turns sync.WaitGroup
-	for _, t := range w.turns {
-		turns.Go(func() { t.run(ctx) })
+	var committers sync.WaitGroup
+	for _, t := range w.committers {
+		committers.Go(func() { t.run(ctx) })
 	}
 	stopped, err := w.loop(ctx)
 	w.notices.end()
 	cancel()
-	for _, t := range w.turns {
+	for _, t := range w.committers {
 		close(t.commands)
 	}
-	turns.Wait()
+	committers.Wait()
 	for _, t := range w.tasks {
 		err = errors.Join(err, w.closeTask(t))
 	}

@@ -8,7 +8,7 @@
 //     is none;
 //   - otherwise an installed server is started (Debian package postgresql), once for the process.
 //     Its data is in a temporary directory, and it listens only on a Unix socket there. If the
-//     process runs as root, the server runs as the user postgres or nobody.
+//     process runs as root, the server runs as the user postgres or as the user without rights.
 //
 // Without either, the tests are skipped, and one line per package on standard error says so.
 // ONCEWARD_REQUIRE_POSTGRES=1 makes that a failure. A server that is there and does not start is

@@ -63,9 +63,6 @@ func (b *Batch) Size() int {
 	return headerSize + b.bytes
 }
 
-// Sealed reports whether the batch is complete.
-func (b *Batch) Sealed() bool { return b.sealed }
-
 // Sequence returns the sequence number of the first record. The batch is sealed.
 func (b *Batch) Sequence() int32 { return b.sequence }
 

@@ -17,8 +17,8 @@ const (
 	Aborted
 	// Committed: the batch is the marker of a commit.
 	Committed
-	// Forgotten: the batch was a marker, and compaction has taken what it said.
-	Forgotten
+	// Compacted: the batch was a marker, and compaction has taken what it said.
+	Compacted
 )
 
 // Head is what a batch of a transaction says of its producer. Its records are not looked at.
@@ -72,7 +72,7 @@ func ending(h header, records []byte) (e Ending, err error) {
 	if h.attributes&compressionMask != 0 {
 		return None, malformed(h.base, "a compressed control batch")
 	}
-	e = Forgotten
+	e = Compacted
 	err = decodeRecords(records, h, h.base, func(r Record) error {
 		switch {
 		case len(r.Key) < 4 || r.Key[2] != 0:

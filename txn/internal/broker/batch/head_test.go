@@ -36,7 +36,7 @@ func TestHeads(t *testing.T) {
 		{First: 14, Last: 14, ProducerID: 7, Epoch: 6, Ending: batch.Committed},
 		{First: 15, Last: 15, ProducerID: 8},
 		{First: 16, Last: 16, ProducerID: 8, Epoch: 0x7fff, Ending: batch.Aborted},
-		{First: 17, Last: 17, ProducerID: 7, Epoch: 7, Ending: batch.Forgotten},
+		{First: 17, Last: 17, ProducerID: 7, Epoch: 7, Ending: batch.Compacted},
 	}
 	heads := func(log []byte, offset int64) (got []batch.Head, next int64, err error) {
 		next, err = batch.Heads(&kmsg.FetchResponseTopicPartition{RecordBatches: log}, offset, func(h batch.Head) { got = append(got, h) })

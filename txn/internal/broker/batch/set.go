@@ -210,10 +210,6 @@ func (s *Set) Ready() int64 { return s.ready }
 // Destination returns a destination by its index. Indexes are valid until Reset.
 func (s *Set) Destination(i int32) Destination { return s.places[i] }
 
-// Destinations returns all partitions to which records were added, also records that were too
-// large.
-func (s *Set) Destinations() []Destination { return s.places }
-
 // Reset empties the set. All batches that were taken are acknowledged, and nothing reads them or
 // their places any more.
 func (s *Set) Reset() {

@@ -1,0 +1,369 @@
+package hangwatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/backoff"
+	"github.com/onceward/onceward/txn/internal/broker"
+	"github.com/onceward/onceward/txn/internal/failpoint"
+	"github.com/onceward/onceward/txn/internal/hanging"
+	"github.com/onceward/onceward/txn/internal/metrics"
+	"github.com/onceward/onceward/txn/internal/waits"
+	"github.com/onceward/onceward/txn/internal/worker"
+)
+
+// Config is what a watch needs of the process.
+type Config struct {
+	Cluster  *broker.Cluster
+	Topology *topology.Topology
+	// Repairs says that transactions that hang are repaired where evidence says how they ended.
+	Repairs    bool
+	Logger     *slog.Logger
+	Metrics    *metrics.Metrics
+	Failpoints failpoint.Set
+}
+
+// Watch looks for transactions that hang. It outlives memberships, and its methods are safe for
+// concurrent use.
+type Watch struct {
+	cfg Config
+	// due has a token when a look is wanted now, repairs one when something hangs that may be
+	// repaired.
+	due, repairs chan struct{}
+
+	mu sync.Mutex
+	// before is what coordinators have said of transactional ids that tells how their last
+	// transactions ended.
+	before map[string]broker.Transaction
+	found  []hanging.Finding
+	// used are the transactional ids with which workers produce.
+	used map[string]bool
+	// unread says why topics are not looked at that may not be read; it is logged once. unanswered
+	// says what did not answer in the last look.
+	unread, unanswered string
+	// read are the transactions whose evidence was read last, and again is when it is read again
+	// although they are the same ones.
+	read  string
+	again time.Time
+	pause backoff.Backoff
+}
+
+const (
+	// describeMax is how long coordinators are asked for evidence before an id is initialised
+	// without it.
+	describeMax = 5 * time.Second
+	// describeDeadMax is the same for the ids of an instance that is fenced: readers of its outputs
+	// wait for the fencing.
+	describeDeadMax = 500 * time.Millisecond
+	// lookMax bounds each question of a look, and how long a look is repeated at start. A partition
+	// without a leader is asked again later; it would else hold up all others.
+	lookMax = 5 * time.Second
+	// hangingWatch is how often what hangs is looked at again. A partition that did not answer is
+	// asked again after unansweredPause at first.
+	hangingWatch    = 30 * time.Second
+	unansweredPause = time.Second
+	// repairMax bounds one reading of logs for evidence. The evidence of the same transactions is
+	// read again after hangingWatch, and then ever more rarely, down to once in readPauseMax: only
+	// a marker of another process could change it.
+	repairMax    = 15 * time.Minute
+	readPauseMax = time.Hour
+)
+
+// New returns a watch that has not looked yet.
+func New(cfg Config) *Watch {
+	return &Watch{
+		cfg: cfg, due: make(chan struct{}, 1), repairs: make(chan struct{}, 1),
+		before: map[string]broker.Transaction{}, used: map[string]bool{},
+	}
+}
+
+// Note asks the coordinators about transactional ids that are about to be initialised. Without an
+// answer evidence is missing, and no more. committing says that a commit of them may be under way:
+// that the transaction is ongoing tells nothing then.
+func (w *Watch) Note(ctx context.Context, committing bool, ids ...string) {
+	ctx, cancel := context.WithTimeout(ctx, describeMax)
+	defer cancel()
+	now, err := w.cfg.Cluster.Transactions(ctx, ids...)
+	if err != nil {
+		w.cfg.Logger.Debug("how the last transactions ended is not known of all", "error", err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for id, tx := range now {
+		if tx.State != "Empty" && (tx.State != "Ongoing" || !committing) {
+			w.before[id] = tx
+		}
+	}
+}
+
+// NoteDead is Note for the transactional ids of another instance, which is taken for dead and may
+// live. It does not wait for long.
+func (w *Watch) NoteDead(ctx context.Context, ids ...string) {
+	ctx, cancel := context.WithTimeout(ctx, describeDeadMax)
+	defer cancel()
+	w.Note(ctx, true, ids...)
+}
+
+// Settle settles a producer after a round has failed, and returns an error if a transaction of it
+// hangs.
+func (w *Watch) Settle(ctx context.Context, p *broker.Producer) error {
+	p.Close() // no request of it is on its way after the coordinator was asked
+	w.Note(ctx, p.Committing(), p.TransactionalID())
+	w.mu.Lock()
+	before, known := w.before[p.TransactionalID()]
+	w.mu.Unlock()
+	wrote := p.Partitions()
+	if err := p.Settle(ctx); err != nil {
+		return err
+	}
+	defer signal(w.due) // for the other producers: what has failed here may have lost markers of theirs
+	if brokenLook(w.cfg.Failpoints) {
+		return nil
+	}
+	identity, err := p.Identity()
+	if err != nil {
+		return err
+	}
+	offsets, err := w.cfg.Cluster.OffsetsPartition(ctx)
+	switch {
+	case err == nil:
+		wrote[broker.OffsetsTopic] = []int32{offsets}
+	case !hanging.OnlyDenied(err) && !broker.NotYetKnown(err):
+		return err
+	}
+	open, err := w.cfg.Cluster.OpenTransactions(ctx, wrote)
+	if err != nil && !hanging.OnlyAbsent(err) {
+		return err
+	}
+	for _, t := range open {
+		if t.ProducerID == identity.ProducerID || known && t.ProducerID == before.ProducerID {
+			return fmt.Errorf("%w: %w: %s[%d] holds producer id %d epoch %d open since offset %d, and %s has no transaction",
+				worker.ErrReopen, errHanging, t.Topic, t.Partition, t.ProducerID, t.Epoch, t.FirstOffset, p.TransactionalID())
+		}
+	}
+	if err == nil || hanging.OnlyDenied(err) { // a topic that the cluster does not know stays to be looked at, and the tasks without it go on
+		p.Looked()
+	}
+	return nil
+}
+
+// LookSoon has Watch look at everything once more. It does not block.
+func (w *Watch) LookSoon() { signal(w.due) }
+
+// signal leaves a token if there is none.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// errHanging ends a session whose producers must not go on.
+var errHanging = errors.New("a transaction hangs")
+
+// AtStart looks at everything, and returns the transactional ids of the instance whose transactions
+// hang. A partition that does not answer in time is looked at later. clean says that all has
+// answered and nothing of the application hangs.
+func (w *Watch) AtStart(ctx context.Context) (hangs map[string]bool, clean bool) {
+	if brokenLook(w.cfg.Failpoints) {
+		return nil, false
+	}
+	pause := backoff.Backoff{Next: 100 * time.Millisecond, Max: time.Second}
+	for until := time.Now().Add(lookMax); ; {
+		hangs, err := w.look(ctx)
+		if err == nil {
+			return hangs, len(w.Found()) == 0 && w.NotLookedAt() == ""
+		}
+		if time.Now().After(until) || pause.Wait(ctx) != nil {
+			w.cfg.Logger.Warn("it is not known yet whether transactions hang, because not all partitions answer: they are asked again", "error", err)
+			return hangs, false
+		}
+	}
+}
+
+// look asks all that the application reads and writes, and returns the transactional ids of the
+// instance whose transactions hang. It is for this process to use others, so what hung before is
+// among them until its partitions may be read and have answered. The error says what has not
+// answered.
+func (w *Watch) look(ctx context.Context) (map[string]bool, error) {
+	search, found, unread, err := w.ask(ctx, hanging.Look)
+	w.tellUnread(unread)
+	w.mu.Lock()
+	found = append(found, slices.DeleteFunc(missing(w.found, found), func(f hanging.Finding) bool {
+		return err == nil && !unreadable(f, unread)
+	})...)
+	for i := range found {
+		w.decide(&found[i])
+	}
+	wasUnanswered := w.unanswered
+	w.unanswered = oneLine(err)
+	w.mu.Unlock()
+	w.tell(found)
+	if err == nil && wasUnanswered != "" {
+		w.cfg.Logger.Info("all partitions have answered whether transactions hang")
+	}
+	if len(found) > 0 && err == nil {
+		signal(w.repairs)
+	}
+	ids := map[string]bool{}
+	for _, f := range found {
+		if f.Named != nil {
+			ids[f.Named.TransactionalID] = true
+		}
+		for id, before := range search.Before {
+			ids[id] = ids[id] || before.ProducerID == f.ProducerID
+		}
+	}
+	return ids, err
+}
+
+// ask looks at everything by way of hanging.Look or hanging.Find. It returns what of the
+// application's own hangs, why topics are not looked at that may not be read, and what has not
+// answered.
+func (w *Watch) ask(ctx context.Context, by func(context.Context, *broker.Cluster, hanging.Search) ([]hanging.Finding, error)) (
+	search hanging.Search, found []hanging.Finding, unread, err error,
+) {
+	within, cancel := context.WithTimeout(ctx, lookMax)
+	search, hidden := hanging.SearchOf(within, w.cfg.Cluster, w.cfg.Topology)
+	cancel()
+	search.Patience = lookMax
+	w.mu.Lock()
+	search.Before = maps.Clone(w.before)
+	w.mu.Unlock()
+	if hidden != nil && !hanging.OnlyDenied(hidden) {
+		return search, nil, nil, hidden
+	}
+	found, err = by(ctx, w.cfg.Cluster, search)
+	if absent := search.Complete(); absent != nil { // every topic was there at the start: a broker has not heard of it yet, or it was deleted
+		err = errors.Join(err, absent)
+	}
+	found = slices.DeleteFunc(found, func(f hanging.Finding) bool { return !f.Own || !f.Hanging() })
+	if err != nil && hanging.OnlyDenied(err) {
+		return search, found, errors.Join(hidden, err), nil
+	}
+	return search, found, hidden, err
+}
+
+// decide lets a finding keep the evidence that was read for it. Without that it is judged by what
+// coordinators have said; a verdict that they do not give is not looked for. The caller holds mu.
+func (w *Watch) decide(f *hanging.Finding) {
+	if i := slices.IndexFunc(w.found, same(*f)); i >= 0 && w.found[i].Evidence.Searched > 0 {
+		f.Evidence, f.Decision = w.found[i].Evidence, w.found[i].Decision
+		return
+	}
+	if d := hanging.Decide(f.Transaction, f.Evidence); d.Verdict != hanging.Unknown {
+		f.Decision = d
+	}
+}
+
+// uses reports whether a worker produces under the producer id of a finding.
+func (w *Watch) uses(f hanging.Finding) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return f.Named != nil && w.used[f.Named.TransactionalID]
+}
+
+// NotLookedAt says what is not known to be free of transactions that hang, "" if all is.
+func (w *Watch) NotLookedAt() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.unanswered == "":
+		return w.unread
+	case w.unread == "":
+		return w.unanswered
+	}
+	return w.unanswered + "; " + w.unread
+}
+
+// Found returns what hung when it was last looked at.
+func (w *Watch) Found() []hanging.Finding {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.found
+}
+
+// Hangs reports whether a transaction hung when it was last looked at.
+func (w *Watch) Hangs(producerID int64, epoch int16) bool {
+	return slices.ContainsFunc(w.Found(), func(f hanging.Finding) bool { return f.ProducerID == producerID && f.Epoch == epoch })
+}
+
+// Use notes with which transactional ids workers produce from now on.
+func (w *Watch) Use(ids ...string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	clear(w.used)
+	for _, id := range ids {
+		w.used[id] = true
+	}
+}
+
+// Run looks again at what hangs, at what did not answer, and at what tasks wait for, until ctx
+// ends. It calls end once, and returns, if a worker must not produce on.
+func (w *Watch) Run(ctx context.Context, tasks *waits.Waits, end func(error)) {
+	if brokenLook(w.cfg.Failpoints) {
+		return
+	}
+	pause := backoff.Backoff{Next: unansweredPause, Max: hangingWatch}
+	for next := unansweredPause; ; {
+		timer := time.NewTimer(next)
+		wanted := false
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-w.due:
+			timer.Stop()
+			wanted = true
+		case <-timer.C:
+		}
+		next = hangingWatch
+		if !wanted && len(w.Found()) == 0 && w.notAnswered() == "" && !slices.ContainsFunc(tasks.All(), mayHang) {
+			continue
+		}
+		_, err := w.look(ctx)
+		if id := w.inUse(); id != "" {
+			end(fmt.Errorf("%w: %w: %s must not produce on", worker.ErrReopen, errHanging, id))
+			return
+		}
+		if err != nil {
+			w.cfg.Logger.Debug("not all partitions have answered which transactions they hold open", "error", err)
+			next = pause.Next
+			pause.Next = min(2*pause.Next, pause.Max)
+			continue
+		}
+		pause.Next = unansweredPause
+	}
+}
+
+// mayHang reports whether a wait is for something other than ongoing transactions.
+func mayHang(h waits.Held) bool { return !h.Looked.IsZero() && !h.Ongoing() }
+
+// notAnswered says what did not answer in the last look.
+func (w *Watch) notAnswered() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.unanswered
+}
+
+// inUse returns a transactional id with which a worker produces although a transaction of its
+// producer hangs, "" if there is none. An id that has another producer id by now takes nothing
+// along.
+func (w *Watch) inUse() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, f := range w.found {
+		if f.Named != nil && w.used[f.Named.TransactionalID] {
+			return f.Named.TransactionalID
+		}
+	}
+	return ""
+}
