@@ -359,3 +359,16 @@ func TestNotificationsWake(t *testing.T) {
 	s.awaitSettled()
 	s.judge()
 }
+
+// TestClaimsFollowDueTimes: entries without an aggregate are claimed in the order in which they are
+// due, whatever their numbers.
+func TestClaimsFollowDueTimes(t *testing.T) {
+	s := newStage(t)
+	s.store(numbered("e", 5)...)
+	s.db.Exec(t, "UPDATE onceward.queue SET due_at = now() - entry * interval '1 second'")
+	s.start(s.queue("a", func(c *Config) { c.Parallel = 1 }))
+	s.awaitSettled()
+	if n := s.db.Int(t, "SELECT count(*) FROM (SELECT event_id > lag(event_id) OVER (ORDER BY id) AS wrong FROM effects) o WHERE wrong"); n != 0 {
+		t.Errorf("%d entries were claimed before one that was due earlier", n)
+	}
+}
