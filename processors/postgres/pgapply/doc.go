@@ -42,7 +42,9 @@
 // # Failure
 //
 // Errors are those of the database, of which postgres.ClassOf knows the class. They abort the
-// transaction. That a table or a column is missing shows at the first call, whatever its outcome.
+// transaction. That a table or a column is missing shows at the first call, whatever its outcome. A
+// row that others delete between two statements, or that a trigger drops, is an error of class
+// transient.
 //
 // # Concurrency
 //
