@@ -344,7 +344,7 @@ func TestQuarantine(t *testing.T) {
 		s.awaitEnd()
 		pgtest.Await(s.t, "the offset is behind the last record", func() bool { return s.db.Int(s.t, "SELECT count(*) FROM onceward.sink_quarantine") == 3 })
 		s.judge()
-		all, err := sink.Quarantined(s.t.Context(), 10)
+		all, err := Quarantined(s.t.Context(), s.db.Pool, s.name, 10)
 		if err != nil || len(all) != 3 {
 			s.t.Fatalf("%d records, %v", len(all), err)
 		}
