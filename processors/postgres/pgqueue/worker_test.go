@@ -153,7 +153,7 @@ func (b *syncBuffer) String() string {
 
 // TestOrderOfAggregates: with failures, several processes and many entries at work at once, the
 // events of an aggregate are processed in their order. Row of the failure matrix: out-of-order
-// completion. The negative control asks for no order.
+// completion. The negative control asks for no order. Requirement M3.
 func TestOrderOfAggregates(t *testing.T) {
 	for _, ordered := range []bool{true, false} {
 		t.Run(fmt.Sprint("order asked for ", ordered), func(t *testing.T) {
