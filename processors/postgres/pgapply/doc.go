@@ -1,6 +1,10 @@
-// Package pgapply has the most frequent effects of handlers on tables, each with an outcome: a row
-// that follows the versions of its source, a contribution that counts once, a state that changes as
-// a machine allows.
+// Package pgapply has the most frequent effects of handlers on tables, each with an outcome:
+//
+//   - a row that follows the versions of its source ([Versions]);
+//   - a contribution that counts once ([Contributions]);
+//   - a state that changes as a machine allows ([Transitions]).
+//
+// A program declares a table once, and a handler writes to it:
 //
 //	accounts, err := pgapply.NewVersions(pgapply.Table{Name: "accounts", Key: []string{"id"}, Columns: []string{"owner"}}, "version")
 //	...
