@@ -82,7 +82,8 @@
 // applied has no dead letter. A record that the topic does not take, because it is too large, stays
 // in quarantine. Where the topic is not there or cannot be written, Run returns an error, and the
 // record waits in the table. The later records of its partition go on without it. [Quarantined]
-// lists the records in quarantine, and [Sink.Requeue] applies one of them.
+// lists the records in quarantine. [Sink.Requeue] applies one, and [Discard] removes one without an
+// effect. No other function removes them.
 //
 // While one partition waits to try again, the others go on.
 //

@@ -105,3 +105,16 @@ func (s *Sink) Requeue(ctx context.Context, topic string, partition int32, offse
 	}
 	return nil
 }
+
+// Discard removes a record from quarantine without an effect. Nothing is kept of the record.
+func Discard(ctx context.Context, pool *pgxpool.Pool, sink, topic string, partition int32, offset int64) error {
+	gone, err := pool.Exec(ctx, `DELETE FROM onceward.sink_quarantine
+		WHERE sink = $1 AND topic = $2 AND partition = $3 AND record_offset = $4 AND letter_topic IS NULL`, sink, topic, partition, offset)
+	if err == nil && gone.RowsAffected() == 0 {
+		err = ErrNotQuarantined
+	}
+	if err != nil {
+		return fmt.Errorf("pgsink: %s: discard topic %s, partition %d, offset %d: %w", sink, topic, partition, offset, err)
+	}
+	return nil
+}

@@ -10,6 +10,7 @@ import (
 type sinkCommands struct {
 	Offsets   sinkOffsetsCommand   `cmd:"" help:"List where the sink reads its partitions next, and who owns them."`
 	List      sinkListCommand      `cmd:"" help:"List records in quarantine."`
+	Discard   sinkDiscardCommand   `cmd:"" help:"Remove a record from quarantine without an effect."`
 	SetOffset sinkSetOffsetCommand `cmd:"" help:"Have the sink read a partition on at an offset."`
 	Reset     sinkResetCommand     `cmd:"" help:"Remove the offsets of a topic, so that the sink begins with it again."`
 }
@@ -137,11 +138,36 @@ func (c *sinkListCommand) recordOf(f pgsink.Refused) sinkRecord {
 	return shown
 }
 
-type sinkSetOffsetCommand struct {
+type sinkDiscardCommand struct {
 	sinkArg
+	partitionArg
+	Offset int64 `arg:"" help:"Offset of the record, as list shows it."`
+}
+
+// Help is for --help.
+func (sinkDiscardCommand) Help() string {
+	return "Nothing is kept of the record: list --payload shows it before."
+}
+
+// Run is called by kong.
+func (c *sinkDiscardCommand) Run(p *process) error {
+	if err := pgsink.Discard(p.ctx, p.pool, c.Sink, c.Topic, c.Partition, c.Offset); err != nil {
+		return err
+	}
+	fmt.Fprintf(p.out, "topic %s, partition %d, offset %d was discarded\n", oneLine(c.Topic), c.Partition, c.Offset)
+	return nil
+}
+
+// partitionArg is a partition that a sink reads.
+type partitionArg struct {
 	Topic     string `arg:"" help:"Topic that the sink reads."`
 	Partition int32  `arg:"" help:"Partition of the topic."`
-	Offset    int64  `arg:"" help:"Offset of the next record to apply."`
+}
+
+type sinkSetOffsetCommand struct {
+	sinkArg
+	partitionArg
+	Offset int64 `arg:"" help:"Offset of the next record to apply."`
 }
 
 // Help is for --help.
