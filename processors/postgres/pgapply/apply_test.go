@@ -122,6 +122,75 @@ func TestContributions(t *testing.T) {
 	}
 }
 
+// TestNaiveSum is the negative control of contributions: a sum that each delivery adds to counts a
+// copy again.
+func TestNaiveSum(t *testing.T) {
+	db := pgtest.Empty(t)
+	db.Exec(t, "CREATE TABLE entries (id text PRIMARY KEY, cents bigint); CREATE TABLE sums (cents bigint); INSERT INTO sums VALUES (0)")
+	entries, err := pgapply.NewContributions(pgapply.Table{Name: "entries", Key: []string{"id"}, Columns: []string{"cents"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // deliveries
+		db.Exec(t, "UPDATE sums SET cents = cents + 10")
+		do(t, db, func(tx pgx.Tx) (pgapply.Outcome, error) { return entries.Add(t.Context(), tx, "a", 10) })
+	}
+	if naive, kept := db.Int(t, "SELECT cents FROM sums"), db.Int(t, "SELECT sum(cents)::bigint FROM entries"); naive != 20 || kept != 10 {
+		t.Errorf("the naive sum is %d, want 20; that of contributions is %d, want 10", naive, kept)
+	}
+}
+
+// TestNaiveState is the negative control of transitions: a state that each event overwrites goes
+// back when an event comes again.
+func TestNaiveState(t *testing.T) {
+	db := pgtest.Empty(t)
+	db.Exec(t, ordersTable)
+	db.Exec(t, "CREATE TABLE naive (state text); INSERT INTO naive VALUES ('')")
+	m := newOrders(t)
+	placed, paid := pgapply.Transition{To: "placed", Version: 1}, pgapply.Transition{From: "placed", To: "paid", Version: 2}
+	for _, event := range []pgapply.Transition{placed, paid, placed} {
+		db.Exec(t, "UPDATE naive SET state = $1", event.To)
+		do(t, db, func(tx pgx.Tx) (pgapply.Outcome, error) { return m.Move(t.Context(), tx, event, "o1", "") })
+	}
+	if n := db.Int(t, "SELECT count(*) FROM naive WHERE state = 'placed'"); n != 1 {
+		t.Error("the naive state has not gone back")
+	}
+	if n := db.Int(t, "SELECT count(*) FROM orders WHERE state = 'paid'"); n != 1 {
+		t.Error("the state has gone back")
+	}
+}
+
+// TestRowIsDropped: a trigger that drops the row is an error, and the effect does not look for the
+// row for ever.
+func TestRowIsDropped(t *testing.T) {
+	db := pgtest.Empty(t)
+	db.Exec(t, ordersTable)
+	db.Exec(t, `CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$;
+		CREATE TRIGGER nothing BEFORE INSERT ON orders FOR EACH ROW EXECUTE FUNCTION nothing()`)
+	table := pgapply.Table{Name: "orders", Key: []string{"id"}, Columns: []string{"note"}}
+	versions, versionsErr := pgapply.NewVersions(table, "v")
+	contributions, contributionsErr := pgapply.NewContributions(table)
+	if versionsErr != nil || contributionsErr != nil {
+		t.Fatal(versionsErr, contributionsErr)
+	}
+	m := newOrders(t)
+	for name, f := range map[string]func(tx pgx.Tx) (pgapply.Outcome, error){
+		"versions":      func(tx pgx.Tx) (pgapply.Outcome, error) { return versions.Put(t.Context(), tx, 1, "o1", "") },
+		"contributions": func(tx pgx.Tx) (pgapply.Outcome, error) { return contributions.Add(t.Context(), tx, "o1", "") },
+		"transitions": func(tx pgx.Tx) (pgapply.Outcome, error) {
+			return m.Move(t.Context(), tx, pgapply.Transition{To: "placed", Version: 1}, "o1", "")
+		},
+	} {
+		err := pgx.BeginFunc(t.Context(), db.Pool, func(tx pgx.Tx) error {
+			_, err := f(tx)
+			return err
+		})
+		if postgres.ClassOf(err) != topology.Transient || !strings.Contains(fmt.Sprint(err), "a trigger drops it") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // TestNoEquality: a column that cannot be compared shows at the first contribution.
 func TestNoEquality(t *testing.T) {
 	db := pgtest.Empty(t)

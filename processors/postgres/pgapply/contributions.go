@@ -2,6 +2,7 @@ package pgapply
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -59,6 +60,8 @@ func (c *Contributions) Add(ctx context.Context, tx pgx.Tx, values ...any) (Outc
 		err = closeErr
 	}
 	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return fail(errCameAndWent)
 	case err != nil:
 		return fail(err)
 	case tag.RowsAffected() == 1:

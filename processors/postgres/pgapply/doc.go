@@ -1,9 +1,10 @@
 // Package pgapply has the most frequent effects of handlers on tables, each with an outcome:
-//   - a row that follows the versions of its source
-//   - a contribution that counts once
-//   - a state that changes as a machine allows
 //
-// This is a row with a version:
+//   - a row that follows the versions of its source ([Versions]);
+//   - a contribution that counts once ([Contributions]);
+//   - a state that changes as a machine allows ([Transitions]).
+//
+// A program declares a table once, and a handler writes to it:
 //
 //	accounts, err := pgapply.NewVersions(pgapply.Table{Name: "accounts", Key: []string{"id"}, Columns: []string{"owner"}}, "version")
 //	...
@@ -45,7 +46,9 @@
 // # Failure
 //
 // Errors are those of the database, of which postgres.ClassOf knows the class. They abort the
-// transaction. That a table or a column is missing shows at the first call, whatever its outcome.
+// transaction. That a table or a column is missing shows at the first call, whatever its outcome. A
+// row that others delete between two statements, or that a trigger drops, is an error of class
+// transient.
 //
 // # Concurrency
 //

@@ -8,7 +8,18 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/topology"
 )
+
+// triesMax bounds how often an effect looks again because a row has come or gone between two
+// statements.
+const triesMax = 10
+
+// errCameAndWent is the error of an effect that finds a row at one statement, and none at the next.
+// A trigger that drops the row has the same result each time.
+var errCameAndWent = topology.Fail(topology.Transient, schemas.Reason("the row was there for one statement and not for the next; others delete it, or a trigger drops it"))
 
 // Outcome is what became of an effect. The package documentation has the rules.
 type Outcome uint8

@@ -66,7 +66,7 @@ func (m *Transitions) Move(ctx context.Context, tx pgx.Tx, t Transition, values 
 	if err := m.table.count(values); err != nil {
 		return fail(err)
 	}
-	for {
+	for range triesMax {
 		var state string
 		var version int64
 		err := tx.QueryRow(ctx, m.lock, values[:len(m.table.Key)]...).Scan(&state, &version)
@@ -91,6 +91,7 @@ func (m *Transitions) Move(ctx context.Context, tx pgx.Tx, t Transition, values 
 		// Another transaction has created the row since it was looked for; now it is there to be
 		// locked.
 	}
+	return fail(errCameAndWent)
 }
 
 // judge compares a transition with the row, if there is one.

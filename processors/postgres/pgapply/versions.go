@@ -2,6 +2,7 @@ package pgapply
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -64,7 +65,11 @@ func (v *Versions) Put(ctx context.Context, tx pgx.Tx, version int64, values ...
 	}
 	// The row that was in the way is locked, also where it has not changed.
 	var at int64
-	if err := tx.QueryRow(ctx, v.read, values[:len(v.table.Key)]...).Scan(&at); err != nil {
+	err = tx.QueryRow(ctx, v.read, values[:len(v.table.Key)]...).Scan(&at)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return fail(errCameAndWent)
+	case err != nil:
 		return fail(err)
 	}
 	switch {

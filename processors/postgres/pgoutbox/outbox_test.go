@@ -105,7 +105,7 @@ func TestAppendRefuses(t *testing.T) {
 
 // TestOrderOfAggregates: with several relays at a time, and events that are appended meanwhile,
 // each event is published once, in the order of its aggregate. Rows of the failure matrix:
-// concurrent duplicate on two instances; older version after newer.
+// concurrent duplicate on two instances; older version after newer. Requirement M4.
 func TestOrderOfAggregates(t *testing.T) {
 	onStage(t, func(s *stage) {
 		for i := range 3 {

@@ -16,12 +16,12 @@ import (
 // settled.
 const dueEntries = `
 WITH due AS MATERIALIZED (
-	SELECT entry, aggregate, status, attempts, claims, claimed_by FROM onceward.queue
+	SELECT entry, aggregate, status, attempts, claims, claimed_by, due_at FROM onceward.queue
 	WHERE queue = $1 AND due_at <= now() ORDER BY due_at, entry LIMIT $2 FOR UPDATE SKIP LOCKED
 )
 SELECT entry, status = 'CLAIMED', attempts, claims, coalesce(claimed_by, ''), coalesce((
 	SELECT o.entry FROM onceward.queue o WHERE o.queue = $1 AND o.aggregate = due.aggregate AND o.settled_at IS NULL ORDER BY o.entry LIMIT 1
-), entry) FROM due ORDER BY entry`
+), entry) FROM due ORDER BY due_at, entry`
 
 // lockHeads keeps heads from being settled until the claim commits. Those that are being settled
 // are left out.

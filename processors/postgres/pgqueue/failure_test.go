@@ -124,6 +124,7 @@ func TestClaimInDoubt(t *testing.T) {
 // TestExpiredClaimIsFenced: a worker that was frozen with a claim, and comes back when it has
 // expired, settles nothing, whether another worker has taken the entry or not. Row of the failure
 // matrix: worker frozen past its session and back. The negative control settles without the claim.
+// Requirement M3.
 func TestExpiredClaimIsFenced(t *testing.T) {
 	for _, c := range []struct {
 		name    string

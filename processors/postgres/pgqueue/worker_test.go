@@ -153,7 +153,7 @@ func (b *syncBuffer) String() string {
 
 // TestOrderOfAggregates: with failures, several processes and many entries at work at once, the
 // events of an aggregate are processed in their order. Row of the failure matrix: out-of-order
-// completion. The negative control asks for no order.
+// completion. The negative control asks for no order. Requirement M3.
 func TestOrderOfAggregates(t *testing.T) {
 	for _, ordered := range []bool{true, false} {
 		t.Run(fmt.Sprint("order asked for ", ordered), func(t *testing.T) {
@@ -358,4 +358,17 @@ func TestNotificationsWake(t *testing.T) {
 		VALUES ('mail', 'c', 'RECEIVED', '', '', '', '', '{}', '{}', now())`)
 	s.awaitSettled()
 	s.judge()
+}
+
+// TestClaimsFollowDueTimes: entries without an aggregate are claimed in the order in which they are
+// due, whatever their numbers.
+func TestClaimsFollowDueTimes(t *testing.T) {
+	s := newStage(t)
+	s.store(numbered("e", 5)...)
+	s.db.Exec(t, "UPDATE onceward.queue SET due_at = now() - entry * interval '1 second'")
+	s.start(s.queue("a", func(c *Config) { c.Parallel = 1 }))
+	s.awaitSettled()
+	if n := s.db.Int(t, "SELECT count(*) FROM (SELECT event_id > lag(event_id) OVER (ORDER BY id) AS wrong FROM effects) o WHERE wrong"); n != 0 {
+		t.Errorf("%d entries were claimed before one that was due earlier", n)
+	}
 }

@@ -65,8 +65,8 @@
 //	conflict, validation, poison, a panic    record by record; the record that fails alone is refused
 //	config, corruption, fatal                Run returns a [*Failure]
 //	the partition has another owner          what was done is rolled back, and the sink joins the group again
-//	records were deleted before they were    Run returns an error. An operator has to decide, and says where to go on with [SetOffset]
-//	read, or the log was cut
+//	records were deleted before they were    Run returns an error. An operator has to decide, and says where to go on with [SetOffset], or with
+//	read, or the log was cut                 the command onceward-postgres sink set-offset
 //
 // A timeout that Apply has set, and a transaction that the server has ended because Apply has
 // paused for too long, are transient. A foreign key whose row comes later, from another partition,
@@ -81,8 +81,9 @@
 // form of package topology. A crash in between sends it twice, with one id. A record that was
 // applied has no dead letter. A record that the topic does not take, because it is too large, stays
 // in quarantine. Where the topic is not there or cannot be written, Run returns an error, and the
-// record waits in the table. The later records of its partition go on without it. [Sink.Requeue]
-// applies a record from quarantine.
+// record waits in the table. The later records of its partition go on without it. [Quarantined]
+// lists the records in quarantine. [Sink.Requeue] applies one, and [Discard] removes one without an
+// effect. No other function removes them.
 //
 // While one partition waits to try again, the others go on.
 //

@@ -71,7 +71,7 @@ func Example() {
 			log.Fatal(err)
 		}
 	}
-	refused, err := sink.Quarantined(ctx, 10)
+	refused, err := pgsink.Quarantined(ctx, pool, "balances", 10)
 	if err != nil {
 		log.Fatal(err)
 	}

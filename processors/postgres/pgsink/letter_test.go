@@ -81,7 +81,7 @@ func TestLetterIsTooLarge(t *testing.T) {
 		s.start(a)
 		s.awaitEnd()
 		pgtest.Await(s.t, "the record is in quarantine", func() bool {
-			all, err := a.Quarantined(s.t.Context(), 10)
+			all, err := Quarantined(s.t.Context(), s.db.Pool, s.name, 10)
 			return err == nil && len(all) == 1 && len(all[0].Record.Value) == 10_000
 		})
 	})

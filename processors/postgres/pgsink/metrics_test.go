@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
@@ -12,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/onceward/onceward/processors/postgres/internal/pgtest"
+	"github.com/onceward/onceward/topology"
 )
 
 // TestMetrics: what happens is counted once it has committed, and the lag is that of the partition.
@@ -53,5 +55,28 @@ func TestMetrics(t *testing.T) {
 			s.t.Errorf("%d gauges of partitions that were given up, %v", n, err)
 		}
 		s.sink("b", func(c *Config) { c.Metrics = registry }) // shares them
+	})
+}
+
+// TestGaugesOfAStuckPartition: while a batch fails, the age of its oldest record grows, and the lag
+// is that of the partition, also of records that are not fetched because the partition is paused.
+func TestGaugesOfAStuckPartition(t *testing.T) {
+	onStage(t, 1, func(s *stage) {
+		sink := s.sink("a", func(c *Config) {
+			c.Attempts = 1_000_000
+			c.Apply = func(context.Context, pgx.Tx, []*kgo.Record) error {
+				return topology.Fail(topology.Transient, errors.New("a dependency is down"))
+			}
+		})
+		sink.measureEvery = 10 * time.Millisecond
+		s.produce(1, 100)
+		s.start(sink)
+		lag := sink.metrics.lag.WithLabelValues(s.name, s.topic, "0")
+		pending := sink.metrics.pending.WithLabelValues(s.name, s.topic, "0")
+		pgtest.Await(s.t, "a record is at work", func() bool { return testutil.ToFloat64(pending) > 0 })
+		s.produce(1, 300)
+		pgtest.Await(s.t, "the lag has all records", func() bool { return testutil.ToFloat64(lag) >= 400 })
+		before := testutil.ToFloat64(pending)
+		pgtest.Await(s.t, "the oldest record gets older", func() bool { return testutil.ToFloat64(pending) > before })
 	})
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/onceward/onceward/processors/postgres/internal/work"
 )
@@ -45,10 +44,6 @@ RETURNING next_offset, generation, leader_epoch`
 const moveOffset = `
 UPDATE onceward.sink_offsets SET next_offset = $6, leader_epoch = $7, moved_at = now()
 WHERE sink = $1 AND topic = $2 AND partition = $3 AND generation = $4 AND next_offset = $5`
-
-const setOffset = `
-UPDATE onceward.sink_offsets SET next_offset = $4, leader_epoch = -1, generation = generation + 1, owner = ''
-WHERE sink = $1 AND topic = $2 AND partition = $3 AND $4 >= 0`
 
 // touchOffset writes as little as a transaction of the sink.
 const touchOffset = `UPDATE onceward.sink_offsets SET owner = owner WHERE sink = $1 AND topic = $2 AND partition = $3`
@@ -207,34 +202,4 @@ func (w *worker) works() bool {
 
 func (w *worker) fenced() error {
 	return fmt.Errorf("topic %s, partition %d, generation %d: %w", w.topic, w.n, w.generation, errFenced)
-}
-
-// SetOffset has the next owner of a partition read on at the given offset, whatever lies between.
-// It is for an operator, after records were deleted before they were read, or a log was cut. The
-// operator has to know which records are applied twice or never by that. Stop the sink before: an
-// instance that runs is fenced.
-func SetOffset(ctx context.Context, pool *pgxpool.Pool, sink, topic string, partition int32, offset int64) error {
-	set, err := pool.Exec(ctx, setOffset, sink, topic, partition, offset)
-	switch {
-	case err != nil:
-	case offset < 0:
-		err = fmt.Errorf("an offset is 0 or more, not %d", offset)
-	case set.RowsAffected() == 0:
-		err = errors.New("the sink has no offset of it")
-	}
-	if err != nil {
-		return fmt.Errorf("pgsink: set the offset of %s, topic %s, partition %d: %w", sink, topic, partition, err)
-	}
-	return nil
-}
-
-// Reset removes what a sink knows of a topic: its next owner begins where [Config.Start] says. It
-// is for a topic that was deleted and created again, and for an application that begins from
-// scratch; records that were applied are applied again if they are still there. Stop the sink
-// before: an instance that runs is fenced.
-func Reset(ctx context.Context, pool *pgxpool.Pool, sink, topic string) error {
-	if _, err := pool.Exec(ctx, "DELETE FROM onceward.sink_offsets WHERE sink = $1 AND topic = $2", sink, topic); err != nil {
-		return fmt.Errorf("pgsink: reset topic %s of %s: %w", topic, sink, err)
-	}
-	return nil
 }

@@ -92,6 +92,11 @@ func TestSetOffset(t *testing.T) {
 				s.t.Errorf("offset %d: %v", offset, err)
 			}
 		}
+		offsets, err := Offsets(s.t.Context(), s.db.Pool, s.name)
+		if err != nil || len(offsets) != 1 || offsets[0].Next != s.stableEnd() || offsets[0].Topic != s.topic || offsets[0].Owner != "" ||
+			offsets[0].MovedAt.IsZero() {
+			s.t.Errorf("%+v, %v", offsets, err)
+		}
 		if err := SetOffset(s.t.Context(), s.db.Pool, s.name, s.topic, 7, 0); err == nil {
 			s.t.Error("an offset of a partition that is not there can be set")
 		}

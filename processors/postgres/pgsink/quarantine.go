@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/onceward/onceward/processors/postgres/internal/work"
@@ -56,18 +57,18 @@ func scanRefused(row pgx.CollectableRow, more ...any) (f Refused, err error) {
 
 func refused(row pgx.CollectableRow) (Refused, error) { return scanRefused(row) }
 
-// Quarantined returns the records of the sink in quarantine, the oldest first and at most limit of
+// Quarantined returns the records of a sink in quarantine, the oldest first and at most limit of
 // them.
-func (s *Sink) Quarantined(ctx context.Context, limit int) ([]Refused, error) {
-	rows, err := s.config.Pool.Query(ctx, `SELECT `+recordColumns+` FROM onceward.sink_quarantine WHERE sink = $1 AND letter_topic IS NULL
-		ORDER BY quarantined_at, topic, partition, record_offset LIMIT $2`, s.config.Name, limit)
+func Quarantined(ctx context.Context, pool *pgxpool.Pool, sink string, limit int) ([]Refused, error) {
+	rows, err := pool.Query(ctx, `SELECT `+recordColumns+` FROM onceward.sink_quarantine WHERE sink = $1 AND letter_topic IS NULL
+		ORDER BY quarantined_at, topic, partition, record_offset LIMIT $2`, sink, limit)
 	if err == nil {
 		var all []Refused
 		if all, err = pgx.CollectRows(rows, refused); err == nil {
 			return all, nil
 		}
 	}
-	return nil, fmt.Errorf("pgsink: %s: list the quarantine: %w", s.config.Name, err)
+	return nil, fmt.Errorf("pgsink: %s: list the quarantine: %w", sink, err)
 }
 
 // ErrNotQuarantined: the record is not in quarantine, or not any more.
@@ -101,6 +102,19 @@ func (s *Sink) Requeue(ctx context.Context, topic string, partition int32, offse
 	})
 	if err != nil {
 		return fmt.Errorf("pgsink: %s: requeue topic %s, partition %d, offset %d: %w", s.config.Name, topic, partition, offset, err)
+	}
+	return nil
+}
+
+// Discard removes a record from quarantine without an effect. Nothing is kept of the record.
+func Discard(ctx context.Context, pool *pgxpool.Pool, sink, topic string, partition int32, offset int64) error {
+	gone, err := pool.Exec(ctx, `DELETE FROM onceward.sink_quarantine
+		WHERE sink = $1 AND topic = $2 AND partition = $3 AND record_offset = $4 AND letter_topic IS NULL`, sink, topic, partition, offset)
+	if err == nil && gone.RowsAffected() == 0 {
+		err = ErrNotQuarantined
+	}
+	if err != nil {
+		return fmt.Errorf("pgsink: %s: discard topic %s, partition %d, offset %d: %w", sink, topic, partition, offset, err)
 	}
 	return nil
 }

@@ -63,10 +63,13 @@ func (s *Sink) session(ctx context.Context) error {
 	}
 	e.client = client
 	close(e.ready)
+	var measuring sync.WaitGroup
+	measuring.Go(e.measure)
 	for ctx.Err() == nil {
 		e.poll()
 	}
 	e.abandon()
+	measuring.Wait()
 	client.CloseAllowingRebalance()
 	return context.Cause(ctx)
 }

@@ -20,6 +20,7 @@ type Sink struct {
 	queueMax        int // records in the queue of a partition that pause it
 	contendedCounts int
 	restMax         time.Duration
+	measureEvery    time.Duration
 
 	// Tests replace these functions: see export_test.go.
 	at      func(ctx context.Context, point string, w *worker) error
@@ -35,7 +36,8 @@ func New(c Config) (*Sink, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pgsink: %w", err)
 	}
-	s := &Sink{config: c, slots: make(chan struct{}, c.Parallel), moveSQL: moveOffset, queueMax: max(queueRecordsMax, 2*c.BatchRecords), contendedCounts: contendedCounts, restMax: restMax}
+	s := &Sink{config: c, slots: make(chan struct{}, c.Parallel), moveSQL: moveOffset, queueMax: max(queueRecordsMax, 2*c.BatchRecords), contendedCounts: contendedCounts, restMax: restMax,
+		measureEvery: measureEvery}
 	s.at = func(context.Context, string, *worker) error { return nil }
 	s.resolve = (*worker).resolve
 	s.isolation = kgo.ReadCommitted()

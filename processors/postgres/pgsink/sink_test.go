@@ -344,7 +344,7 @@ func TestQuarantine(t *testing.T) {
 		s.awaitEnd()
 		pgtest.Await(s.t, "the offset is behind the last record", func() bool { return s.db.Int(s.t, "SELECT count(*) FROM onceward.sink_quarantine") == 3 })
 		s.judge()
-		all, err := sink.Quarantined(s.t.Context(), 10)
+		all, err := Quarantined(s.t.Context(), s.db.Pool, s.name, 10)
 		if err != nil || len(all) != 3 {
 			s.t.Fatalf("%d records, %v", len(all), err)
 		}
@@ -361,7 +361,12 @@ func TestQuarantine(t *testing.T) {
 			s.t.Error(err)
 		}
 		healed.Store(true)
-		for _, f := range all {
+		for _, want := range []error{nil, ErrNotQuarantined} {
+			if err := Discard(s.t.Context(), s.db.Pool, s.name, s.topic, 0, all[2].Record.Offset); !errors.Is(err, want) {
+				s.t.Errorf("%v, want %v", err, want)
+			}
+		}
+		for _, f := range all[:2] {
 			if err := sink.Requeue(s.t.Context(), s.topic, 0, f.Record.Offset); err != nil {
 				s.t.Error(err)
 			}
@@ -369,7 +374,7 @@ func TestQuarantine(t *testing.T) {
 				s.t.Errorf("the second time: %v", err)
 			}
 		}
-		s.count += 3
+		s.count += 2
 		if n := s.effects(); n != s.count {
 			s.t.Errorf("%d records have %d effects", s.count, n)
 		}

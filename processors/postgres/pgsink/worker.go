@@ -49,6 +49,9 @@ type worker struct {
 		epoch  int32 // the leader epoch of what is before it
 		stable int64 // the last stable offset
 		paused bool
+
+		passed int64     // next, for the gauges
+		oldest time.Time // of the records at work; zero where none is
 	}
 }
 
@@ -57,7 +60,7 @@ func newWorker(e *session, p partition, topicID [16]byte, at position) *worker {
 		partition: p, sink: e.sink, session: e, topicID: topicID, generation: at.generation, next: at.next,
 		stop: make(chan struct{}), done: make(chan struct{}), wake: make(chan struct{}, 1),
 	}
-	w.mu.behind, w.mu.epoch = at.next, at.epoch
+	w.mu.behind, w.mu.epoch, w.mu.passed = at.next, at.epoch, at.next
 	w.ctx, w.cancel = context.WithCancel(e.ctx)
 	return w
 }
@@ -174,12 +177,10 @@ func (w *worker) run() {
 	for !w.stopped() {
 		b := w.take()
 		if len(b.records) == 0 {
-			w.sink.metrics.of(w.sink.metrics.pending, w).Set(0)
+			w.isAtWork(b)
 			if !w.idle(b) {
 				continue
 			}
-		} else {
-			w.sink.metrics.of(w.sink.metrics.pending, w).Set(max(0, time.Since(b.records[0].Timestamp).Seconds()))
 		}
 		if err := w.apply(b); err != nil {
 			if !errors.Is(err, errStopped) {
@@ -232,6 +233,7 @@ const (
 
 // apply applies the records of a batch in one transaction, or one by one if that fails.
 func (w *worker) apply(b batch) error {
+	w.isAtWork(b)
 	var first time.Time // of the failures
 	attempts := 0       // those that count
 	for failures := 1; ; failures++ {
@@ -340,7 +342,8 @@ func (w *worker) pass(b batch, count func(float64), f func(ctx context.Context, 
 	count(float64(len(b.records)))
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.sink.metrics.of(w.sink.metrics.lag, w).Set(float64(max(0, w.mu.stable-w.next)))
+	w.mu.passed = w.next
+	w.show()
 	return nil
 }
 

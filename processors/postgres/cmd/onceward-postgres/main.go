@@ -1,13 +1,22 @@
 // Command onceward-postgres shows and repairs what the packages of processors/postgres keep in
-// PostgreSQL: entries of queues (pgqueue) and of outboxes (pgoutbox), and requests whose outcome is
-// unknown (pgrequests). It also creates the tables.
+// PostgreSQL. It also creates the tables.
+//
+//	queue     entries of pgqueue
+//	outbox    entries of pgoutbox
+//	sink      offsets and quarantine of pgsink
+//	requests  requests of pgrequests, and those whose outcome is unknown
+//	inbox     marks of pginbox
+//
+// Examples:
 //
 //	onceward-postgres migrate
 //	onceward-postgres queue list billing --status QUARANTINED
 //	onceward-postgres queue show billing 17 --payload
 //	onceward-postgres queue requeue billing 17 --reason "the gateway is back"
 //	onceward-postgres outbox list payments --failing
+//	onceward-postgres sink list balances
 //	onceward-postgres requests list payments
+//	onceward-postgres inbox clean billing
 //
 // The database is that of --url, of DATABASE_URL, or of PGHOST and the other variables of libpq. A
 // URL in the environment keeps its password out of the list of processes.
@@ -41,7 +50,7 @@ func main() {
 }
 
 const (
-	description = "Show and repair queues, outboxes and requests in PostgreSQL."
+	description = "Show and repair queues, outboxes, sinks, requests and inboxes in PostgreSQL."
 	helpWidth   = 100
 )
 
@@ -51,7 +60,9 @@ type commands struct {
 	Migrate  migrateCommand   `cmd:"" help:"Create the tables, or bring them up to date."`
 	Queue    queueCommands    `cmd:"" help:"Entries of a queue (pgqueue)."`
 	Outbox   outboxCommands   `cmd:"" help:"Entries of an outbox (pgoutbox)."`
+	Sink     sinkCommands     `cmd:"" help:"Offsets and quarantine of a sink (pgsink)."`
 	Requests requestsCommands `cmd:"" help:"Requests of a service (pgrequests)."`
+	Inbox    inboxCommands    `cmd:"" help:"Marks of a service (pginbox)."`
 }
 
 // process is what commands have to do with.

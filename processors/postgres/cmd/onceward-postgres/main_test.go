@@ -31,7 +31,8 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// fill migrates the database and puts entries into a queue and an outbox.
+// fill migrates the database, and fills a queue, an outbox, a sink, an inbox and a store of
+// requests.
 func fill() int {
 	ctx := context.Background()
 	pool, err := pgxpool.New(ctx, os.Getenv("DATABASE_URL"))
@@ -59,6 +60,9 @@ func fill() int {
 	if err == nil {
 		err = fillRequests(ctx, pool)
 	}
+	if err == nil {
+		err = fillSink(ctx, pool)
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -85,6 +89,21 @@ func fillRequests(ctx context.Context, pool *pgxpool.Pool) error {
 		_, err := tx.Exec(ctx, "UPDATE onceward.requests SET locked_until = now() - interval '1 minute'")
 		return err
 	})
+}
+
+// fillSink stores two offsets of a sink and a record in quarantine, and marks of an inbox, of which
+// one is old.
+func fillSink(ctx context.Context, pool *pgxpool.Pool) error {
+	_, err := pool.Exec(ctx, `
+		INSERT INTO onceward.sink_offsets (sink, topic, partition, topic_id, next_offset, generation, owner)
+		SELECT 'balances', 'captures', n, gen_random_uuid(), 17 + n, 3, 'host a' FROM generate_series(0, 1) AS n;
+		INSERT INTO onceward.sink_quarantine (sink, topic, partition, record_offset, topic_id, record_time, time_type, record_key, record_value,
+			header_keys, header_values, class, reason, attempts, first_failure)
+		VALUES ('balances', 'captures', 0, 12, gen_random_uuid(), 0, 0, 'secret key', 'secret payload', '{note}', '{secret header}',
+			'validation', 'the amount is not a number', 1, now());
+		INSERT INTO onceward.inbox (service, event_id, outcome, event_type, subject, marked_at)
+		VALUES ('billing', 'new', 1, '', '', now()), ('billing', 'old', 1, '', '', now() - interval '181 days')`)
+	return err
 }
 
 // TestScripts runs testdata/*.txtar, each with an empty database.

@@ -4,13 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/onceward/onceward/processors/postgres/pgrequests"
 )
 
 type requestsCommands struct {
-	List requestsListCommand `cmd:"" help:"List requests whose outcome is UNKNOWN."`
-	Show requestsShowCommand `cmd:"" help:"Show a request."`
+	List  requestsListCommand  `cmd:"" help:"List requests whose outcome is UNKNOWN."`
+	Show  requestsShowCommand  `cmd:"" help:"Show a request."`
+	Clean requestsCleanCommand `cmd:"" help:"Remove answers and requests that are old."`
 }
 
 // serviceArg is the service of a store.
@@ -132,4 +134,33 @@ func (c *requestsShowCommand) Run(p *process) error {
 		t.row(row[0], row[1])
 	}
 	return t.w.Flush()
+}
+
+type requestsCleanCommand struct {
+	serviceArg
+	AuditRetention time.Duration `default:"4320h" placeholder:"TIME" help:"Remove requests whose last attempt began longer ago; default ${default}. A copy that comes later has its effect again."`
+	Limit          int           `placeholder:"N" default:"100000" help:"Most rows to change; default ${default}."`
+}
+
+// Help is for --help.
+func (requestsCleanCommand) Help() string {
+	return "An answer is removed when its time to live is over. A request with external effects whose lock has expired becomes UNKNOWN, and stays."
+}
+
+// Run is called by kong.
+func (c *requestsCleanCommand) Run(p *process) error {
+	switch {
+	case c.Limit < 1:
+		return usageError{fmt.Errorf("--limit: %d is no number of rows", c.Limit)}
+	case c.AuditRetention < time.Second:
+		return usageError{fmt.Errorf("--audit-retention: a second is the least, not %s", c.AuditRetention)}
+	}
+	s, err := pgrequests.New(p.pool, c.Service, pgrequests.AuditRetention(c.AuditRetention),
+		pgrequests.TimeToLive(min(c.AuditRetention, pgrequests.DefaultTimeToLive))) // of new answers, which this process has none of
+	if err != nil {
+		return err
+	}
+	n, err := s.Clean(p.ctx, c.Limit)
+	fmt.Fprintf(p.out, "%d rows were changed\n", n)
+	return err
 }
