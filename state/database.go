@@ -69,6 +69,8 @@ type Database interface {
 	// View returns a consistent read-only snapshot for queries.
 	View() (View, error)
 	// Flush returns when everything applied before the call survives a kill -9 and a power loss.
+	// The rows of stores in memory, which some databases can have, survive nothing: no position
+	// names them afterwards.
 	Flush() error
 	// Checkpoint makes dir a database that contains at least everything that was applied before the
 	// call. Its Positions say exactly what it contains. Batches may go on meanwhile. Files that

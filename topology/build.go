@@ -88,6 +88,11 @@ func (b *Builder) checkStores() {
 						"store %s is %s here and %s in node %s (%s:%d); one name is one store",
 						s.name, s.layout, u.info.layout, u.node.name, u.node.pos.file, u.node.pos.line))
 				}
+				if u.info.inMemory != s.inMemory {
+					b.mistakeAt(n.pos, n.name, fmt.Errorf(
+						"store %s is %s here and %s in node %s (%s:%d); one name is one store",
+						s.name, s.place(), u.info.place(), u.node.name, u.node.pos.file, u.node.pos.line))
+				}
 				if u.info.formats != s.formats {
 					b.mistakeAt(n.pos, n.name, fmt.Errorf(
 						"store %s has codecs %s here and %s in node %s (%s:%d); one name is one store",

@@ -67,6 +67,13 @@ func TestCompare(t *testing.T) {
 			want: []string{"store counts: layout keyvalue becomes window"},
 			back: []string{"store counts: layout window"},
 		},
+		"store in memory": {
+			change: func(c *compared) {
+				c.store = topology.KeyValueStore("counts", schemas.String(), schemas.Int64()).InMemory()
+			},
+			want: []string{"store counts: rows on disk becomes in memory"},
+			back: []string{"store counts: rows in memory becomes on disk"},
+		},
 		"another store": {
 			change: func(c *compared) { c.store = topology.KeyValueStore("totals", schemas.String(), schemas.Int64()) },
 			want: []string{

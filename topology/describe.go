@@ -76,7 +76,7 @@ func (t *Topology) Description() graph.Description {
 		for _, store := range sub.Stores {
 			s.Stores = append(s.Stores, graph.StoreDescription{
 				Name: store.Name, Layout: store.Layout.String(), ChangelogTopic: store.ChangelogTopic,
-				RestoredFrom: store.RestoredFrom, KeyFormat: store.KeyFormat, ValueFormat: store.ValueFormat,
+				RestoredFrom: store.RestoredFrom, InMemory: store.InMemory, KeyFormat: store.KeyFormat, ValueFormat: store.ValueFormat,
 			})
 		}
 		for _, n := range t.subtopologies[i].nodes {

@@ -134,6 +134,10 @@ var plainTopologies = map[string]func(b *topology.Builder){
 		store := topology.DedupeStore("ids", schemas.String(), schemas.Int64(), time.Hour)
 		topology.Stateful(topology.From(b, wordsTopic), "dedupe", store).Process(idle)
 	},
+	"in-memory-store": func(b *topology.Builder) {
+		store := topology.KeyValueStore("recent", schemas.String(), schemas.Int64()).InMemory()
+		topology.Stateful(topology.From(b, wordsTopic), "remember", store).Process(idle)
+	},
 	"timestamped-store": func(b *topology.Builder) {
 		store := topology.TimestampedStore("latest", schemas.String(), schemas.Int64())
 		topology.Stateful(topology.From(b, wordsTopic), "latest", store).Process(idle)

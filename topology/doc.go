@@ -137,6 +137,9 @@
 // The store of a topic has its own changelog, unless [RestoreFromTopic] says that the topic can
 // replace it.
 //
+// [Store.InMemory] keeps the rows of a store in memory, and none on the disk. Its changelog
+// restores it at each start.
+//
 // [Table.Filter], [MapTable], [JoinTables], [LeftJoinTables] and [OuterJoinTables] make tables from
 // tables and store nothing. A change passes through them. A lookup of a key computes its value from
 // the stores of the first tables. The functions of these operators are called again for old values,

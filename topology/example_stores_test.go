@@ -45,6 +45,29 @@ func ExampleTimestampedStore() {
 	// Output: Lisbon 2000 true <nil>
 }
 
+// How many orders each customer has made, in memory: there is a row for each customer, and no file.
+// A restart reads the counts again from the changelog.
+func ExampleStore_InMemory() {
+	orders := topology.Topic("orders", schemas.String(), schemas.String())
+	counts := topology.TimestampedStore("orders-of", schemas.String(), schemas.Int64()).InMemory()
+
+	b := topology.NewBuilder("shop")
+	topology.Count(topology.From(b, orders), counts)
+	d := driver(b)
+	for _, order := range []string{"tea", "coffee"} {
+		if err := topologytest.Pipe(d, orders, "Ada", order); err != nil {
+			log.Fatal(err)
+		}
+	}
+	s, err := topologytest.Store(d, counts, 0)
+	if err != nil {
+		log.Fatal(err)
+	}
+	count, _, _, err := s.Get("Ada")
+	fmt.Println(count, err)
+	// Output: 2 <nil>
+}
+
 // Orders are priced as of the time at which they were made, also when a price arrives late.
 func ExampleVersionedStore() {
 	prices := topology.Topic("prices", schemas.String(), schemas.Int64())

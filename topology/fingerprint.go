@@ -42,6 +42,9 @@ func (t *Topology) writeStructure(w io.Writer) {
 			if source, ok := s.restoredFrom(store.name); ok {
 				fmt.Fprintf(w, " restored from %q", source.topic.local())
 			}
+			if store.inMemory {
+				fmt.Fprint(w, " in memory")
+			}
 			fmt.Fprintln(w)
 		}
 		for _, n := range s.nodes {

@@ -238,6 +238,10 @@ func (b *Builder) checkRestoredTables() {
 	for _, n := range b.nodes {
 		for _, s := range n.stores {
 			source, restored := tables[s.name]
+			if restored && s.inMemory && n.name == s.name {
+				b.mistakeAt(n.pos, n.name, fmt.Errorf("store %s: RestoreFromTopic is for rows on the disk; each restart would depend on what "+
+					"compaction has left of the topic %s", s.name, source.topic.name))
+			}
 			if restored && !n.looksOnly && n.name != s.name {
 				b.mistakeAt(n.pos, n.name, fmt.Errorf("store %s is restored from the topic %s (RestoreFromTopic), so that no other node may "+
 					"write to it: join the table, or leave the option out", s.name, source.topic.name))

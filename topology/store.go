@@ -31,6 +31,7 @@ import (
 type Store[S any] struct {
 	name      string
 	retention time.Duration
+	inMemory  bool
 	// key and value are the codecs, as schemas.Codec of the types in S.
 	key, value any
 	describe   func() (storeInfo, error)
@@ -145,6 +146,29 @@ func VersionedStore[K, V any](
 // Name returns the name of the store.
 func (s Store[S]) Name() string { return s.name }
 
+// InMemory returns the store with its rows in memory, and none on the disk. Everything else stays:
+// the changelog, the rows, the queries, and that each record counts exactly once.
+//
+//   - A task restores the store in full from its changelog whenever it is opened: at each start of
+//     the process, and each time that the task comes from another process. A store on the disk
+//     reads only what it has missed. So a store in memory is for few rows, or for disks that are
+//     gone after a restart.
+//   - The rows may be at most as many as memory holds. They count to the memory budget of the state
+//     (--state-memory), which they can use up: nothing else bounds them.
+//   - A checkpoint of a task does not have the store, and commands that read the state directory of
+//     a stopped instance say that it is in memory.
+//   - The brokers must not delete records that the store still needs. [WindowStore] says what that
+//     is for the kinds with a retention. A restart stops the task otherwise, where a store on the
+//     disk continues with its rows.
+//
+// All nodes that name the store must name it so. The other stores of a task stay on the disk. It is
+// a mistake for a global table, and with [RestoreFromTopic]. Either form can become the other one:
+// the store is then restored in full once more.
+func (s Store[S]) InMemory() Store[S] {
+	s.inMemory = true
+	return s
+}
+
 // Open returns the typed view of bytes, which must be the bytes of this store. It is for tools and
 // tests. A node gets its stores from [Store.In].
 func (s Store[S]) Open(bytes state.Bytes) S { return s.open(bytes) }
@@ -170,7 +194,9 @@ func (s Store[S]) info() (storeInfo, error) {
 	if s.describe == nil {
 		return storeInfo{}, errNoStore
 	}
-	return s.describe()
+	info, err := s.describe()
+	info.inMemory = s.inMemory
+	return info, err
 }
 
 // watch returns the bytes of a store for the node that t prepares, and its codecs, which report
@@ -221,10 +247,19 @@ type AnyStore interface {
 }
 
 type storeInfo struct {
-	name    string
-	layout  state.Layout
-	formats formats
-	rows    graph.Rows
+	name     string
+	layout   state.Layout
+	formats  formats
+	rows     graph.Rows
+	inMemory bool
+}
+
+// place is where the rows are, in words.
+func (s storeInfo) place() string {
+	if s.inMemory {
+		return graph.InMemory
+	}
+	return graph.OnDisk
 }
 
 // formats are the names of the codecs of a topic or store.

@@ -80,6 +80,7 @@ func (t *Topology) Subtopologies() []graph.Subtopology {
 				ChangelogTopic: t.changelogOf(s, store.name),
 				RestoredFrom:   t.restoredFrom(s, store.name),
 				FromSource:     s.rowsOf(store.name),
+				InMemory:       store.inMemory,
 				Layout:         store.layout,
 				KeyFormat:      store.formats.key,
 				ValueFormat:    store.formats.value,

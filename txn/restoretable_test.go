@@ -35,7 +35,16 @@ var (
 func pricesTopology(t *testing.T, opts ...topology.SourceOption) *topology.Topology {
 	t.Helper()
 	b := topology.NewBuilder("pricing", topology.DeadLetters("dead"))
-	table := topology.TableFrom(b, pricesIn, pricesStore, opts...)
+	showChanges(topology.TableFrom(b, pricesIn, pricesStore, opts...))
+	top, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return top
+}
+
+// showChanges writes the changes of a table.
+func showChanges(table topology.Table[string, int]) {
 	topology.MapValues(table.Changes(), "show", func(value topology.Change[int]) (string, error) {
 		show := func(v topology.Option[int]) string {
 			if n, ok := v.Get(); ok {
@@ -45,11 +54,6 @@ func pricesTopology(t *testing.T, opts ...topology.SourceOption) *topology.Topol
 		}
 		return show(value.Old) + ">" + show(value.New), nil
 	}).Into(changesOut)
-	top, err := b.Build()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return top
 }
 
 func restorable(t *testing.T) *topology.Topology {

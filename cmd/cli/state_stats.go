@@ -68,10 +68,12 @@ type stateStatsTask struct {
 
 type stateStatsStore struct {
 	Store string `json:"store"`
-	// Keys are estimated unless they are counted, Bytes are those of tables on the disk.
+	// Keys are estimated unless they are counted, Bytes are those of tables on the disk, or in
+	// memory with InMemory.
 	Keys      int64  `json:"keys"`
 	Counted   bool   `json:"counted"`
 	Bytes     int64  `json:"bytes"`
+	InMemory  bool   `json:"in_memory,omitempty"`
 	Changelog string `json:"changelog"`
 	Applied   int64  `json:"applied"`
 	// Lag is in offsets of the changelog; null if it is not known.
@@ -88,7 +90,8 @@ func stateStatsOf(s opened, tasks []admin.TaskState) stateStats {
 		for _, st := range t.Stores {
 			at, _ := t.Positions.Changelog(st.Name)
 			store := stateStatsStore{
-				Store: st.Name, Keys: st.Keys, Counted: st.Counted, Bytes: st.DiskBytes, Changelog: st.Changelog, Applied: at.Applied,
+				Store: st.Name, Keys: st.Keys, Counted: st.Counted, Bytes: st.DiskBytes, InMemory: st.InMemory, Changelog: st.Changelog,
+				Applied: at.Applied,
 			}
 			if lag, ok := st.Lag(t.Positions); ok {
 				store.Lag = &lag
@@ -132,7 +135,11 @@ func writeStateStats(out io.Writer, s opened, tasks []admin.TaskState) error {
 			if st.Lag != nil {
 				lag = strconv.FormatInt(*st.Lag, 10)
 			}
-			fmt.Fprintf(&text, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", t.Task, st.Store, keys, bytesText(st.Bytes), st.Changelog, st.Applied, lag)
+			bytes := bytesText(st.Bytes)
+			if st.InMemory {
+				bytes += " in memory"
+			}
+			fmt.Fprintf(&text, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", t.Task, st.Store, keys, bytes, st.Changelog, st.Applied, lag)
 		}
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)

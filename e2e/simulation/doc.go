@@ -31,8 +31,8 @@
 //
 //   - [Copy], [Ledger], [Repartition], [Accounts]: the applications of package workload. Package
 //     check follows each input.
-//   - [Tables]: two tables and their joins. A joined record is a path through the versions of both
-//     inputs.
+//   - [Tables]: two tables, one of them in memory, and their joins. A joined record is a path through
+//     the versions of both inputs.
 //   - [Links]: two joins by a foreign key, whose records go through internal topics and back. They
 //     end as the join of both inputs, and no two versions meet twice.
 //   - [Joins]: all joins in one topology: those of [Tables] and [Links], of a stream with a table

@@ -67,7 +67,7 @@ type joins struct {
 // streams (inner, left and outer), and those of [Tables] and [Links].
 func Joins() (Subject, error) {
 	b := topology.NewBuilder("joins")
-	left := declareTables(b)
+	left := declareTables(b, rightTable())
 	declareLinks(b)
 	key, moment, joined := schemas.String(), schemas.JSON[Moment](), schemas.JSON[Joined]()
 	at := topology.EventTime(func(r topology.Record[string, Moment]) (time.Time, error) { return time.UnixMilli(r.Value.At), nil })

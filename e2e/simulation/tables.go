@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/onceward/onceward/schemas"
+	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
 )
 
@@ -36,19 +37,25 @@ type tables struct {
 	gone     map[string]map[string]bool
 }
 
-// Tables has two tables of two topics, their outer join and their inner join.
+// rightTable is the store of the right table.
+func rightTable() topology.Store[state.Timestamped[string, int64]] {
+	return topology.TimestampedStore("right-table", schemas.String(), schemas.Int64())
+}
+
+// Tables has two tables of two topics, their outer join and their inner join. The right table is in
+// memory, and the left one on the disk.
 func Tables() (Subject, error) {
 	b := topology.NewBuilder("tables")
-	declareTables(b)
+	declareTables(b, rightTable().InMemory())
 	t, err := b.Build()
 	return newTables("tables", t), err
 }
 
 // declareTables adds the tables and their joins to a topology, and returns the left table.
-func declareTables(b *topology.Builder) topology.Table[string, int64] {
+func declareTables(b *topology.Builder, rights topology.Store[state.Timestamped[string, int64]]) topology.Table[string, int64] {
 	key, version, joined := schemas.String(), schemas.Int64(), schemas.JSON[Joined]()
 	left := topology.TableFrom(b, topology.Topic(LeftTopic, key, version), topology.TimestampedStore("left-table", key, version))
-	right := topology.TableFrom(b, topology.Topic(RightTopic, key, version), topology.TimestampedStore("right-table", key, version))
+	right := topology.TableFrom(b, topology.Topic(RightTopic, key, version), rights)
 	topology.OuterJoinTables(left, right, "join-either", func(_ string, l, r topology.Option[int64]) (Joined, error) {
 		return Joined{l.Or(0), r.Or(0)}, nil
 	}).Into(topology.Topic(EitherTopic, key, joined))

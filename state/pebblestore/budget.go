@@ -41,6 +41,9 @@ const (
 //   - At three quarters of that quarter, every database flushes that has more than half of its
 //     share, idle ones too.
 //
+// Nothing bounds the tables of stores in memory. They are reserved like the rest, so that the cache
+// has what they leave. A budget that is smaller than they are leaves it nothing.
+//
 // So all databases together have at most three quarters of the budget, and a round each. No
 // database waits for another one alone: one with more than its share continues at least at the
 // speed of its own disk, and one with less never waits for memory.
@@ -67,6 +70,8 @@ type Shared struct {
 	// at a time, for the sake of the block cache.
 	filters, rows atomic.Int64
 	filling       atomic.Bool
+	// inMemory is what is reserved for the tables of stores in memory.
+	inMemory atomic.Int64
 	// iterators is the number of iterators that databases cache, at most iteratorsMax.
 	iterators    atomic.Int64
 	iteratorsMax int64
@@ -109,7 +114,7 @@ func (s *Shared) Close() {
 // every database. So it assumes that they use as much as the rest, which is too much while both are
 // small.
 func (s *Shared) held() int64 {
-	return min(2*(s.blocks.Metrics().Size+s.buffers.Load()+s.loads.Load()+s.kept()), s.budget)
+	return min(2*(s.blocks.Metrics().Size+s.buffers.Load()+s.loads.Load()+s.kept()+s.inMemory.Load()), s.budget)
 }
 
 // Expect sets how many databases will be open at the same time. Databases that are opened later
@@ -152,9 +157,10 @@ type Spent struct {
 	// Blocks is the block cache, with what it has room for and has not read yet. MemTables and
 	// Buffers are what was applied and is not in tables, in Pebble and above it. Loads are the
 	// tables that are being built, and what callers reserved. Kept is what spares lookups the way
-	// into Pebble: filters of keys, and rows. The five are about the budget, and more while rounds
-	// are large beside it.
-	Blocks, MemTables, Buffers, Loads, Kept int64
+	// into Pebble: filters of keys, and rows. InMemory are the tables of stores in memory. The six
+	// are about the budget. They are more while rounds are large beside it, and where the stores in
+	// memory are.
+	Blocks, MemTables, Buffers, Loads, Kept, InMemory int64
 	// Unflushed is what all databases applied that is not on the disk. From UnflushedMax on those
 	// hold back that have Share of it or more.
 	Unflushed, UnflushedMax, Share int64
@@ -166,7 +172,7 @@ type Spent struct {
 // waits for one that is being closed, and may be called at any time, after Close too.
 func (s *Shared) Spent() Spent {
 	spent := Spent{
-		Budget: s.budget, Buffers: s.buffers.Load(), Loads: s.loads.Load(), Kept: s.kept(),
+		Budget: s.budget, Buffers: s.buffers.Load(), Loads: s.loads.Load(), Kept: s.kept(), InMemory: s.inMemory.Load(),
 		Unflushed: s.unflushed.Load(), UnflushedMax: s.holdAt(), Share: s.share(),
 	}
 	s.mu.Lock()
@@ -182,7 +188,7 @@ func (s *Shared) Spent() Spent {
 			spent.MemTables += int64(m.MemTableBytes)
 		}
 	}
-	spent.Blocks = max(s.budget-spent.MemTables-spent.Buffers-spent.Loads-spent.Kept, 0)
+	spent.Blocks = max(s.budget-spent.MemTables-spent.Buffers-spent.Loads-spent.Kept-spent.InMemory, 0)
 	return spent
 }
 

@@ -39,6 +39,13 @@
 // arena_max in GLIBC_TUNABLES. Without cgo it lowers GOGC while a Shared is open, by the size of
 // the budget in use.
 //
+// # Stores in memory
+//
+// Options.InMemory names stores whose rows are in memory. The database then has two parts (type
+// split): one on the disk, and one over a file system in memory. Apply, Load and Remove make each
+// step in both. The part on the disk has neither rows nor positions of the stores in memory. The
+// files of the other part are counted to the budget, and nothing bounds them.
+//
 // # Layout
 //
 // All stores of a task share one key space, each behind its 4-byte id. The positions are a key in

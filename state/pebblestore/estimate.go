@@ -9,9 +9,10 @@ import (
 	"github.com/onceward/onceward/state"
 )
 
-// Estimate is the approximate size of a store, from the tables on the disk. Writes in memory do not
+// Estimate is the approximate size of a store, from its tables. Writes that are in no table do not
 // count, and keys that were written again count more than once until they are compacted.
 type Estimate struct {
+	// DiskBytes are in memory for a store of Options.InMemory.
 	Keys, DiskBytes int64
 }
 
@@ -24,6 +25,8 @@ func EstimateOf(r state.Reader, store state.StoreID) (e Estimate, ok bool, err e
 		d = r
 	case *readOnly:
 		d = r.d
+	case *split:
+		d = r.of(store)
 	default:
 		return Estimate{}, false, nil
 	}

@@ -23,3 +23,6 @@ func NeverBuffer(db state.Database) state.Database {
 
 // sublevels returns the number of overlapping tables in L0.
 func (d *database) sublevels() int { return int(d.db.Metrics().Levels[0].Sublevels) }
+
+// CloseDisk closes the part on the disk alone, as a fault would stop it.
+func CloseDisk(db state.Database) error { return db.(*split).disk.Close() }

@@ -16,6 +16,9 @@ type Metrics struct {
 	BufferBytes    int64
 	MemTableBytes  uint64
 	UnflushedBytes int64
+	// InMemoryBytes are the tables of the stores that are in memory (Options.InMemory). Everything
+	// else in here is of the part on the disk.
+	InMemoryBytes uint64
 	// L0Sublevels is how many tables a read may have to look at before the sorted levels; Apply is
 	// slowed down when it grows.
 	L0Sublevels int32
@@ -35,6 +38,12 @@ type Metrics struct {
 // another one, and for a closed one. It may be called from any goroutine and takes some
 // microseconds.
 func MetricsOf(db state.Database) (m Metrics, ok bool) {
+	if s, is := db.(*split); is {
+		memory, there := MetricsOf(s.memory)
+		m, ok = MetricsOf(s.disk)
+		m.InMemoryBytes = memory.DiskBytes
+		return m, ok && there
+	}
 	d, ok := db.(*database)
 	if !ok {
 		return Metrics{}, false

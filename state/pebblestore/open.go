@@ -26,6 +26,17 @@ import (
 // Other errors are those of the environment (permissions, a full disk, which is state.ErrFull) and
 // change nothing.
 func Open(path string, o Options) (state.Database, error) {
+	d, err := openDatabase(path, o)
+	if err != nil {
+		return nil, err
+	}
+	if len(o.InMemory) > 0 {
+		return openSplit(d, o)
+	}
+	return d, nil
+}
+
+func openDatabase(path string, o Options) (*database, error) {
 	o.setDefaults()
 	if err := o.FS.MkdirAll(path, 0o700); err != nil {
 		if state.IsFull(err) {

@@ -54,6 +54,10 @@ type Options struct {
 	// the disk. FlushBytes is lowered to a sixteenth of the budget of Shared. If many databases
 	// share the budget, a flush starts earlier (Shared.Expect).
 	FlushBytes int64
+	// InMemory names the stores whose rows are in memory. The directory has no row of them, and no
+	// position: they begin empty with each Open, which removes their rows from the directory. Their
+	// tables count to the budget of Shared, which does not bound them.
+	InMemory []string
 	// FlushInterval is the longest time that something applied waits for a flush,
 	// DefaultFlushInterval by default. With less than four seconds a wait for the turn of others
 	// comes on top, two seconds at most.

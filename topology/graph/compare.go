@@ -28,6 +28,8 @@ const (
 	AttributeLayout = "layout"
 	// AttributeChangelog is the topic that a store is restored from.
 	AttributeChangelog = "changelog"
+	// AttributeRows is where the rows of a store are: OnDisk or InMemory.
+	AttributeRows = "rows"
 	// AttributeTopic is the topic of a global table.
 	AttributeTopic = "topic"
 	// AttributeTopicFormats are the names of the codecs of that topic.
@@ -48,6 +50,12 @@ const (
 	// AttributeWiring is what a node is, which stores and global tables it uses, and where it
 	// leads.
 	AttributeWiring = "wiring"
+)
+
+// The values of AttributeRows.
+const (
+	OnDisk   = "on disk"
+	InMemory = "in memory"
 )
 
 // Difference is one thing in which a topology differs from an earlier one.
@@ -141,6 +149,7 @@ func factsOf(d Description) facts {
 			f[factKey{SubjectStore, s.Name, AttributeFormats}] = codecNames(s.KeyFormat, s.ValueFormat)
 			f[factKey{SubjectStore, s.Name, AttributeLayout}] = s.Layout
 			f[factKey{SubjectStore, s.Name, AttributeChangelog}] = cmp.Or(s.ChangelogTopic, s.RestoredFrom)
+			f[factKey{SubjectStore, s.Name, AttributeRows}] = s.rows()
 			f[factKey{SubjectStore, s.Name, AttributeSubtopology}] = sub.Name
 		}
 		for _, topic := range sub.Sinks {
@@ -166,6 +175,14 @@ func factsOf(d Description) facts {
 		f[factKey{SubjectGlobalTable, t.Store, AttributeTopicFormats}] = codecNames(t.TopicKeyFormat, t.TopicValueFormat)
 	}
 	return f
+}
+
+// rows is where the rows of a store are.
+func (s StoreDescription) rows() string {
+	if s.InMemory {
+		return InMemory
+	}
+	return OnDisk
 }
 
 // byKey is the text for Kafka's default partitioner.

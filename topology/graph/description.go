@@ -66,8 +66,10 @@ type StoreDescription struct {
 	// RestoredFrom.
 	ChangelogTopic string `json:"changelog_topic"`
 	RestoredFrom   string `json:"restored_from,omitempty"`
-	KeyFormat      string `json:"key_format"`
-	ValueFormat    string `json:"value_format"`
+	// InMemory says that the rows are in memory, and none on the disk.
+	InMemory    bool   `json:"in_memory,omitempty"`
+	KeyFormat   string `json:"key_format"`
+	ValueFormat string `json:"value_format"`
 }
 
 // The kinds of a [NodeDescription].

@@ -58,6 +58,8 @@ type StoreInfo struct {
 	// has neither.
 	RestoredFrom string
 	FromSource   *SourceRows
+	// InMemory says that the rows are in memory, and none on the disk: see topology.Store.InMemory.
+	InMemory bool
 	// Layout says what its rows and its changelog records look like.
 	Layout state.Layout
 	// KeyFormat and ValueFormat are the names of the codecs.
@@ -71,6 +73,17 @@ func (s Subtopology) Declarations() []state.Declaration {
 		declared[i] = state.Declaration{Name: store.Name, Layout: store.Layout}
 	}
 	return declared
+}
+
+// InMemory returns the names of the stores whose rows are in memory.
+func (s Subtopology) InMemory() []string {
+	var names []string
+	for _, store := range s.Stores {
+		if store.InMemory {
+			names = append(names, store.Name)
+		}
+	}
+	return names
 }
 
 // Topic returns the topic from which the store is restored: its changelog, or else the source

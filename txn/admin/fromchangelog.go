@@ -121,7 +121,7 @@ func (op *operation) rebuildOne(ctx context.Context, dir *state.Directory, t tar
 	return op.restorer.Rebuild(ctx, op.request(t), restore.Rebuild{
 		Stores: stores, Directory: dir,
 		OpenAt: func(path string) (state.Database, error) {
-			return pebblestore.Open(path, pebblestore.Options{Logger: op.restorer.Logger})
+			return pebblestore.Open(path, pebblestore.Options{Logger: op.restorer.Logger, InMemory: t.sub.InMemory()})
 		},
 	}, &progress)
 }

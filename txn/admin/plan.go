@@ -299,6 +299,12 @@ func (p planInput) judgeStore(d graph.Difference, f *Finding) {
 			f.What += ": its position in the topic before says nothing of the other one"
 			f.Remedy = "give the store another name, or empty it with `onceward rebuild from-input` before the start"
 		}
+	case graph.AttributeRows:
+		if d.After == graph.InMemory {
+			f.What += ": each start restores it in full from its changelog"
+		} else {
+			f.What += ": it is restored once in full from its changelog"
+		}
 	case graph.AttributeSubtopology:
 		if fromSource(&p.after, d.Name) && p.started() {
 			f.Judgement = Unknown

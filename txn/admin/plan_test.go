@@ -129,6 +129,12 @@ func TestPlanJudges(t *testing.T) {
 			cluster: func(p *planInput) { p.tasks[0].committed = false },
 			want:    Safe, texts: []string{"safe store counts: formats"},
 		},
+		"store in memory": {
+			change: func(d *planned) {
+				d.counts = topology.KeyValueStore("counts", schemas.String(), schemas.Int64()).InMemory()
+			},
+			want: Safe, texts: []string{"safe store counts: rows on disk becomes in memory: each start restores it in full"},
+		},
 		"partitioner": {
 			change: byFirst, want: Rebuild, texts: []string{
 				"rebuild source app-words-repartition: partitioner that of Kafka becomes first: the stores of its tasks", "other names",

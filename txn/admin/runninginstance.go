@@ -31,7 +31,7 @@ func (r running) tasks(ctx context.Context, d Detail) ([]TaskState, error) {
 			}
 			store := StoreState{
 				Name: s.Name, Layout: layout, Keys: s.Keys, Counted: s.Counted, DiskBytes: s.DiskBytes, Changelog: s.Changelog, Partitions: s.Partitions, End: -1,
-				FromSource: s.FromSource,
+				FromSource: s.FromSource, InMemory: s.InMemory,
 			}
 			if s.End != nil {
 				store.End = *s.End

@@ -41,6 +41,10 @@ type stateSource interface {
 	Close() error
 }
 
+// ErrInMemory says that the state directory has no rows of a store with topology.Store.InMemory. The
+// running instance has them, and the changelog.
+var ErrInMemory = errors.New("the rows of the store are in memory, and not in the directory; ask the running instance, or read the changelog")
+
 // At says what an answer contains and whose it is.
 type At struct {
 	Task graph.TaskID
@@ -80,8 +84,11 @@ type StoreState struct {
 	// Keys were counted if Counted is set, and otherwise estimated.
 	Keys    int64
 	Counted bool
-	// DiskBytes is about the size of the rows in tables on the disk.
+	// DiskBytes is about the size of the rows in tables, on the disk unless InMemory is set.
 	DiskBytes int64
+	// InMemory says that the rows are in memory. The directory of a stopped instance has none of
+	// them; what it says of their number and size is 0.
+	InMemory bool
 	// FromSource says that the store has no changelog, because it is restored from its source
 	// (topology.RestoreFromTopic): Changelog is that topic.
 	FromSource bool

@@ -101,7 +101,7 @@ func (s *stopped) tasks(ctx context.Context, d Detail) ([]TaskState, error) {
 	if err != nil {
 		return nil, err
 	}
-	sources, err := s.sources()
+	ran, err := s.ran()
 	if err != nil {
 		return nil, err
 	}
@@ -124,9 +124,9 @@ func (s *stopped) tasks(ctx context.Context, d Detail) ([]TaskState, error) {
 			if err != nil {
 				return nil, err
 			}
-			source, fromSource := sources[store.Name]
+			source, fromSource := ran.sources[store.Name]
 			t.Stores = append(t.Stores, StoreState{
-				Name: store.Name, Layout: store.Layout, Keys: m.Keys, Counted: m.Counted, DiskBytes: m.DiskBytes, FromSource: fromSource,
+				Name: store.Name, Layout: store.Layout, Keys: m.Keys, Counted: m.Counted, DiskBytes: m.DiskBytes, FromSource: fromSource, InMemory: ran.inMemory[store.Name],
 				Changelog: cmp.Or(source, graph.ChangelogTopic(s.dir.Identity().Application, store.Name)), End: -1,
 			})
 		}
@@ -135,29 +135,37 @@ func (s *stopped) tasks(ctx context.Context, d Detail) ([]TaskState, error) {
 	return tasks, nil
 }
 
-// sources returns the topics of the stores that have no changelog, by the description of the
-// topology that ran last.
-func (s *stopped) sources() (map[string]string, error) {
+// ranStores is what the databases do not say of the stores of the topology that ran last.
+type ranStores struct {
+	// sources has the topics of the stores that have no changelog.
+	sources map[string]string
+	// inMemory has the stores whose rows are in memory.
+	inMemory map[string]bool
+}
+
+// ran returns what the description of the topology that ran last says of its stores.
+func (s *stopped) ran() (ranStores, error) {
 	text, err := state.ReadDescription(s.dir.Path())
 	if err != nil || text == nil {
-		return nil, err
+		return ranStores{}, err
 	}
-	var ran graph.Description
-	if err := json.Unmarshal(text, &ran); err != nil {
-		return nil, fmt.Errorf("the description in the state directory: %w", err)
+	var d graph.Description
+	if err := json.Unmarshal(text, &d); err != nil {
+		return ranStores{}, fmt.Errorf("the description in the state directory: %w", err)
 	}
-	sources := map[string]string{}
-	for _, sub := range ran.Subtopologies {
+	out := ranStores{sources: map[string]string{}, inMemory: map[string]bool{}}
+	for _, sub := range d.Subtopologies {
 		for _, store := range sub.Stores {
 			if store.RestoredFrom != "" {
-				sources[store.Name] = store.RestoredFrom
+				out.sources[store.Name] = store.RestoredFrom
 			}
+			out.inMemory[store.Name] = store.InMemory
 		}
 	}
-	for _, table := range ran.GlobalTables {
-		sources[table.Store] = table.Topic
+	for _, table := range d.GlobalTables {
+		out.sources[table.Store] = table.Topic
 	}
-	return sources, nil
+	return out, nil
 }
 
 func atDirectory(id state.TaskDirectory, db state.ReadOnlyDatabase) At {
@@ -187,6 +195,13 @@ func (s *stopped) find(store string, partition int32, stale bool) (At, state.Rea
 	ids, err := s.places()
 	if err != nil {
 		return At{}, nil, err
+	}
+	ran, err := s.ran()
+	if err != nil {
+		return At{}, nil, err
+	}
+	if ran.inMemory[store] {
+		return At{}, nil, fmt.Errorf("store %s in %s: %w", store, s.dir.Path(), ErrInMemory)
 	}
 	var elsewhere []int32
 	for _, id := range ids {

@@ -105,6 +105,8 @@ func (d *Difference) row() []byte {
 // names, store by store, and returns one outcome for each. The memory that it needs does not depend
 // on the size of the stores.
 //
+// A store in memory can be verified while its instance runs; see ErrInMemory.
+//
 // Of a running instance, each store is compared in one view; no view is held while most of its
 // changelog is read. A store whose task is being restored cannot be verified.
 //
@@ -158,8 +160,11 @@ func (v *verifier) tasks(ctx context.Context, tasks []TaskState) ([]Verification
 		for _, s := range t.Stores {
 			if v.options.Store == "" || v.options.Store == s.Name {
 				outcomes = append(outcomes, Verification{At: t.At, Store: s.Name, Layout: s.Layout, Changelog: s.Changelog})
-				if s.FromSource {
+				switch {
+				case s.FromSource:
 					outcomes[len(outcomes)-1].Err = ErrFromSource
+				case s.InMemory && !v.state.Running():
+					outcomes[len(outcomes)-1].Err = ErrInMemory
 				}
 				changelogs = append(changelogs, s.Changelog)
 			}

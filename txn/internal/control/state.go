@@ -62,7 +62,9 @@ type StoreState struct {
 	// partition, nil if it is not known.
 	Changelog string `json:"changelog"`
 	// FromSource says that the topic is an input, from which the store is restored.
-	FromSource bool   `json:"from_source,omitempty"`
+	FromSource bool `json:"from_source,omitempty"`
+	// InMemory says that the rows are in memory, and with them DiskBytes.
+	InMemory   bool   `json:"in_memory,omitempty"`
 	Partitions int32  `json:"partitions"`
 	End        *int64 `json:"end,omitempty"`
 }

@@ -24,6 +24,8 @@ const (
 	Apply Mechanism = "apply"
 	// Restore leaves out the last record below the target of a changelog.
 	Restore Mechanism = "restore"
+	// InMemory takes the note of a store in memory for a position of its rows.
+	InMemory Mechanism = "in-memory"
 	// Age restores a table from its topic whatever compaction has taken out of it.
 	Age Mechanism = "age"
 	// Identity has a fencer go on to use the producer id and epoch that it got for a transactional
@@ -46,7 +48,8 @@ const (
 )
 
 var mechanisms = []Mechanism{
-	Uncommitted, Offsets, Early, Apply, Restore, Age, Identity, Removal, Look, Live, GlobalsFirst, GlobalsPosition, MarksLate, MarksEarly,
+	Uncommitted, Offsets, Early, Apply, Restore, InMemory, Age, Identity, Removal, Look, Live, GlobalsFirst, GlobalsPosition, MarksLate,
+	MarksEarly,
 }
 
 // Set has the faults of one application, or of one client of package txn/admin.

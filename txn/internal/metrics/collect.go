@@ -350,7 +350,7 @@ func (s sink) task(t Task, now time.Time) {
 func (s sink) memory(m *pebblestore.Spent) {
 	s.gauge(budgetDesc, float64(m.Budget))
 	for use, bytes := range map[string]int64{
-		"blocks": m.Blocks, "memtables": m.MemTables, "buffers": m.Buffers, "loads": m.Loads, "kept": m.Kept,
+		"blocks": m.Blocks, "memtables": m.MemTables, "buffers": m.Buffers, "loads": m.Loads, "kept": m.Kept, "in_memory": m.InMemory,
 	} {
 		s.gauge(spentDesc, float64(bytes), use)
 	}

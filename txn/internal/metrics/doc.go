@@ -79,7 +79,8 @@
 //	                                                     buffer of committed rounds: buffer_bytes, waits_total, wait_seconds_total
 //	onceward_cache_*                                     the block cache that they share: bytes, hits_total, misses_total
 //	onceward_memory_budget_bytes                         what all databases share
-//	onceward_memory_bytes{use}                           what it is spent on: blocks (the cache), memtables, buffers, loads, kept
+//	onceward_memory_bytes{use}                           what it is spent on: blocks (the cache), memtables, buffers, loads, kept,
+//	                                                     in_memory (tables of stores in memory, which may be more than the budget)
 //	onceward_memory_unflushed_bytes                      applied by all databases and not on the disk
 //	onceward_memory_unflushed_limit_bytes                from there on those that have their share of it hold back
 //	onceward_memory_share_bytes                          the share

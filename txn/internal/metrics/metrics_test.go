@@ -52,7 +52,7 @@ func everything() Snapshot {
 		Paused: map[string]int{"queue_full": 1, "stopped": 2},
 		Cache:  &pebblestore.CacheMetrics{Bytes: 11, Hits: 12, Misses: 13},
 		Memory: &pebblestore.Spent{
-			Budget: 21, Blocks: 22, MemTables: 23, Buffers: 24, Loads: 25, Kept: 31, Unflushed: 26, UnflushedMax: 27, Share: 28, Databases: 29, Held: 30,
+			Budget: 21, Blocks: 22, MemTables: 23, Buffers: 24, Loads: 25, Kept: 31, InMemory: 32, Unflushed: 26, UnflushedMax: 27, Share: 28, Databases: 29, Held: 30,
 		},
 		Restoring:    &RestoreMemory{Bytes: 16, BytesMax: 17},
 		GlobalTables: []GlobalTable{{Store: "rates", Remaining: 33, Lag: 34}},
@@ -160,6 +160,7 @@ onceward_memory_budget_bytes 21
 # TYPE onceward_memory_bytes gauge
 onceward_memory_bytes{use="blocks"} 22
 onceward_memory_bytes{use="buffers"} 24
+onceward_memory_bytes{use="in_memory"} 32
 onceward_memory_bytes{use="kept"} 31
 onceward_memory_bytes{use="loads"} 25
 onceward_memory_bytes{use="memtables"} 23

@@ -222,6 +222,13 @@ func (o *Opener) databaseOptions(id graph.TaskID) pebblestore.Options {
 	return options
 }
 
+// openDatabase opens the database of a task at a path.
+func (o *Opener) openDatabase(id graph.TaskID, path string) (state.Database, error) {
+	options := o.databaseOptions(id)
+	options.InMemory = o.cfg.Subtopologies[id.Subtopology].InMemory()
+	return pebblestore.Open(path, options)
+}
+
 // commonOptions are what all databases of the process have in common.
 func (o *Opener) commonOptions() pebblestore.Options {
 	options := pebblestore.Options{Shared: o.cfg.Shared}
@@ -243,7 +250,7 @@ func (o *Opener) request(id graph.TaskID, e *dispatch.Entry) restore.Request {
 		if err != nil {
 			return nil, err
 		}
-		db, err := pebblestore.Open(path, o.databaseOptions(id))
+		db, err := o.openDatabase(id, path)
 		if err != nil {
 			return nil, err
 		}

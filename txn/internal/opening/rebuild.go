@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/onceward/onceward/state"
-	"github.com/onceward/onceward/state/pebblestore"
 	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/dispatch"
 	"github.com/onceward/onceward/txn/internal/restore"
@@ -66,7 +65,7 @@ func (o *Opener) rebuild(ctx context.Context, id graph.TaskID, e *dispatch.Entry
 	}
 	err := o.cfg.Restorer.Rebuild(ctx, o.request(id, e), restore.Rebuild{
 		Stores: stores, Directory: o.cfg.Directory,
-		OpenAt: func(path string) (state.Database, error) { return pebblestore.Open(path, o.databaseOptions(id)) },
+		OpenAt: func(path string) (state.Database, error) { return o.openDatabase(id, path) },
 	}, &e.Progress)
 	_, stops := errors.AsType[*restore.StopError](err)
 	// Another try would meet the same. To open the task as it is ends better: what is damaged, or

@@ -9,3 +9,5 @@ import "github.com/onceward/onceward/txn/internal/failpoint"
 func brokenSkip(failpoint.Set, int64, int64) bool { return false }
 
 func brokenAge(failpoint.Set) bool { return false }
+
+func (*opening) brokenInMemory(*Found) {}

@@ -2,7 +2,11 @@
 
 package restore
 
-import "github.com/onceward/onceward/txn/internal/failpoint"
+import (
+	"slices"
+
+	"github.com/onceward/onceward/txn/internal/failpoint"
+)
 
 // brokenSkip leaves out the last record below the target if that mechanism is broken. That is what
 // comes of looking at the changelog before the offsets are read: a transaction that commits in
@@ -14,3 +18,19 @@ func brokenSkip(s failpoint.Set, offset, target int64) bool {
 // brokenAge takes every log for one that was never compacted behind the commit if that mechanism is
 // broken.
 func brokenAge(s failpoint.Set) bool { return s.Broken(failpoint.Age) }
+
+// brokenInMemory takes the note of a store in memory for a position of its rows if that mechanism
+// is broken. That is what a directory would say that kept the position of a store without its rows.
+func (o *opening) brokenInMemory(found *Found) {
+	if !o.r.Failpoints.Broken(failpoint.InMemory) {
+		return
+	}
+	found.Database, found.Changelogs = found.Database.Clone(), slices.Clone(found.Changelogs)
+	for i := range found.Changelogs {
+		c := &found.Changelogs[i]
+		if note, ok := found.Database.InMemory(c.Store); ok && c.InMemory {
+			note.Store, c.InMemory = c.Store, false
+			found.Database.SetChangelog(note)
+		}
+	}
+}

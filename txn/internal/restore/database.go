@@ -102,9 +102,13 @@ func (o *opening) forsake(db state.Database) error {
 //
 // The database says nothing about the present content of the changelog in two cases. It was written
 // from another topic of the same name, or it has no position of the store, because no topology that
-// has run here since had the store. Such a store is emptied, as in an empty directory.
+// has run here since had the store. Such a store is emptied, as in an empty directory. The note of
+// a store in memory counts as a position: its rows are those that the changelog brings back.
 func misread(at state.Positions, changelogs []Changelog, store string) bool {
-	have, _ := at.Changelog(store)
+	have, ok := at.Changelog(store)
+	if !ok {
+		have, _ = at.InMemory(store)
+	}
 	return have.Scanned > 0 && slices.ContainsFunc(changelogs, func(c Changelog) bool {
 		return c.Store == store && c.FromSource == nil && c.TopicID == have.TopicID
 	})

@@ -219,7 +219,7 @@ func (r *Restorer) logBounds(
 func (r *Restorer) findChangelog(ctx context.Context, s Store, found Found) (Changelog, error) {
 	t, committed, partition := r.Layout[s.ChangelogTopic], found.Commit, found.Task.Partition
 	c := Changelog{Store: s.Name, Topic: s.ChangelogTopic, TopicID: t.ID, DeleteRetention: t.DeleteRetention, Deletes: t.Deletes,
-		Retention: t.Retention, Layout: s.Layout, Parks: s.Parks}
+		Retention: t.Retention, Layout: s.Layout, Parks: s.Parks, InMemory: s.InMemory}
 	if s.FromSource != nil {
 		c.FromSource, c.Compacted, c.CompactionLag = s.FromSource, t.Compacted, t.CompactionLag
 		c.Deletes, c.Retention = false, 0 // no record of it may expire

@@ -44,6 +44,9 @@ type Changelog struct {
 	Layout state.Layout
 	// Parks says that the store is that of an input's parked records.
 	Parks bool
+	// InMemory says that the rows of the store are in memory: no database has any when it is
+	// opened.
+	InMemory bool
 
 	// FromSource is set for a store without a changelog. Topic is then the input topic that the
 	// store is restored from. The fields below are for such a store; see source.go.
@@ -266,6 +269,8 @@ const (
 	Absent Cause = "absent"
 	// Damaged: the database cannot be opened.
 	Damaged Cause = "damaged"
+	// Volatile: its rows are in memory, so that no database has them when it is opened.
+	Volatile Cause = "in_memory"
 	// Relaid: a store has another layout than its rows.
 	Relaid Cause = "layout"
 	// Interrupted: it holds a part of a first restore.
@@ -363,7 +368,11 @@ func judgeCommit(f Found, b *task.CommitMetadata) (Plan, error) {
 		plan.Positions.Changelogs = append(plan.Positions.Changelogs,
 			state.Changelog{Store: c.Store, TopicID: c.TopicID, Applied: target, Scanned: target,
 				StreamTime: committed.StreamTime})
-		if err := f.judgeChangelog(c, committed, &plan, &missing); err != nil {
+		judge := f.judgeChangelog
+		if c.InMemory {
+			judge = f.judgeInMemory
+		}
+		if err := judge(c, committed, &plan, &missing); err != nil {
 			return Plan{}, err
 		}
 	}
@@ -423,6 +432,34 @@ func (f Found) judgeChangelog(c Changelog, committed task.CommittedChangelog, pl
 		full(Expired, "it is so old that deletions may be missing from the changelog")
 	}
 	*missing = true
+	plan.Replays = append(plan.Replays, replay)
+	return nil
+}
+
+// judgeInMemory adds to the plan that a store in memory is restored in full. Nothing else is
+// missing because of that: the stores on the disk are judged as if it were not there.
+//
+// The database has a note of how far the store was when the others were written. The last round of
+// the commit may have written to the store in memory alone. There can have been such a round if the
+// note is below the target: then the state ids need not be the same.
+func (f Found) judgeInMemory(c Changelog, committed task.CommittedChangelog, plan *Plan, missing *bool) error {
+	note, _ := f.Database.InMemory(c.Store)
+	target := committed.Applied
+	replay := Replay{Changelog: c, From: c.LogStart, Target: target, StreamTime: committed.StreamTime, Full: Volatile,
+		Reason: "its rows are in memory"}
+	switch {
+	case note.Applied > 0 && note.TopicID != c.TopicID:
+		replay.Full, replay.Reason = Recreated, "the database was written with a changelog topic that does not exist any more"
+		*missing = true
+	case note.Applied > target:
+		return f.older(fmt.Sprintf("the database was written when changelog %s[%d] was at %d, and the last commit names %d", c.Topic,
+			f.Task.Partition, note.Applied, target), offsetsBack, adopt, fromChangelog, fromInput)
+	case note.Applied < target:
+		*missing = true
+	}
+	if target == 0 && replay.Full == Volatile {
+		replay.Full, replay.Reason = "", ""
+	}
 	plan.Replays = append(plan.Replays, replay)
 	return nil
 }

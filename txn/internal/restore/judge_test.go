@@ -56,6 +56,12 @@ func expires(f *Found, start int64) {
 	c.Layout = state.Layout{Kind: state.DedupeKind, Retention: time.Hour.Milliseconds()}
 }
 
+// inMemory makes store b one in memory, of which the database has what was set before as a note.
+func inMemory(f *Found) {
+	f.Changelogs[1].InMemory = true
+	f.Database = f.Database.OnDisk(func(store string) bool { return store == "b" })
+}
+
 func TestJudge(t *testing.T) {
 	old := judgeNow.Add(-9 * time.Hour).UnixMilli()
 	for _, tc := range []struct {
@@ -126,6 +132,45 @@ func TestJudge(t *testing.T) {
 			f.Database.Changelogs[0].TopicID = [16]byte{99}
 		}, a: [2]int64{0, 50}, b: [2]int64{30, 30}, full: "does not exist any more"},
 
+		{name: "a store in memory", change: inMemory, a: [2]int64{50, 50}, b: [2]int64{0, 30}},
+		{name: "a store in memory, and a tail is missing on the disk", change: func(f *Found) {
+			f.Database.Changelogs[0].Applied, f.Database.Changelogs[0].Scanned = 40, 42
+			inMemory(f)
+		}, a: [2]int64{42, 50}, b: [2]int64{0, 30}},
+		{name: "a gap old enough on the disk, and none of the store in memory", change: func(f *Found) {
+			f.Database.WrittenAt = old
+			inMemory(f)
+		}, a: [2]int64{50, 50}, b: [2]int64{0, 30}},
+		{name: "a later round that wrote to memory only", change: func(f *Found) {
+			f.Database.State, f.Database.Changelogs[1].Applied = state.RoundID{ProducerID: 1, Incarnation: 1}, 29
+			inMemory(f)
+		}, a: [2]int64{50, 50}, b: [2]int64{0, 30}},
+		{name: "a store in memory whose log starts later", change: func(f *Found) {
+			inMemory(f)
+			f.Changelogs[1].LogStart = 20
+		}, a: [2]int64{50, 50}, b: [2]int64{20, 30}},
+		{name: "a new database for a store in memory", change: func(f *Found) {
+			inMemory(f)
+			f.Database = state.Positions{}
+		}, a: [2]int64{0, 50}, b: [2]int64{0, 30}},
+		{name: "a store on the disk again", change: func(f *Found) {
+			inMemory(f)
+			f.Changelogs[1].InMemory = false
+		}, a: [2]int64{50, 50}, b: [2]int64{0, 30}},
+		{name: "the same place by another round, with a store in memory", change: func(f *Found) {
+			f.Database.State = round7
+			inMemory(f)
+		}, stop: "another round"},
+		{name: "the database has seen more of the store in memory", change: func(f *Found) {
+			f.Database.Changelogs[1].Applied = 31
+			inMemory(f)
+		}, stop: "was at 31"},
+		{name: "the changelog of the store in memory was recreated, and a store is gone from the topology", change: func(f *Found) {
+			f.Database.Changelogs[1].TopicID = [16]byte{99}
+			inMemory(f)
+			f.Changelogs = f.Changelogs[1:]
+		}, stop: "the topic that it means is unknown"},
+
 		{name: "a database that no round has written, where one should have", change: func(f *Found) { f.Database.State = state.RoundID{} }, stop: "another round"},
 		{name: "the database is ahead", change: func(f *Found) { f.Database.Changelogs[0].Applied = 51 }, stop: "contains changelog app-a-changelog[3] up to 51"},
 		{name: "the same place by another round", change: func(f *Found) { f.Database.State = round7 }, stop: "another round"},
@@ -172,7 +217,7 @@ func TestJudge(t *testing.T) {
 			if a := plan.Replays[0]; (a.Full != "") != (tc.full != "") || !strings.Contains(a.Reason, tc.full) {
 				t.Errorf("store a is restored in full for %q (%s), want %q", a.Full, a.Reason, tc.full)
 			}
-			if b := plan.Replays[1]; b.Full != "" || plan.Wipe != "" {
+			if b := plan.Replays[1]; b.Full != "" && b.Full != Volatile || b.Full == Volatile && !b.InMemory || plan.Wipe != "" {
 				t.Errorf("store b is restored in full for %q (%s), the database for %q, and nothing is wrong with them", b.Full, b.Reason, plan.Wipe)
 			}
 			if !plan.Positions.Same(committed()) {

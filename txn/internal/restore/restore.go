@@ -41,6 +41,8 @@ type Store struct {
 	FromSource *graph.SourceRows
 	// Parks says that it is the store of an input's parked records.
 	Parks bool
+	// InMemory says that its rows are in memory. The database that Open opens must know that.
+	InMemory bool
 }
 
 // Request is one task to open.
@@ -96,7 +98,7 @@ func RequestOf(id graph.TaskID, sub graph.Subtopology, starts *broker.Starts) Re
 	}
 	for _, st := range sub.Stores {
 		req.Stores = append(req.Stores, Store{
-			Name: st.Name, ChangelogTopic: st.Topic(), Layout: st.Layout, FromSource: st.FromSource,
+			Name: st.Name, ChangelogTopic: st.Topic(), Layout: st.Layout, FromSource: st.FromSource, InMemory: st.InMemory,
 			Parks: slices.ContainsFunc(req.Parking, func(p ParkStore) bool { return p.Name == st.Name }),
 		})
 	}
@@ -321,8 +323,8 @@ func (o *opening) count(err *error) func() {
 	began, before := time.Now(), o.progress.Read(time.Now())
 	return func() {
 		now := o.progress.Read(time.Now())
-		if o.full == Absent && now.Records == before.Records {
-			o.full = "" // a new task, and nothing to restore
+		if (o.full == Absent || o.full == Volatile) && now.Records == before.Records {
+			o.full = "" // there was nothing to restore
 		}
 		o.r.Metrics.Restored(metrics.Restore{
 			Task: o.req.Task, Full: o.full != "", Reason: string(o.full), Took: time.Since(began), Failed: *err != nil,
@@ -356,6 +358,7 @@ func (o *opening) open(ctx context.Context, found Found) (Plan, error) {
 		return Plan{}, fmt.Errorf("opening the database of task %s: %w", o.req.Task, err)
 	}
 	found.Database = o.db.Positions()
+	o.brokenInMemory(&found)
 	if o.full == "" && len(found.Database.Changelogs) == 0 {
 		o.full = Absent
 	}
@@ -376,7 +379,12 @@ func (o *opening) open(ctx context.Context, found Found) (Plan, error) {
 // restore brings the database to the plan's positions.
 func (o *opening) restore(ctx context.Context, found Found, plan Plan) error {
 	for _, c := range plan.Replays {
-		o.full = cmp.Or(o.full, c.Full)
+		if c.Full != Volatile {
+			o.full = cmp.Or(o.full, c.Full)
+		}
+	}
+	if slices.ContainsFunc(plan.Replays, func(c Replay) bool { return c.Full == Volatile }) {
+		o.full = cmp.Or(o.full, Volatile)
 	}
 	if err := o.checkLost(found, plan.Replays); err != nil {
 		return err

@@ -50,18 +50,21 @@ func (x *changelog) write(ctx context.Context, f filled) error {
 
 // empty removes the stores that are to be restored in full, each in one step with its position. The
 // age of the database is that of the oldest gap in it. It starts again with the last step, if no
-// other store has a gap. A kill in between leaves no database that is too old and looks young.
+// other store has a gap. A kill in between leaves no database that is too old and looks young. A
+// store in memory has no rows, and no gap that a kill could leave.
 func (o *opening) empty(replays []Replay) error {
 	left, gap := 0, false
 	for _, c := range replays {
-		if c.Full != "" {
+		switch {
+		case c.InMemory:
+		case c.Full != "":
 			left++
-		} else if c.From < c.Target {
+		case c.From < c.Target:
 			gap = true
 		}
 	}
 	for _, c := range replays {
-		if c.Full == "" {
+		if c.Full == "" || c.InMemory {
 			continue
 		}
 		o.log.Warn("a store is restored in full", "store", c.Store, "cause", c.Full, "reason", c.Reason)

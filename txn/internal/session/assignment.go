@@ -79,7 +79,11 @@ func (s *Session) giveUp(ctx context.Context, partitions map[string][]int32) {
 func (s *Session) divide() {
 	databases := 0
 	for _, id := range s.ownership.Owned() {
-		if len(s.subs[id.Subtopology].Stores) > 0 {
+		sub := s.subs[id.Subtopology]
+		if len(sub.Stores) > 0 {
+			databases++
+		}
+		if len(sub.InMemory()) > 0 { // a second one
 			databases++
 		}
 	}

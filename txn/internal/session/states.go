@@ -173,7 +173,7 @@ func (r Reader) taskState(
 		if err != nil {
 			return out, err
 		}
-		store.Changelog, store.FromSource = info.Topic(), info.FromSource != nil
+		store.Changelog, store.FromSource, store.InMemory = info.Topic(), info.FromSource != nil, info.InMemory
 		out.Stores = append(out.Stores, store)
 	}
 	return out, nil
