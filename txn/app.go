@@ -112,12 +112,14 @@ func checkNames(t *topology.Topology) error {
 
 // instance is what one incarnation of the process needs over all its memberships.
 type instance struct {
-	app         *App
-	dir         *state.Directory
-	cluster     *broker.Cluster
-	starts      *broker.Starts
-	plan        *topics.Plan
-	looking     sync.Mutex // held while plan is used
+	app     *App
+	dir     *state.Directory
+	cluster *broker.Cluster
+	starts  *broker.Starts
+	plan    *topics.Plan
+	looking sync.Mutex // held while plan is used, and while topology is written
+	// topology is that of the application with the topics that its sources by pattern read.
+	topology    *topology.Topology
 	layout      atomic.Pointer[topics.Layout]
 	shared      *pebblestore.Shared
 	brokerCfg   broker.Config
@@ -251,7 +253,7 @@ func (a *App) detach(s *session.Session) {
 func (in *instance) session() session.Config {
 	a, cfg := in.app, in.app.cfg
 	return session.Config{
-		Topology: a.topology, Mode: cfg.Mode, Modes: cfg.modes(),
+		Topology: in.topology, Mode: cfg.Mode, Modes: cfg.modes(),
 		Workers: cfg.Workers, TransactionTimeout: cfg.TransactionTimeout, SessionTimeout: cfg.SessionTimeout,
 		CommitIntervalMax: cfg.CommitIntervalMax, OrderWaitMax: cfg.OrderWaitMax, MaxFutureTimestamp: cfg.MaxFutureTimestamp,
 		RoundBytesMax: cfg.RoundBytesMax, QueueBytesMax: cfg.QueueBytesMax, RestoreBytesMax: cfg.RestoreBytesMax,
@@ -285,17 +287,17 @@ func (in *instance) verify(ctx context.Context) error {
 	defer cancel()
 	pause := backoff.Backoff{Next: 100 * time.Millisecond, Max: time.Second}
 	for until := time.Now().Add(min(topics.AbsentMax, in.app.cfg.ConnectTimeout/2)); ; {
-		layout, err := in.look(ctx)
+		last := time.Now().After(until)
+		seen, err := in.look(ctx, !last)
 		_, wrong := errors.AsType[*topics.Mismatch](err)
 		switch {
 		case err == nil:
-			in.layout.Store(&layout)
-			in.app.alert(layout.NotRead(in.app.topology))
+			in.adopt(seen)
 			in.tellTolerated()
 			return nil
 		case !wrong:
 			return fmt.Errorf("%w: %w", errNotBegun, err)
-		case !errors.Is(err, topics.ErrAbsent), time.Now().After(until):
+		case !errors.Is(err, topics.ErrAbsent), last:
 			return err
 		}
 		in.app.log.Warn("a topic is not in the cluster's answer and is asked for again", "error", err, "after", pause.Next)
@@ -336,6 +338,7 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 		Failpoints: a.cfg.failpoints,
 	})
 	in.waits = waits.New(in.cluster, reportAfter(a.cfg.TransactionTimeout), a.log, in.lookout.Hangs)
+	var notRead []topics.Problem
 	err = a.reach(ctx, func() error {
 		if err := in.cluster.RequireTransactionVersion2(ctx); err != nil {
 			return err
@@ -344,7 +347,10 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 		if in.clusterID, err = in.cluster.ID(ctx); err != nil {
 			return err
 		}
-		in.plan, err = topics.Check(ctx, in.cluster, a.topology, topics.Options{
+		if in.topology, notRead, err = topics.Bind(ctx, in.cluster, a.topology); err != nil {
+			return err
+		}
+		in.plan, err = topics.Check(ctx, in.cluster, in.topology, topics.Options{
 			Replicas: a.cfg.InternalReplicas, InSyncMin: a.cfg.InternalMinInSync,
 		})
 		return err
@@ -384,11 +390,11 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 	if err != nil {
 		return nil, err
 	}
-	a.alert(in.layout.Load().NotRead(a.topology))
+	a.alert(append(in.layout.Load().NotRead(in.topology), notRead...))
 	in.tellTolerated()
 	in.tellDeletedByClock()
 	in.tellUnreplicated(ctx)
-	in.starts = broker.NewStarts(in.cluster, restore.StartsOf(a.topology))
+	in.starts = broker.NewStarts(in.cluster, restore.StartsOf(in.topology))
 	in.brokerCfg.BatchMaxBytes = func(topic string) int32 { return (*in.layout.Load())[topic].MaxMessageBytes }
 	in.budget = a.newBudget()
 	in.shared = pebblestore.NewShared(a.cfg.CacheBytes, openFilesMax)
@@ -415,18 +421,11 @@ func reportAfter(transactionTimeout time.Duration) time.Duration {
 // newSelf reads which tasks have state on disk. It opens no database.
 func (in *instance) newSelf() (*assign.Self, error) {
 	of := assign.Process{Instance: in.dir.Instance(), Fingerprint: in.fingerprint, Stateful: map[string]bool{}, RevokeMax: session.RevokeWait}
-	for _, sub := range in.app.topology.Subtopologies() {
-		as := assign.Subtopology{Name: sub.Name}
-		for _, src := range sub.Sources {
-			as.Sources = append(as.Sources, src.Topic)
-		}
-		for _, st := range sub.Stores {
+	of.Subtopologies = in.subtopologies()
+	for _, sub := range in.topology.Subtopologies() {
+		if len(sub.Stores) > 0 {
 			of.Stateful[sub.Name] = true
-			if n := (*in.layout.Load())[st.Topic()].Partitions; as.PartitionsMax == 0 || n < as.PartitionsMax {
-				as.PartitionsMax = n
-			}
 		}
-		of.Subtopologies = append(of.Subtopologies, as)
 	}
 	places, err := in.dir.Tasks()
 	if err != nil {
@@ -436,6 +435,23 @@ func (in *instance) newSelf() (*assign.Self, error) {
 		of.OnDisk = append(of.OnDisk, graph.TaskID{Subtopology: p.Subtopology, Partition: p.Partition})
 	}
 	return assign.NewSelf(of), nil
+}
+
+// subtopologies are what the process tells the group that it can run.
+func (in *instance) subtopologies() (out []assign.Subtopology) {
+	for _, sub := range in.topology.Subtopologies() {
+		as := assign.Subtopology{Name: sub.Name}
+		for _, src := range sub.Sources {
+			as.Sources = append(as.Sources, src.Topic)
+		}
+		for _, st := range sub.Stores {
+			if n := (*in.layout.Load())[st.Topic()].Partitions; as.PartitionsMax == 0 || n < as.PartitionsMax {
+				as.PartitionsMax = n
+			}
+		}
+		out = append(out, as)
+	}
+	return out
 }
 
 // newBudget returns the budget of markers that all workers share.
