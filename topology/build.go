@@ -25,7 +25,7 @@ func (b *Builder) Build() (*Topology, error) {
 }
 
 func (b *Builder) build() *Topology {
-	if len(b.sources) == 0 {
+	if len(b.sources)+len(b.patterns) == 0 {
 		b.mistakeAt(b.pos, "", errors.New("the topology has no source; From declares one"))
 	}
 	for _, n := range b.nodes {
@@ -57,6 +57,7 @@ func (b *Builder) build() *Topology {
 		subtopologies: divide(b.nodes),
 		globals:       sortGlobals(b.globals),
 	}
+	b.checkPatterns(t.subtopologies)
 	b.mistakes = append(b.mistakes, t.checkInternalNames()...)
 	if len(b.mistakes) > 0 {
 		return nil
@@ -126,7 +127,7 @@ func (b *Builder) checkSources() {
 		}
 	}
 	for _, n := range b.nodes {
-		if n.kind != sourceNode || n.topic.repartition {
+		if n.kind != sourceNode || n.topic.repartition || n.topic.pattern != nil {
 			continue
 		}
 		if repartitions[n.topic.name] {
@@ -159,7 +160,7 @@ func (t *Topology) checkInternalNames() []*Mistake {
 				note(n.name, n.pos, checkInternalLength(t.changelog(store.name)))
 			}
 			switch {
-			case n.kind == processorNode:
+			case n.kind == processorNode, n.topic.pattern != nil:
 			case !n.topic.repartition:
 				note(n.name, n.pos, t.checkNotReserved(n.topic.name))
 			case n.kind == sourceNode:

@@ -20,7 +20,9 @@ type Builder struct {
 	names       map[string]*node
 	sources     map[string]sourceEntry
 	globals     []*globalTable
-	mistakes    []*Mistake
+	// patterns are the sources by pattern.
+	patterns []*node
+	mistakes []*Mistake
 	// closed is set by Build.
 	closed bool
 	built  *Topology

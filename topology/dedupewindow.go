@@ -59,6 +59,12 @@ func (t *Topology) origins(n *node) []string {
 		}
 		switch {
 		case n.kind != sourceNode:
+		case n.topic.pattern != nil:
+			for topic, s := range t.matched {
+				if s.pattern() == n {
+					topics = append(topics, topic)
+				}
+			}
 		case !n.topic.repartition:
 			topics = append(topics, n.topic.name)
 		default:

@@ -20,7 +20,11 @@ func (t *Topology) Describe() string {
 		for _, n := range sub.nodes {
 			switch n.kind {
 			case sourceNode:
-				fmt.Fprintf(&s, "    Source: %s (topics: [%s])\n", n.name, n.topic.local())
+				topics := "[" + n.topic.local() + "]"
+				if n.topic.pattern != nil {
+					topics = n.topic.pattern.expression
+				}
+				fmt.Fprintf(&s, "    Source: %s (topics: %s)\n", n.name, topics)
 			case processorNode:
 				stores := strings.Join(n.storeNames(), ", ")
 				fmt.Fprintf(&s, "    Processor: %s (stores: [%s])\n", n.name, stores)
@@ -56,13 +60,17 @@ func namesOrNone(names []string) string {
 // the declarations. Topics have their names on the cluster, which Describe does not print. The
 // caller may change the result.
 func (t *Topology) Description() graph.Description {
+	declared := *t
+	declared.matched = nil // the topics of patterns come and go
+	t = &declared
 	d := graph.Description{
 		Name: t.name, Application: t.application, Fingerprint: t.fingerprint, DeadLetterTopic: t.deadLetters,
 		// Empty lists and not nil, so that programs find no null.
 		Topics: append([]string{}, t.Topics()...), InternalTopics: append([]string{}, t.InternalTopics()...),
 		Subtopologies: []graph.SubtopologyDescription{},
 	}
-	for i, sub := range t.Subtopologies() {
+	for _, declared := range t.subtopologies {
+		sub := t.subtopologyOf(declared, "")
 		s := graph.SubtopologyDescription{
 			Name: sub.Name, Sources: []graph.SourceDescription{}, Stores: []graph.StoreDescription{}, Sinks: append([]string{}, sub.Sinks...),
 			Nodes: []graph.NodeDescription{},
@@ -70,7 +78,7 @@ func (t *Topology) Description() graph.Description {
 		for _, source := range sub.Sources {
 			s.Sources = append(s.Sources, graph.SourceDescription{
 				Topic: source.Topic, Repartition: source.Repartition, Start: source.Start.String(),
-				KeyFormat: source.KeyFormat, ValueFormat: source.ValueFormat, Partitioner: source.Partitioner,
+				KeyFormat: source.KeyFormat, ValueFormat: source.ValueFormat, Partitioner: source.Partitioner, Pattern: source.Pattern,
 			})
 		}
 		for _, store := range sub.Stores {
@@ -79,7 +87,7 @@ func (t *Topology) Description() graph.Description {
 				RestoredFrom: store.RestoredFrom, InMemory: store.InMemory, KeyFormat: store.KeyFormat, ValueFormat: store.ValueFormat,
 			})
 		}
-		for _, n := range t.subtopologies[i].nodes {
+		for _, n := range declared.nodes {
 			s.Nodes = append(s.Nodes, n.describe(t.application))
 		}
 		d.Subtopologies = append(d.Subtopologies, s)
@@ -100,7 +108,11 @@ func (n *node) describe(application string) graph.NodeDescription {
 		Windows: n.windows, Suppression: n.suppression, Grace: n.grace,
 	}
 	if n.kind != processorNode {
-		d.Topic = n.topic.on(application)
+		if n.topic.pattern != nil {
+			d.Pattern = n.topic.pattern.expression
+		} else {
+			d.Topic = n.topic.on(application)
+		}
 		d.KeyFormat, d.ValueFormat = n.topic.formats.key, n.topic.formats.value
 		d.Partitioner = n.topic.partitioner
 	}

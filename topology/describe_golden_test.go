@@ -88,6 +88,11 @@ var plainTopologies = map[string]func(b *topology.Builder){
 		by := topology.PartitionBy("by-region", func(string, string, string, int32) int32 { return 0 })
 		topology.From(b, wordsTopic).Repartition("moved", by).Into(outTopic.PartitionedBy(by))
 	},
+	"pattern": func(b *topology.Builder) {
+		s := topology.FromPattern(b, "events", `events\..*`, schemas.String(), schemas.String())
+		s.Filter("short", pass).Into(outTopic)
+		topology.Count(s.Repartition("events-by-key", topology.Partitions(3)), topology.TimestampedStore("counts", schemas.String(), schemas.Int64()))
+	},
 	"fixed-key": func(b *topology.Builder) {
 		node := topology.Stateful(topology.From(b, wordsTopic), "inbox", seenStore)
 		node.Process(idle)

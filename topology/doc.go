@@ -60,6 +60,9 @@
 // alphabetically first name of its source topics and repartitionings. Records travel between
 // subtopologies through topics only; [Stream.Repartition] makes an internal one.
 //
+// A source by pattern ([FromPattern]) makes one subtopology of each topic that it matches, with the
+// name of the topic. [Topology.WithTopics] says which topics these are.
+//
 // A task is one partition number of a subtopology. It reads the partition of that number of every
 // source, so all sources need the same number of partitions. A task has its own instance of every
 // store that its nodes name ([Store]).

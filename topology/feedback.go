@@ -28,7 +28,9 @@ func (b *Builder) checkFeedback() {
 	for _, n := range b.nodes {
 		switch topic := n.topic.local(); n.kind {
 		case sourceNode:
-			sources[topic] = n
+			if n.topic.pattern == nil { // checkPatterns refuses its own output
+				sources[topic] = n
+			}
 		case sinkNode:
 			sinks[topic] = append(sinks[topic], n)
 		default:

@@ -12,10 +12,10 @@ import (
 )
 
 // Fingerprint returns 32 hexadecimal digits that identify the structure of the topology: its
-// subtopologies, nodes, edges, outlets, topics, stores, global tables, windows, suppressions,
-// graces of joins, and the names of their codecs and partitioners. It does not depend on the order
-// of declarations, the application id, policies, starts and numbers of partitions. It cannot cover
-// what functions do.
+// subtopologies, nodes, edges, outlets, topics, patterns, stores, global tables, windows,
+// suppressions, graces of joins, and the names of their codecs and partitioners. It does not depend
+// on the order of declarations, the application id, policies, starts and numbers of partitions. It
+// cannot cover what functions do.
 func (t *Topology) Fingerprint() string { return t.fingerprint }
 
 // fingerprintVersion is part of the hash, so that a change of what is hashed is never taken for a
@@ -51,6 +51,9 @@ func (t *Topology) writeStructure(w io.Writer) {
 			fmt.Fprintf(w, "%s %q", strings.ToLower(n.kind.String()), n.name)
 			if n.kind != processorNode {
 				fmt.Fprintf(w, " topic %q %q %q", n.topic.local(), n.topic.formats.key, n.topic.formats.value)
+				if n.topic.pattern != nil {
+					fmt.Fprintf(w, " pattern %q", n.topic.pattern.expression)
+				}
 				if n.topic.partitioner != "" {
 					fmt.Fprintf(w, " partitioner %q", n.topic.partitioner)
 				}

@@ -102,6 +102,9 @@ type topicRef struct {
 	formats            formats
 	// partitioner is the name of the partitioner, empty for Kafka's default one.
 	partitioner string
+	// pattern is set for a source by pattern. The topic is then each one that matches, and name is
+	// that of the source.
+	pattern *pattern
 	// chooser is the Partitioner given to a repartition topic, of some types; nil if there is none.
 	chooser any
 }

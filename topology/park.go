@@ -65,7 +65,7 @@ func (t topicRef) parkStore() string { return t.name + graph.ParkedSuffix }
 func (b *Builder) checkParkStores() {
 	sources := map[string]*node{}
 	for _, n := range b.nodes {
-		if n.kind == sourceNode && n.of == nil {
+		if n.kind == sourceNode && n.of == nil && n.topic.pattern == nil {
 			sources[n.topic.parkStore()] = n
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/topology/topologytest"
 )
 
@@ -442,13 +443,16 @@ func TestDescriptionNamesParkStores(t *testing.T) {
 		b := topology.NewBuilder("app", topology.DeadLetters("dead"))
 		declare(b)
 		built := mustBuild(t, b)
-		d := built.Description()
-		for i, sub := range built.Subtopologies() {
+		d := map[string]graph.SubtopologyDescription{}
+		for _, sub := range built.Description().Subtopologies {
+			d[sub.Name] = sub
+		}
+		for _, sub := range built.Subtopologies() {
 			for j, source := range sub.Sources {
 				if source.ParkStore == "" { // a delayed retry topic
 					continue
 				}
-				if got := d.Subtopologies[i].Sources[j].ParkStore("app"); got != source.ParkStore {
+				if got := d[sub.Name].Sources[j].ParkStore("app"); got != source.ParkStore {
 					t.Errorf("%s: the store of %s is described as %s, and is %s", name, source.Topic, got, source.ParkStore)
 				}
 				if source.Repartition {

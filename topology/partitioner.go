@@ -136,7 +136,7 @@ func checkTableTopic[K, V any](b *Builder, pos position, name string, t TopicOf[
 func (b *Builder) checkPartitioners() {
 	first := map[string]*node{}
 	for _, n := range b.nodes {
-		if n.kind == processorNode {
+		if n.kind == processorNode || n.topic.pattern != nil {
 			continue
 		}
 		topic := n.topic.local()

@@ -25,6 +25,9 @@ func (t *Topology) checkCounts(s *subtopology, counts map[string]int32) error {
 	var topics, missing []string
 	equal := true
 	first := int32(0)
+	if s.pattern() != nil {
+		return nil // each topic has as many tasks as partitions
+	}
 	for _, n := range s.sources {
 		topic := n.topic.on(t.application)
 		count := counts[topic]
@@ -68,7 +71,7 @@ func (t *Topology) ResolvePartitions(known map[string]int32) (map[string]int32, 
 			switch {
 			case n.kind == sinkNode && n.topic.repartition:
 				writers[n.topic.name] = append(writers[n.topic.name], s)
-			case n.kind == sourceNode && !n.topic.repartition:
+			case n.kind == sourceNode && !n.topic.repartition && n.topic.pattern == nil:
 				counts[n.topic.name] = known[n.topic.name]
 			}
 		}
@@ -128,8 +131,11 @@ func (t *Topology) fixedCount(s *subtopology, known map[string]int32) int32 {
 // fixed returns the number of partitions of a source that does not follow from other topics, 0 if
 // it does.
 func (t *Topology) fixed(source *node, known map[string]int32) int32 {
-	if source.topic.partitions > 0 {
+	switch {
+	case source.topic.partitions > 0:
 		return source.topic.partitions
+	case source.topic.pattern != nil:
+		return 0
 	}
 	return known[source.topic.on(t.application)]
 }

@@ -72,6 +72,9 @@ func (b *Builder) checkAgain() {
 				if action == Delay {
 					what = "delay the record, and the source %s (%s:%d) has no topics for that; give it the option RetryTopics"
 				}
+				if without.topic.pattern != nil {
+					what = "park or delay the record, and the source by pattern %s (%s:%d) can do neither; put Repartition before the node"
+				}
 				b.mistakeAt(n.pos, n.name,
 					fmt.Errorf("errors of class %s "+what, class, without.name, without.pos.file, without.pos.line))
 				break // one for each subtopology says it all

@@ -8,7 +8,7 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// SourceOption is an option of [From].
+// SourceOption is an option of [From] and of [FromPattern].
 type SourceOption interface {
 	applySource(b *Builder, s *sourceSettings)
 }
@@ -177,8 +177,12 @@ func addSource[K, V any](
 		if n.restores {
 			x.invalidModes = &Counter{graph: g, node: n.name, outcome: countInvalidMode}
 		}
+		topic := n.topic.on(g.topology.application)
+		if n.topic.pattern != nil {
+			topic = g.id.Subtopology
+		}
 		s := graphSource{
-			topic: n.topic.on(g.topology.application), internal: n.topic.repartition, restores: n.restores, run: x.read,
+			topic: topic, internal: n.topic.repartition, restores: n.restores, run: x.read,
 		}
 		if eventTime != nil {
 			s.eventTime = x.peek

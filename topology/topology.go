@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -22,6 +23,8 @@ type Topology struct {
 	subtopologies []*subtopology
 	globals       []*globalTable
 	fingerprint   string
+	// matched are the topics that the sources by pattern read, with their subtopologies.
+	matched map[string]*subtopology
 }
 
 // Name returns the name given to [NewBuilder].
@@ -53,41 +56,60 @@ func (t *Topology) WithApplication(id string) (*Topology, error) {
 // DeadLetterTopic returns the topic for dead letters, empty if there is none.
 func (t *Topology) DeadLetterTopic() string { return t.deadLetters }
 
-// Subtopologies returns the subtopologies, sorted by name. The caller may change the result.
+// Subtopologies returns the subtopologies, sorted by name. That of a source by pattern is there
+// once for each topic that [Topology.WithTopics] has given it, under the name of the topic. The
+// caller may change the result.
 func (t *Topology) Subtopologies() []graph.Subtopology {
-	subs := make([]graph.Subtopology, len(t.subtopologies))
-	for i, s := range t.subtopologies {
-		subs[i] = graph.Subtopology{Name: s.name, Sinks: t.sinkTopics(s)}
-		for _, n := range s.sources {
-			src := graph.Source{
-				Topic:       n.topic.on(t.application),
-				Repartition: n.topic.repartition,
-				Delay:       n.delay,
-				Start:       n.start,
-				KeyFormat:   n.topic.formats.key,
-				ValueFormat: n.topic.formats.value,
-				Partitioner: n.topic.partitioner,
-			}
-			if changelog := t.changelog(n.topic.parkStore()); n.of == nil && checkInternalLength(changelog) == nil {
-				src.ParkStore, src.ParkChangelog = n.topic.parkStore(), changelog
-			}
-			subs[i].Sources = append(subs[i].Sources, src)
-		}
-		slices.SortFunc(subs[i].Sources, func(a, b graph.Source) int { return strings.Compare(a.Topic, b.Topic) })
-		for _, store := range s.stores {
-			subs[i].Stores = append(subs[i].Stores, graph.StoreInfo{
-				Name:           store.name,
-				ChangelogTopic: t.changelogOf(s, store.name),
-				RestoredFrom:   t.restoredFrom(s, store.name),
-				FromSource:     s.rowsOf(store.name),
-				InMemory:       store.inMemory,
-				Layout:         store.layout,
-				KeyFormat:      store.formats.key,
-				ValueFormat:    store.formats.value,
-			})
+	subs := make([]graph.Subtopology, 0, len(t.subtopologies)+len(t.matched))
+	for _, s := range t.subtopologies {
+		if s.pattern() == nil {
+			subs = append(subs, t.subtopologyOf(s, ""))
 		}
 	}
+	for topic, s := range t.matched {
+		subs = append(subs, t.subtopologyOf(s, topic))
+	}
+	slices.SortFunc(subs, func(a, b graph.Subtopology) int { return strings.Compare(a.Name, b.Name) })
 	return subs
+}
+
+// subtopologyOf describes a subtopology. matched is the topic of a source by pattern, empty for all
+// of them.
+func (t *Topology) subtopologyOf(s *subtopology, matched string) graph.Subtopology {
+	sub := graph.Subtopology{Name: cmp.Or(matched, s.name), Sinks: t.sinkTopics(s)}
+	for _, n := range s.sources {
+		src := graph.Source{
+			Topic:       n.topic.on(t.application),
+			Repartition: n.topic.repartition,
+			Delay:       n.delay,
+			Start:       n.start,
+			KeyFormat:   n.topic.formats.key,
+			ValueFormat: n.topic.formats.value,
+			Partitioner: n.topic.partitioner,
+		}
+		ref := n.topic
+		if ref.pattern != nil {
+			src.Pattern, src.Topic, ref.name = ref.pattern.expression, matched, matched
+		}
+		if changelog := t.changelog(ref.parkStore()); n.of == nil && src.Topic != "" && checkInternalLength(changelog) == nil {
+			src.ParkStore, src.ParkChangelog = ref.parkStore(), changelog
+		}
+		sub.Sources = append(sub.Sources, src)
+	}
+	slices.SortFunc(sub.Sources, func(a, b graph.Source) int { return strings.Compare(a.Topic, b.Topic) })
+	for _, store := range s.stores {
+		sub.Stores = append(sub.Stores, graph.StoreInfo{
+			Name:           store.name,
+			ChangelogTopic: t.changelogOf(s, store.name),
+			RestoredFrom:   t.restoredFrom(s, store.name),
+			FromSource:     s.rowsOf(store.name),
+			InMemory:       store.inMemory,
+			Layout:         store.layout,
+			KeyFormat:      store.formats.key,
+			ValueFormat:    store.formats.value,
+		})
+	}
+	return sub
 }
 
 func (t *Topology) changelog(store string) string { return graph.ChangelogTopic(t.application, store) }
@@ -124,9 +146,10 @@ func (t *Topology) InternalTopics() []string {
 }
 
 // Topics returns the topics that are not internal, sorted: sources, sinks, global tables and the
-// dead-letter topic. They have to exist before the topology runs.
+// dead-letter topic. They have to exist before the topology runs. Of the topics of patterns, those
+// of [Topology.WithTopics] are among them.
 func (t *Topology) Topics() []string {
-	var topics []string
+	topics := t.Matched()
 	if t.deadLetters != "" {
 		topics = append(topics, t.deadLetters)
 	}
@@ -135,7 +158,7 @@ func (t *Topology) Topics() []string {
 	}
 	for _, s := range t.subtopologies {
 		for _, n := range s.nodes {
-			if n.kind != processorNode && !n.topic.repartition {
+			if n.kind != processorNode && !n.topic.repartition && n.topic.pattern == nil {
 				topics = append(topics, n.topic.name)
 			}
 		}
@@ -146,9 +169,10 @@ func (t *Topology) Topics() []string {
 
 func (t *Topology) subtopology(name string) (*subtopology, bool) {
 	for _, s := range t.subtopologies {
-		if s.name == name {
+		if s.name == name && s.pattern() == nil {
 			return s, true
 		}
 	}
-	return nil, false
+	s, ok := t.matched[name]
+	return s, ok
 }

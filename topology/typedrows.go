@@ -34,7 +34,7 @@ func (t *Topology) Rows(store string) (rows graph.Rows, ok bool) {
 func (t *Topology) Records(topic string) (rows graph.Rows, ok bool) {
 	for _, sub := range t.subtopologies {
 		for _, n := range sub.sources {
-			if n.topic.on(t.application) == topic {
+			if n.topic.pattern != nil && n.topic.pattern.matches(topic) || n.topic.pattern == nil && n.topic.on(t.application) == topic {
 				return n.rows, n.rows.Keys.Parse != nil
 			}
 		}

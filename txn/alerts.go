@@ -39,6 +39,13 @@ func (a *alerts) list() []Alert {
 	return slices.Clone(a.now)
 }
 
+// has reports whether there is an alert of that kind for a topic.
+func (a *alerts) has(topic string, kind topics.Kind) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.ContainsFunc(a.now, func(alert Alert) bool { return alert.Topic == topic && alert.Problem == string(kind) })
+}
+
 // set replaces the alerts, and returns those that were not there before and those that are over.
 func (a *alerts) set(problems []topics.Problem, at time.Time) (begun, over []Alert) {
 	a.mu.Lock()

@@ -22,7 +22,7 @@ func (in *instance) checkCommits(ctx context.Context) error {
 	if err := in.checkModes(commits); err != nil {
 		return err
 	}
-	unlooked := restore.Unlooked(in.app.topology, commits)
+	unlooked := restore.Unlooked(in.topology, commits)
 	return in.app.reach(ctx, func() error { return in.checkLeft(ctx, unlooked) })
 }
 
@@ -43,7 +43,7 @@ func (in *instance) checkLeft(ctx context.Context, unlooked []broker.Offset) err
 		Failpoints: in.app.cfg.failpoints,
 	})
 	defer restorer.Close()
-	left, err := restorer.Left(ctx, in.app.topology, unlooked)
+	left, err := restorer.Left(ctx, in.topology, unlooked)
 	if err != nil {
 		return err
 	}

@@ -89,6 +89,11 @@
 // in it, stop, except for partitions that are not read. A task that writes to it stops when it
 // writes.
 //
+// The same look finds topics that a source by pattern matches ([topology.FromPattern]). A new one
+// ends the membership, and the next one reads it. One that is deleted is read until then: a resume
+// of a stopped task of it, or a restart, goes on without it. A new topic that would make the next
+// membership fail is left out with an alert.
+//
 // A log can lose records in a change of leaders, if a replica that was not in sync becomes the
 // leader. If records that were read are missing, the task stops for data integrity. If the log only
 // looks shorter, it is fetched again.

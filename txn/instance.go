@@ -11,6 +11,7 @@ import (
 
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/pebblestore"
+	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/assign"
 	"github.com/onceward/onceward/txn/internal/backoff"
@@ -26,12 +27,14 @@ import (
 
 // instance is what one incarnation of the process needs over all its memberships.
 type instance struct {
-	app         *App
-	dir         *state.Directory
-	cluster     *broker.Cluster
-	starts      *broker.Starts
-	plan        *topics.Plan
-	looking     sync.Mutex // held while plan is used
+	app     *App
+	dir     *state.Directory
+	cluster *broker.Cluster
+	starts  *broker.Starts
+	plan    *topics.Plan
+	looking sync.Mutex // held while plan is used, and while topology is written
+	// topology is that of the application with the topics that its sources by pattern read.
+	topology    *topology.Topology
 	layout      atomic.Pointer[topics.Layout]
 	shared      *pebblestore.Shared
 	brokerCfg   broker.Config
@@ -79,6 +82,7 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 		Failpoints: a.cfg.failpoints,
 	})
 	in.waits = waits.New(in.cluster, reportAfter(a.cfg.TransactionTimeout), a.log, in.hangwatch.Hangs)
+	var notRead []topics.Problem
 	err = a.reach(ctx, func() error {
 		if err := in.cluster.RequireTransactionVersion2(ctx); err != nil {
 			return err
@@ -87,7 +91,10 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 		if in.clusterID, err = in.cluster.ID(ctx); err != nil {
 			return err
 		}
-		in.plan, err = topics.Check(ctx, in.cluster, a.topology, topics.Options{
+		if in.topology, notRead, err = topics.Bind(ctx, in.cluster, a.topology); err != nil {
+			return err
+		}
+		in.plan, err = topics.Check(ctx, in.cluster, in.topology, topics.Options{
 			Replicas: a.cfg.InternalReplicas, InSyncMin: a.cfg.InternalMinInSync,
 		})
 		return err
@@ -127,11 +134,11 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 	if err != nil {
 		return nil, err
 	}
-	a.alert(in.layout.Load().NotRead(a.topology))
+	a.alert(append(in.layout.Load().NotRead(in.topology), notRead...))
 	in.tellTolerated()
 	in.tellDeletedByClock()
 	in.tellUnreplicated(ctx)
-	in.starts = broker.NewStarts(in.cluster, restore.StartsOf(a.topology))
+	in.starts = broker.NewStarts(in.cluster, restore.StartsOf(in.topology))
 	in.brokerCfg.BatchMaxBytes = func(topic string) int32 { return (*in.layout.Load())[topic].MaxMessageBytes }
 	in.budget = a.newBudget()
 	in.shared = pebblestore.NewShared(a.cfg.CacheBytes, openFilesMax)
@@ -158,18 +165,11 @@ func reportAfter(transactionTimeout time.Duration) time.Duration {
 // newSelf reads which tasks have state on disk. It opens no database.
 func (in *instance) newSelf() (*assign.Self, error) {
 	of := assign.Process{Instance: in.dir.Instance(), Fingerprint: in.fingerprint, Stateful: map[string]bool{}, RevokeMax: session.RevokeWait}
-	for _, sub := range in.app.topology.Subtopologies() {
-		as := assign.Subtopology{Name: sub.Name}
-		for _, src := range sub.Sources {
-			as.Sources = append(as.Sources, src.Topic)
-		}
-		for _, st := range sub.Stores {
+	of.Subtopologies = in.subtopologies()
+	for _, sub := range in.topology.Subtopologies() {
+		if len(sub.Stores) > 0 {
 			of.Stateful[sub.Name] = true
-			if n := (*in.layout.Load())[st.Topic()].Partitions; as.PartitionsMax == 0 || n < as.PartitionsMax {
-				as.PartitionsMax = n
-			}
 		}
-		of.Subtopologies = append(of.Subtopologies, as)
 	}
 	places, err := in.dir.Tasks()
 	if err != nil {
@@ -179,6 +179,23 @@ func (in *instance) newSelf() (*assign.Self, error) {
 		of.OnDisk = append(of.OnDisk, graph.TaskID{Subtopology: p.Subtopology, Partition: p.Partition})
 	}
 	return assign.NewSelf(of), nil
+}
+
+// subtopologies are what the process tells the group that it can run.
+func (in *instance) subtopologies() (out []assign.Subtopology) {
+	for _, sub := range in.topology.Subtopologies() {
+		as := assign.Subtopology{Name: sub.Name}
+		for _, src := range sub.Sources {
+			as.Sources = append(as.Sources, src.Topic)
+		}
+		for _, st := range sub.Stores {
+			if n := (*in.layout.Load())[st.Topic()].Partitions; as.PartitionsMax == 0 || n < as.PartitionsMax {
+				as.PartitionsMax = n
+			}
+		}
+		out = append(out, as)
+	}
+	return out
 }
 
 // newBudget returns the budget of markers that all workers share.

@@ -86,7 +86,7 @@ func (a *App) detach(s *session.Session) {
 func (in *instance) session() session.Config {
 	a, cfg := in.app, in.app.cfg
 	return session.Config{
-		Topology: a.topology, Mode: cfg.Mode, Modes: cfg.modes(),
+		Topology: in.topology, Mode: cfg.Mode, Modes: cfg.modes(),
 		Workers: cfg.Workers, TransactionTimeout: cfg.TransactionTimeout, SessionTimeout: cfg.SessionTimeout,
 		CommitIntervalMax: cfg.CommitIntervalMax, OrderWaitMax: cfg.OrderWaitMax, MaxFutureTimestamp: cfg.MaxFutureTimestamp,
 		RoundBytesMax: cfg.RoundBytesMax, QueueBytesMax: cfg.QueueBytesMax, RestoreBytesMax: cfg.RestoreBytesMax,
@@ -120,17 +120,17 @@ func (in *instance) verify(ctx context.Context) error {
 	defer cancel()
 	pause := backoff.Backoff{Next: 100 * time.Millisecond, Max: time.Second}
 	for until := time.Now().Add(min(topics.AbsentMax, in.app.cfg.ConnectTimeout/2)); ; {
-		layout, err := in.look(ctx)
+		last := time.Now().After(until)
+		seen, err := in.look(ctx, !last)
 		_, wrong := errors.AsType[*topics.Mismatch](err)
 		switch {
 		case err == nil:
-			in.layout.Store(&layout)
-			in.app.alert(layout.NotRead(in.app.topology))
+			in.adopt(seen)
 			in.tellTolerated()
 			return nil
 		case !wrong:
 			return fmt.Errorf("%w: %w", errNotBegun, err)
-		case !errors.Is(err, topics.ErrAbsent), time.Now().After(until):
+		case !errors.Is(err, topics.ErrAbsent), last:
 			return err
 		}
 		in.app.log.Warn("a topic is not in the cluster's answer and is asked for again", "error", err, "after", pause.Next)

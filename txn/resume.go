@@ -8,7 +8,6 @@ import (
 
 	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/control"
-	"github.com/onceward/onceward/txn/internal/topics"
 )
 
 // ErrNotStopped says that a task cannot be resumed because it is not stopped in this process.
@@ -42,15 +41,8 @@ const checkTopicsMax = 10 * time.Second
 func (in *instance) checkTopics(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, checkTopicsMax)
 	defer cancel()
-	_, err := in.look(ctx)
+	_, err := in.look(ctx, false)
 	return err
-}
-
-// look verifies the topics as they are now. The plan is used by one goroutine at a time.
-func (in *instance) look(ctx context.Context) (topics.Layout, error) {
-	in.looking.Lock()
-	defer in.looking.Unlock()
-	return in.plan.Verify(ctx, in.cluster, *in.layout.Load())
 }
 
 // resume is Resume for a task as operators name it.

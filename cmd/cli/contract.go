@@ -137,6 +137,10 @@ func inputsOf(t *topology.Topology) (lines []string) {
 			}
 		}
 	}
+	for _, p := range t.Patterns() {
+		lines = append(lines, fmt.Sprintf("topics that match %s: key %s, value %s; each is read from its first record, also a new one",
+			p.Expression, p.KeyFormat, p.ValueFormat))
+	}
 	for _, table := range t.Description().GlobalTables {
 		lines = append(lines, fmt.Sprintf("%s: key %s, value %s; a global table: every instance reads all of it",
 			table.Topic, table.TopicKeyFormat, table.TopicValueFormat))
@@ -149,7 +153,7 @@ func outputsOf(t *topology.Topology) (lines []string) {
 	for _, topic := range t.InternalTopics() {
 		internal[topic] = true
 	}
-	for _, sub := range t.Subtopologies() {
+	for _, sub := range t.Description().Subtopologies {
 		for _, topic := range sub.Sinks {
 			if !internal[topic] {
 				lines = append(lines, topic)

@@ -25,7 +25,7 @@ type subtopology map[string]*describedNode
 
 var (
 	subtopologyLine = regexp.MustCompile(`^ {2,3}Sub-topology: \S+( for global store \(will not generate tasks\))?$`)
-	nodeLine        = regexp.MustCompile(`^    (?:(Source): (\S+) \(topics: \[(.+)\]\)|(Processor): (\S+) \(stores: \[(.*)\]\)|` +
+	nodeLine        = regexp.MustCompile(`^    (?:(Source): (\S+) \(topics: (\[[^\[\]]+\]|\S*[*+?]\S*)\)|(Processor): (\S+) \(stores: \[(.*)\]\)|` +
 		`(Sink): (\S+) \((topic: \S+|extractor class: .+)\))$`)
 	nextLine     = regexp.MustCompile(`^      --> (.+)$`)
 	previousLine = regexp.MustCompile(`^      <-- (.+)$`)
@@ -47,7 +47,7 @@ func parseDescription(text string) ([]subtopology, error) {
 			n = nil
 		case m != nil && len(all) > 0:
 			i := slices.IndexFunc(m[1:], func(group string) bool { return group != "" }) + 1
-			n = &describedNode{kind: m[i], name: m[i+1], has: splitList(m[i+2])}
+			n = &describedNode{kind: m[i], name: m[i+1], has: splitList(strings.Trim(m[i+2], "[]"))}
 			all[len(all)-1][n.name] = n
 		case n != nil && n.kind != "Sink" && n.next == nil && nextLine.MatchString(line):
 			n.next = splitList(nextLine.FindStringSubmatch(line)[1])

@@ -17,13 +17,13 @@ var (
 	operatorGroups = []map[string]operator{
 		statelessOperators, dynamicOperators, headerOperators, processorOperators, aggregationOperators, tableOperators, windowOperators,
 		closingOperators, slidingOperators, cogroupOperators, suppressOperators, timeOperators, invalidTimeOperators, streamJoinOperators,
-		foreignOperators, versionedOperators, partitionedOperators,
+		foreignOperators, versionedOperators, partitionedOperators, patternOperators,
 	}
 	controlGroups = []map[string]control{
 		statelessControls, headerControls, processorControls, tableControls, windowControls, countControls, closingControls,
 		slidingControls, cogroupControls, suppressControls, invalidControls, streamJoinControls, foreignControls,
 		versionedControls,
-		partitionedControls,
+		partitionedControls, patternControls,
 	}
 )
 

@@ -72,7 +72,11 @@ func casesOf(name string, o operator) []operatorCase {
 // runHere returns what our side makes of a case.
 func runHere(t *testing.T, built *topology.Topology, c operatorCase) caseOutputs {
 	t.Helper()
-	d, err := topologytest.New(built, topologytest.Clock(time.UnixMilli(clockStart)))
+	options := []topologytest.Option{topologytest.Clock(time.UnixMilli(clockStart))}
+	for _, topic := range c.topics { // a pattern reads those that are there
+		options = append(options, topologytest.TopicPartitions(topic, 1))
+	}
+	d, err := topologytest.New(built, options...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,6 +39,8 @@ const (
 	AttributeSubtopology = "subtopology"
 	// AttributeStart is where a source starts that has no committed offset.
 	AttributeStart = "start"
+	// AttributePattern is the expression of a source by pattern.
+	AttributePattern = "pattern"
 	// AttributePartitioner is the partitioner of a source, or of the topic of a sink.
 	AttributePartitioner = "partitioner"
 	// AttributeWindows are the windows that a node makes.
@@ -138,11 +140,16 @@ func factsOf(d Description) facts {
 			if s.Repartition {
 				kind = "a repartition topic"
 			}
-			f[factKey{SubjectSource, s.Topic, AttributeExistence}] = kind
-			f[factKey{SubjectSource, s.Topic, AttributeFormats}] = codecNames(s.KeyFormat, s.ValueFormat)
-			f[factKey{SubjectSource, s.Topic, AttributeSubtopology}] = sub.Name
-			f[factKey{SubjectSource, s.Topic, AttributeStart}] = s.Start
-			f[factKey{SubjectSource, s.Topic, AttributePartitioner}] = cmp.Or(s.Partitioner, byKey)
+			name := s.Topic
+			if s.Pattern != "" { // its subtopology has the name of the source
+				name, kind = sub.Name, "the topics of a pattern"
+				f[factKey{SubjectSource, name, AttributePattern}] = s.Pattern
+			}
+			f[factKey{SubjectSource, name, AttributeExistence}] = kind
+			f[factKey{SubjectSource, name, AttributeFormats}] = codecNames(s.KeyFormat, s.ValueFormat)
+			f[factKey{SubjectSource, name, AttributeSubtopology}] = sub.Name
+			f[factKey{SubjectSource, name, AttributeStart}] = s.Start
+			f[factKey{SubjectSource, name, AttributePartitioner}] = cmp.Or(s.Partitioner, byKey)
 		}
 		for _, s := range sub.Stores {
 			f[factKey{SubjectStore, s.Name, AttributeExistence}] = "a store"
@@ -194,8 +201,8 @@ func codecNames(key, value string) string { return "(" + key + ", " + value + ")
 // wiring is a node in one line.
 func (n NodeDescription) wiring() string {
 	s := n.Kind
-	if n.Topic != "" {
-		s += " of " + n.Topic
+	if of := cmp.Or(n.Topic, n.Pattern); of != "" {
+		s += " of " + of
 	}
 	if len(n.Stores) > 0 {
 		s += " with " + strings.Join(n.Stores, ", ")

@@ -46,7 +46,10 @@ type SubtopologyDescription struct {
 
 // SourceDescription is a topic that a subtopology reads.
 type SourceDescription struct {
+	// Topic is empty for a source by pattern.
 	Topic string `json:"topic"`
+	// Pattern is the expression that the names of the topics match; empty for one topic.
+	Pattern string `json:"pattern,omitempty"`
 	// Repartition says that the topic is internal.
 	Repartition bool `json:"repartition"`
 	// Start is where a new application starts: earliest, latest, or a time.
@@ -84,8 +87,11 @@ type NodeDescription struct {
 	Name string `json:"name"`
 	// Kind is SourceKind, ProcessorKind or SinkKind.
 	Kind string `json:"kind"`
-	// Topic is what a source reads or a sink writes, on the cluster; empty for a processor.
+	// Topic is what a source reads or a sink writes, on the cluster; empty for a processor and for
+	// a source by pattern.
 	Topic string `json:"topic,omitempty"`
+	// Pattern is the expression of a source by pattern; empty for other nodes.
+	Pattern string `json:"pattern,omitempty"`
 	// KeyFormat and ValueFormat are the names of the topic's codecs; empty for a processor.
 	KeyFormat   string `json:"key_format,omitempty"`
 	ValueFormat string `json:"value_format,omitempty"`

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 )
@@ -17,7 +18,8 @@ func (d Description) Mermaid() string {
 	var s strings.Builder
 	s.WriteString("flowchart LR\n")
 	for _, topic := range p.topics {
-		fmt.Fprintf(&s, "  %s([\"%s\"])\n", mermaidID("t", topic.name), topic.name)
+		// A pattern can have the quotes that end a text.
+		fmt.Fprintf(&s, "  %s([\"%s\"])\n", mermaidID("t", topic.name), strings.ReplaceAll(topic.name, `"`, "#quot;"))
 	}
 	for _, sub := range p.subtopologies {
 		fmt.Fprintf(&s, "  subgraph %s[\"%s\"]\n", mermaidID("s", sub.name), sub.name)
@@ -160,7 +162,7 @@ func (d Description) picture() picture {
 		if n.Kind == ProcessorKind {
 			return shape{nodeShape, n.Name}
 		}
-		return shape{topicShape, local(n.Topic)}
+		return shape{topicShape, cmp.Or(local(n.Topic), n.Pattern)}
 	}
 	var p picture
 	seen := map[string]bool{}
@@ -173,7 +175,7 @@ func (d Description) picture() picture {
 		for _, n := range sub.Nodes {
 			if n.Kind == ProcessorKind {
 				drawn.processors = append(drawn.processors, n.Name)
-			} else if name := local(n.Topic); !seen[name] {
+			} else if name := shapeOf(n).name; !seen[name] {
 				seen[name] = true
 				p.topics = append(p.topics, pictureTopic{name: name, internal: internal[n.Topic]})
 			}

@@ -10,9 +10,10 @@ import (
 // Subtopology is a part of a topology that shares no record and no store with the others except
 // through topics. A task is one partition of a subtopology.
 type Subtopology struct {
-	// Name is the alphabetically first name of its source topics and repartitionings, as the user
-	// gave them. Changes of other subtopologies do not change it. A new source with an earlier name
-	// changes it, and with it the names of the tasks, but not those of changelogs.
+	// Name is the topic of a source by pattern. Otherwise it is the alphabetically first name of
+	// its source topics and repartitionings, as the user gave them. Changes of other subtopologies
+	// do not change it. A new source with an earlier name changes it, and with it the names of the
+	// tasks, but not those of changelogs.
 	Name string
 	// Sources are sorted by topic. All of them have the same number of partitions.
 	Sources []Source
@@ -27,6 +28,9 @@ type Subtopology struct {
 type Source struct {
 	// Topic is the name on the cluster.
 	Topic string
+	// Pattern is the expression of a source by pattern that has matched the topic, empty for
+	// others.
+	Pattern string
 	// Repartition says that the topic is internal, and written by this topology.
 	Repartition bool
 	// Delay is how long a record waits after its timestamp before it is processed. It is above 0

@@ -40,6 +40,9 @@
 // at once. Partition 0 of its store has all rows. No commit contains them, so a crash undoes none.
 // A record that makes no row is counted as "skipped" of the store.
 //
+// A source by pattern reads the matching topics that [TopicPartitions] names, and later those of
+// [Driver.CreateTopic].
+//
 // There are two clocks, as in a runtime. Stream time moves with the records of each task, and
 // schedules on stream time fire with them. The wall clock moves with [Driver.Advance]; wall-clock
 // schedules fire there.

@@ -53,7 +53,9 @@ type settings struct {
 // Partitions sets the number of partitions of all topics except internal ones. The default is 1.
 func Partitions(n int32) Option { return func(s *settings) { s.partitions = n } }
 
-// TopicPartitions sets the number of partitions of one topic, not of an internal one.
+// TopicPartitions sets the number of partitions of one topic, not of an internal one. A topic that
+// a source by pattern matches exists from the beginning because of it; see [Driver.CreateTopic] for
+// a later one.
 func TopicPartitions(topic string, n int32) Option {
 	return func(s *settings) { s.topicPartitions[topic] = n }
 }
@@ -91,6 +93,10 @@ func New(t *topology.Topology, opts ...Option) (*Driver, error) {
 		topology: t, settings: s, now: s.start,
 		topics: map[string]*topic{}, counts: map[outcome]int64{}, globals: map[string]*globalTable{},
 	}
+	if err := d.match(); err != nil {
+		return nil, err
+	}
+	t = d.topology
 	external := map[string]int32{}
 	for _, name := range t.Topics() {
 		n := s.partitionsOf(name)

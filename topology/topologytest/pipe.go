@@ -79,6 +79,10 @@ func (d *Driver) PipeRaw(name string, key, value []byte, opts ...PipeOption) err
 // readable returns why no record can be piped to a topic.
 func (d *Driver) readable(name string) error {
 	if t, ok := d.topics[name]; d.globals[name] == nil && (!ok || t.partitions[0].reader == nil) {
+		if len(d.topology.PatternsOf(name)) > 0 {
+			return fmt.Errorf("topologytest: pipe to %s: a pattern matches the topic, and it does not exist; "+
+				"CreateTopic or the option TopicPartitions creates it", name)
+		}
 		return fmt.Errorf("topologytest: pipe to %s: the topology does not read it; it reads %s", name,
 			strings.Join(d.sources(), ", "))
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/broker"
+	"github.com/onceward/onceward/txn/internal/topics"
 )
 
 // ForensicOptions say what a forensic run looks at.
@@ -156,6 +157,11 @@ type partitionOf struct {
 
 // open finds out what to read, and makes the tasks.
 func (f *forensic) open(ctx context.Context) error {
+	bound, _, err := topics.Bind(ctx, f.cluster, f.topology)
+	if err != nil {
+		return err
+	}
+	f.topology = bound
 	details, err := f.client.adm.ListTopics(ctx, f.topology.Topics()...)
 	if err != nil {
 		return err

@@ -74,7 +74,10 @@ func (a *Application) open(ctx context.Context, o Options) (_ *operation, err er
 			op.close()
 		}
 	}()
-	plan, err := topics.Check(ctx, op.cluster, a.topology, topics.Options{AsRounds: true})
+	if op.topology, _, err = topics.Bind(ctx, op.cluster, a.topology); err != nil {
+		return nil, err
+	}
+	plan, err := topics.Check(ctx, op.cluster, op.topology, topics.Options{AsRounds: true})
 	if err != nil {
 		return nil, err
 	}
@@ -88,8 +91,8 @@ func (a *Application) open(ctx context.Context, o Options) (_ *operation, err er
 		Cluster: op.cluster, Layout: op.layout, Logger: cfg.Logger, Waits: newWaits(op.cluster, cfg.Logger),
 		RoundsTopic: topics.RoundsTopic(a.topology.Application()), BytesMax: restoreBytes,
 	})
-	op.starts = broker.NewStarts(op.cluster, restore.StartsOf(a.topology))
-	op.tasks, err = selectTasks(a.topology, op.layout, o.Tasks)
+	op.starts = broker.NewStarts(op.cluster, restore.StartsOf(op.topology))
+	op.tasks, err = selectTasks(op.topology, op.layout, o.Tasks)
 	return op, err
 }
 

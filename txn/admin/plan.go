@@ -68,6 +68,8 @@ type planInput struct {
 	after  graph.Description
 	// looked says that tasks were looked at: the topics that are there are as they should be.
 	looked bool
+	// notRead are the topics that a pattern matches and that would not be read.
+	notRead []topics.Problem
 	// mismatches are the topics that do not fit, missing the internal ones that the start creates.
 	mismatches []*topics.Mismatch
 	missing    []string
@@ -117,6 +119,9 @@ func (p planInput) judge() Plan {
 			what = strings.Replace(what, "topics that do not exist: "+m.Topic+": ", "does not exist: ", 1)
 		}
 		add(Finding{Refused, "topic", m.Topic, what, ""})
+	}
+	for _, problem := range p.notRead {
+		add(Finding{Safe, "topic", problem.Topic, problem.Err.Error(), ""})
 	}
 	for _, topic := range slices.Sorted(maps.Keys(p.unassigned)) {
 		add(Finding{Rebuild, "topic", topic,

@@ -73,7 +73,12 @@ func (a *Application) look(ctx context.Context, before *graph.Description, local
 			return p, err
 		}
 	}
-	needed, err := topics.Check(ctx, cluster, a.topology, topics.Options{})
+	bound, notRead, err := topics.Bind(ctx, cluster, a.topology)
+	p.notRead = notRead
+	if p.mismatches, err = mismatchesIn(err); err != nil || len(p.mismatches) > 0 {
+		return p, err
+	}
+	needed, err := topics.Check(ctx, cluster, bound, topics.Options{})
 	if p.mismatches, err = mismatchesIn(err); err != nil {
 		return p, err
 	}
@@ -84,14 +89,14 @@ func (a *Application) look(ctx context.Context, before *graph.Description, local
 	}
 	var layout topics.Layout
 	if p.looked = true; len(p.mismatches) > 0 {
-		layout, err = topics.Existing(ctx, cluster, a.topology)
+		layout, err = topics.Existing(ctx, cluster, bound)
 	} else {
 		layout, err = needed.Verify(ctx, cluster, nil)
 	}
 	if err != nil {
 		return p, err
 	}
-	for _, name := range append(a.topology.InternalTopics(), topics.RoundsTopic(p.after.Application)) {
+	for _, name := range append(bound.InternalTopics(), topics.RoundsTopic(p.after.Application)) {
 		if _, there := layout[name]; !there && !slices.Contains(p.missing, name) {
 			p.missing = append(p.missing, name)
 		}
@@ -104,10 +109,10 @@ func (a *Application) look(ctx context.Context, before *graph.Description, local
 		RoundsTopic: topics.RoundsTopic(p.after.Application), BytesMax: restoreBytes,
 	})
 	defer restorer.Close()
-	l := taskLooker{restorer: restorer, layout: layout, starts: broker.NewStarts(cluster, restore.StartsOf(a.topology)),
+	l := taskLooker{restorer: restorer, layout: layout, starts: broker.NewStarts(cluster, restore.StartsOf(bound)),
 		quiet: len(p.members) == 0, fingerprint: fingerprint(a.topology), databases: databases}
-	p.unassigned, p.deletedByClock = l.unassigned(a.topology), layout.DeletedByClock(a.topology)
-	if p.tasks, err = l.lookAll(ctx, a.topology); err != nil {
+	p.unassigned, p.deletedByClock = l.unassigned(bound), layout.DeletedByClock(bound)
+	if p.tasks, err = l.lookAll(ctx, bound); err != nil {
 		return p, err
 	}
 	if err := p.countParked(ctx, a.client, cluster, restorer); err != nil {
@@ -117,7 +122,7 @@ func (a *Application) look(ctx context.Context, before *graph.Description, local
 	if err != nil {
 		return p, err
 	}
-	p.left, err = restorer.Left(ctx, a.topology, restore.Unlooked(a.topology, commits))
+	p.left, err = restorer.Left(ctx, bound, restore.Unlooked(bound, commits))
 	return p, err
 }
 

@@ -18,6 +18,7 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.function.Consumer;
 import java.util.function.UnaryOperator;
+import java.util.regex.Pattern;
 
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.Metric;
@@ -117,6 +118,7 @@ public final class Differential {
     private Differential() {
         stateless();
         partitioned();
+        pattern();
         headers();
         processors();
         aggregations();
@@ -390,6 +392,12 @@ public final class Differential {
             .repartition(Repartitioned.with(STRING, LONG).withName("moved").withStreamPartitioner((topic, k, v, n) -> Optional.of(Set.of(0))))
             .groupByKey().count(store("count")).toStream().mapValues(v -> v)
             .to("out", Produced.with(STRING, LONG).withStreamPartitioner((topic, k, v, n) -> v % 2 == 0 ? Optional.of(Set.of(0)) : Optional.empty())));
+    }
+
+    private void pattern() {
+        operators.put("pattern", b -> to(b.stream(Pattern.compile("in-.*"), Consumed.with(STRING, LONG)).selectKey((k, v) -> group(v))
+            .repartition(Repartitioned.with(STRING, LONG).withName("moved"))
+            .groupByKey().count(store("count")).toStream(), "out"));
     }
 
     /** Gives a record other headers. */

@@ -12,7 +12,7 @@ import (
 // belongs to the process and not to a membership: the disk keeps state between memberships, and a
 // new membership must not begin to force rebalances again. It is safe for concurrent use.
 type Self struct {
-	// constant is the part of the join data that never changes while the process runs.
+	// constant is the part of the join data that does not change during a membership.
 	constant Join
 	stateful map[string]bool
 
@@ -24,7 +24,7 @@ type Self struct {
 	removed chan struct{}
 }
 
-// Process is what never changes while a process runs.
+// Process is what a process begins with. Only its subtopologies change: see [Self.Subscribe].
 type Process struct {
 	// Instance is the stable identity of the process in the group.
 	Instance      string
@@ -57,8 +57,21 @@ func NewSelf(of Process) *Self {
 // SetAddress says where other members reach the process. It is called before the first join.
 func (m *Self) SetAddress(address string) { m.constant.Address = address }
 
+// Subscribe replaces the subtopologies of the process between two memberships: sources by pattern
+// have other topics. The next plan describes the process wrongly, unless it knows them already.
+func (m *Self) Subscribe(subtopologies []Subtopology) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.constant.Subtopologies = subtopologies
+	m.forcing.own.Subscription = Subscription(subtopologies)
+}
+
 // Subtopologies are those of the process.
-func (m *Self) Subtopologies() []Subtopology { return m.constant.Subtopologies }
+func (m *Self) Subtopologies() []Subtopology {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.constant.Subtopologies
+}
 
 // TaskNow is what a task of the process is doing now.
 type TaskNow struct {
@@ -73,14 +86,14 @@ type TaskNow struct {
 // [Forcing.Joining].
 func (m *Self) Join(tasks []TaskNow) Join {
 	m.Remember(tasks)
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	out := m.constant
 	for _, t := range tasks {
 		if t.Stopped != nil {
 			out.Stopped = append(out.Stopped, StoppedTask{Task: t.Task, Reason: t.Stopped.Error()})
 		}
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	m.forcing.Joining()
 	for id, position := range m.positions {
 		out.Local = append(out.Local, LocalTask{Task: id, Position: position})

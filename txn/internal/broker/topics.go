@@ -49,21 +49,37 @@ func (c *Cluster) Topics(ctx context.Context, names []string) (found map[string]
 
 // TopicMetadata is Topics without the settings, in one request.
 func (c *Cluster) TopicMetadata(ctx context.Context, names []string) (found map[string]TopicInfo, hidden []string, err error) {
-	req := kmsg.NewPtrMetadataRequest()
-	req.AllowAutoTopicCreation, req.IncludeTopicAuthorizedOperations = false, true
-	req.Topics = []kmsg.MetadataRequestTopic{} // nil would mean all
+	asked := []kmsg.MetadataRequestTopic{} // nil would mean all
 	for _, name := range names {
 		t := kmsg.NewMetadataRequestTopic()
 		t.Topic = kmsg.StringPtr(name)
-		req.Topics = append(req.Topics, t)
+		asked = append(asked, t)
 	}
+	return c.topicMetadata(ctx, asked)
+}
+
+// AllTopics is TopicMetadata for all topics that this process may see, without the internal ones of
+// Kafka.
+func (c *Cluster) AllTopics(ctx context.Context) (map[string]TopicInfo, error) {
+	found, _, err := c.topicMetadata(ctx, nil)
+	return found, err
+}
+
+// topicMetadata asks for some topics, or for all that are not internal ones of Kafka if asked is
+// nil.
+func (c *Cluster) topicMetadata(
+	ctx context.Context, asked []kmsg.MetadataRequestTopic,
+) (found map[string]TopicInfo, hidden []string, err error) {
+	req := kmsg.NewPtrMetadataRequest()
+	req.AllowAutoTopicCreation, req.IncludeTopicAuthorizedOperations = false, true
+	req.Topics = asked
 	resp, err := req.RequestWith(ctx, c.cl)
 	if err != nil {
 		return nil, nil, fmt.Errorf("asking for topics: %w", err)
 	}
 	found = map[string]TopicInfo{}
 	for _, t := range resp.Topics {
-		if t.Topic == nil {
+		if t.Topic == nil || asked == nil && t.IsInternal {
 			continue
 		}
 		switch err := kerr.ErrorForCode(t.ErrorCode); {

@@ -2,6 +2,7 @@ package hanging
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 
@@ -15,6 +16,11 @@ import (
 // Search.Absent. Those that this process may not see are left out too, and the error names them;
 // the search is good for the others then.
 func SearchOf(ctx context.Context, c *broker.Cluster, t *topology.Topology) (Search, error) {
+	if bound, _, err := topics.Bind(ctx, c, t); err == nil {
+		t = bound
+	} else if !errors.Is(err, topics.ErrAbsent) {
+		return Search{}, err
+	}
 	s := Search{Application: t.Application(), Partitions: map[string][]int32{}, Internal: map[string]bool{}}
 	internal := append(t.InternalTopics(), topics.RoundsTopic(t.Application()))
 	for _, topic := range internal {
@@ -64,7 +70,7 @@ func readOnly(t *topology.Topology) map[string]bool {
 	for _, topic := range t.Topics() {
 		out[topic] = topic != t.DeadLetterTopic()
 	}
-	for _, sub := range t.Subtopologies() {
+	for _, sub := range t.Description().Subtopologies { // also of patterns without a topic
 		for _, sink := range sub.Sinks {
 			delete(out, sink)
 		}

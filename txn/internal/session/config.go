@@ -21,8 +21,9 @@ import (
 )
 
 // Config is what a session needs of its process. It is the same for all sessions of a process but
-// for Layout and Left.
+// for Topology, Layout and Left.
 type Config struct {
+	// Topology has the topics that its sources by pattern read in this session.
 	Topology *topology.Topology
 	// Mode says why records are processed. Modes are those of commits with which the session goes
 	// on, this one included.

@@ -113,7 +113,8 @@ func (s *Session) Run(ctx context.Context) (Left, error) {
 		s.cfg.Stopping()
 	}
 	ends := ctx.Err() != nil || errors.Is(err, ErrAllStopped) || errors.Is(err, ErrStopped)
-	orderly := ends || errors.Is(err, errResumed) || errors.Is(err, errRebuilt) || errors.Is(err, errNothingLost)
+	orderly := ends || errors.Is(err, errResumed) || errors.Is(err, errRebuilt) || errors.Is(err, errNothingLost) ||
+		errors.Is(err, errMatched)
 	if orderly && !ends && s.client() != nil {
 		s.left.Member, _ = s.member()
 	}

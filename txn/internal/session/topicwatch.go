@@ -2,11 +2,14 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/onceward/onceward/txn/internal/topics"
+	"github.com/onceward/onceward/txn/internal/worker"
 )
 
 // The clients say little of a topic that is gone. Fetches of it and writes to it are tried again
@@ -66,7 +69,7 @@ func (s *Session) watchTopics() {
 		}
 		next := topicsEvery
 		ctx, cancel := context.WithTimeout(s.ctx, topicsEvery)
-		problems, err := topics.Watch(ctx, s.cfg.Cluster, s.cfg.Topology, s.cfg.Layout)
+		problems, err := s.lookAtTopics(ctx)
 		cancel()
 		switch {
 		case s.ctx.Err() != nil:
@@ -86,6 +89,28 @@ func (s *Session) watchTopics() {
 		timer.Reset(next)
 	}
 }
+
+// lookAtTopics returns all problems of topics. It ends the session if sources by pattern have new
+// topics, so that the next one reads them.
+func (s *Session) lookAtTopics(ctx context.Context) ([]topics.Problem, error) {
+	problems, err := topics.Watch(ctx, s.cfg.Cluster, s.cfg.Topology, s.cfg.Layout)
+	if err != nil {
+		return problems, err
+	}
+	bound, left, err := topics.Bind(ctx, s.cfg.Cluster, s.cfg.Topology)
+	if err != nil && !errors.Is(err, topics.ErrAbsent) { // what is absent is among the problems
+		return nil, err
+	}
+	if err == nil {
+		if fresh := topics.Fresh(s.cfg.Topology, bound); len(fresh) > 0 {
+			s.endPoll(fmt.Errorf("%w: %s", errMatched, strings.Join(fresh, ", ")))
+		}
+	}
+	return append(problems, left...), nil
+}
+
+// errMatched ends a session so that the next one reads new topics.
+var errMatched = fmt.Errorf("%w: patterns match new topics", worker.ErrReopen)
 
 // haltUsers stops the tasks that cannot go on because of a problem. One that has stopped already
 // keeps its reason.

@@ -25,8 +25,8 @@
 //	                  it; see [Plan.Tolerated]
 //
 // [Check] and [Plan.Ensure] do it at start, [Plan.Verify] before each further membership: two
-// requests. [Watch] looks at existence, identity, permissions and partitions while the application
-// runs, with one request. Every finding is a [Mismatch] or a missing permission, one line each, and
-// all of them are told at once. One broker answers, and it may lack a topic for a moment: see
-// [ErrAbsent].
+// requests. [Bind] says before each of them which topics the sources by pattern read. [Watch] looks
+// at existence, identity, permissions and partitions while the application runs, with one request.
+// Every finding is a [Mismatch] or a missing permission, one line each, and all of them are told at
+// once. One broker answers, and it may lack a topic for a moment: see [ErrAbsent].
 package topics

@@ -11,8 +11,12 @@ type Need struct {
 	Why string
 }
 
+// inputOperations are what reading an input takes.
+var inputOperations = []broker.Operation{broker.Read, broker.DescribeConfigs}
+
 // Needs lists every permission that running a topology takes, and no other. Create is not needed
-// where the internal topics are there already.
+// where the internal topics are there already. A source by pattern needs them on every topic with
+// the prefix of its pattern. One that is missing there only leaves a topic out: see [Bind].
 func Needs(t *topology.Topology) []Need {
 	app := t.Application()
 	needs := []Need{
@@ -35,14 +39,26 @@ func Needs(t *topology.Topology) []Need {
 	for _, topic := range t.InternalTopics() {
 		internal[topic] = true
 	}
-	for _, sub := range t.Subtopologies() {
-		for _, src := range sub.Sources {
-			if !src.Repartition {
-				add(src.Topic, "input", broker.Read, broker.DescribeConfigs)
+	for _, p := range t.Patterns() {
+		for _, op := range inputOperations {
+			permission := broker.Permission{Operation: op, Resource: broker.TopicResource, Name: p.Prefix, Prefix: true}
+			if p.Prefix == "" {
+				permission.Name, permission.Prefix = "*", false // every topic, in Kafka's words
+			}
+			if !seen[permission] {
+				seen[permission] = true
+				needs = append(needs, Need{permission, "inputs of the source by pattern " + p.Name})
 			}
 		}
 	}
 	for _, sub := range t.Subtopologies() {
+		for _, src := range sub.Sources {
+			if !src.Repartition {
+				add(src.Topic, "input", inputOperations...)
+			}
+		}
+	}
+	for _, sub := range t.Description().Subtopologies { // also of patterns without a topic
 		for _, sink := range sub.Sinks {
 			if !internal[sink] {
 				add(sink, "output", broker.Write, broker.DescribeConfigs)

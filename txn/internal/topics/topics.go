@@ -242,7 +242,7 @@ func missingPermissions(t *topology.Topology, found map[string]broker.TopicInfo,
 	for _, need := range Needs(t) {
 		info, ok := found[need.Name]
 		switch {
-		case need.Resource != broker.TopicResource || need.Operation == broker.Create:
+		case need.Resource != broker.TopicResource || need.Operation == broker.Create || need.Prefix:
 		case slices.Contains(hidden, need.Name), ok && !slices.Contains(info.Allowed, need.Operation):
 			missing = append(missing, need.Permission)
 		}

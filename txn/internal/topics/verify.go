@@ -179,6 +179,8 @@ func (p *Plan) verify(found map[string]broker.TopicInfo) error {
 		for _, store := range sub.Stores {
 			restored[store.RestoredFrom] = store.FromSource != nil
 		}
+	}
+	for _, sub := range p.topology.Description().Subtopologies { // also of patterns without a topic
 		for _, sink := range sub.Sinks {
 			written[sink] = true
 		}

@@ -64,6 +64,9 @@ func Watch(ctx context.Context, c *broker.Cluster, t *topology.Topology, known L
 				p.Stops = use.stops
 			}
 			problems = append(problems, p)
+		case !there && use.matched:
+			problems = append(problems, Problem{Topic: name, Kind: Deleted, Stops: use.stops, Err: fmt.Errorf("%s %s, which a pattern matches, was "+
+				"deleted while the application ran; `onceward tasks resume` of one of its tasks goes on without it, and so does a restart", use.name, name)})
 		case !there:
 			problems = append(problems, Problem{Topic: name, Kind: Deleted, Stops: use.stops, Err: fmt.Errorf("%s %s was deleted while the "+
 				"application ran; stop the application, create the topic again, and see what `onceward plan` says of its tasks", use.name, name)})
@@ -114,6 +117,8 @@ type use struct {
 	stops []string
 	// rebuilt says that the rows of another topic of that name replace those of this one.
 	rebuilt bool
+	// matched says that a source by pattern reads the topic.
+	matched bool
 }
 
 // usesOf returns what the topics of a topology are for.
@@ -125,7 +130,7 @@ func usesOf(t *topology.Topology) map[string]use {
 	for _, table := range t.GlobalTables() {
 		uses[table.Topic()] = use{name: "global table", rebuilt: true}
 	}
-	for _, sub := range t.Subtopologies() {
+	for _, sub := range t.Description().Subtopologies { // also of patterns without a topic
 		for _, sink := range sub.Sinks {
 			if _, known := uses[sink]; !known {
 				uses[sink] = use{name: "output"}
@@ -134,7 +139,7 @@ func usesOf(t *topology.Topology) map[string]use {
 	}
 	for _, sub := range t.Subtopologies() {
 		needs := func(topic, name string) {
-			uses[topic] = use{name: name, stops: append(uses[topic].stops, sub.Name)}
+			uses[topic] = use{name: name, stops: append(uses[topic].stops, sub.Name), matched: uses[topic].matched}
 		}
 		for _, store := range sub.Stores {
 			if store.FromSource == nil {
@@ -147,6 +152,11 @@ func usesOf(t *topology.Topology) map[string]use {
 				name = useRepartition
 			}
 			needs(src.Topic, name)
+			if src.Pattern != "" {
+				u := uses[src.Topic]
+				u.matched = true
+				uses[src.Topic] = u
+			}
 		}
 	}
 	return uses
