@@ -42,7 +42,7 @@
 // # Figures
 //
 // Conditions: one run, an idle machine with 2 processors, PostgreSQL of Debian on the same machine,
-// loopback. The server that the tests start does not wait for its disk (fsync=off).
+// a Unix socket. The server that the tests start does not wait for its disk (fsync=off).
 //
 //	statement in a transaction                 median    99th percentile
 //	pginbox TryMark, claimed                   60.6 us   139 us     1 million marks in the table

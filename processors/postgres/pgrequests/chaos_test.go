@@ -17,11 +17,37 @@ import (
 	"github.com/onceward/onceward/processors/postgres/pgrequests"
 )
 
+// dice make the random choices of a test: the same ones in each run, in the order in which the
+// goroutines ask for them.
+type dice struct {
+	mu sync.Mutex
+	r  *rand.Rand
+}
+
+func newDice() *dice { return &dice{r: rand.New(rand.NewPCG(1, 2))} }
+
+// n returns a number from 0 to n-1.
+func (d *dice) n(n int) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.r.IntN(n)
+}
+
+// perm returns the numbers from 0 to n-1 in some order.
+func (d *dice) perm(n int) []int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.r.Perm(n)
+}
+
 // chance cuts a connection before every twentieth statement or so.
-type chance struct{ cuts atomic.Int64 }
+type chance struct {
+	dice *dice
+	cuts atomic.Int64
+}
 
 func (c *chance) TraceQueryStart(ctx context.Context, conn *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
-	if rand.N(20) == 0 {
+	if c.dice.n(20) == 0 {
 		c.cuts.Add(1)
 		_ = conn.PgConn().Conn().Close()
 	}
@@ -36,7 +62,9 @@ func (*chance) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) 
 func TestAnyInterleaving(t *testing.T) {
 	const clients, keys = 6, 40
 	db := pgtest.New(t)
-	cut, chances := &pgtest.Cutter{}, &chance{}
+	random := newDice()
+	cut, chances := &pgtest.Cutter{}, &chance{dice: random}
+	var made atomic.Int64
 	var instances []*service
 	for i := range 2 {
 		pool := cut.Pool(t, db, func(c *pgxpool.Config) {
@@ -46,11 +74,11 @@ func TestAnyInterleaving(t *testing.T) {
 		s := newService(t, db, pool, pgrequests.HTTP{})
 		s.calls = i * 1_000_000
 		s.do = func(w http.ResponseWriter, _ *http.Request, _ pgx.Tx) error {
-			if rand.N(10) == 0 {
+			if random.n(10) == 0 {
 				w.WriteHeader(http.StatusServiceUnavailable) // with an effect that is rolled back
 				return nil
 			}
-			return created(w, rand.Int())
+			return created(w, int(made.Add(1))) // every attempt has another answer
 		}
 		instances = append(instances, s)
 	}
@@ -60,15 +88,15 @@ func TestAnyInterleaving(t *testing.T) {
 	answers := map[string]string{}
 	for range clients {
 		work.Go(func() {
-			for _, k := range rand.Perm(keys) {
+			for _, k := range random.perm(keys) {
 				key := fmt.Sprint("k", k)
-				w := instances[rand.N(2)].post(key, "10")
+				w := instances[random.n(2)].post(key, "10")
 				for w.Code != http.StatusCreated {
 					if w.Code != http.StatusConflict && w.Code != http.StatusServiceUnavailable || t.Context().Err() != nil {
 						t.Errorf("%s: the answer is %d, %s", key, w.Code, w.Body)
 						return
 					}
-					w = instances[rand.N(2)].post(key, "10")
+					w = instances[random.n(2)].post(key, "10")
 				}
 				mu.Lock()
 				if first, answered := answers[key]; answered && first != w.Body.String() {
@@ -91,8 +119,8 @@ func TestAnyInterleaving(t *testing.T) {
 		case <-ended:
 			over = true
 		case <-tick.C:
-			cut.Next(0, 0, pgtest.CommitFault(1+rand.N(3)))
-			if rand.N(10) == 0 {
+			cut.Next(0, 0, pgtest.CommitFault(1+random.n(3)))
+			if random.n(10) == 0 {
 				db.Terminate(t, application)
 			}
 		}
