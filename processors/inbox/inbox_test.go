@@ -251,10 +251,7 @@ func TestDescribed(t *testing.T) {
 	if text := top.Describe(); !strings.Contains(text, "Processor: inbox (stores: [inbox])") {
 		t.Error(text)
 	}
-	stores := fmt.Sprint(top.Subtopologies()[0].Stores)
-	if stores != "[{inbox app-inbox-changelog  <nil> keyvalue string inbox-entry-1}]" {
-		t.Error(stores)
-	}
+	processortest.WantStores(t, top, "inbox app-inbox-changelog keyvalue string inbox-entry-1")
 }
 
 func TestMistakes(t *testing.T) {

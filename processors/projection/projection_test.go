@@ -271,10 +271,7 @@ func TestDefinitionInFingerprint(t *testing.T) {
 	if one.Fingerprint() != same.Fingerprint() || one.Fingerprint() == two.Fingerprint() {
 		t.Error("the fingerprint does not follow the definition")
 	}
-	if s := fmt.Sprint(two.Subtopologies()[0].Stores); s !=
-		"[{texts app-texts-changelog  <nil> keyvalue string projection-row-1:2:json}]" {
-		t.Error(s)
-	}
+	processortest.WantStores(t, two, "texts app-texts-changelog keyvalue string projection-row-1:2:json")
 }
 
 func TestMistakes(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -163,6 +164,19 @@ func (d *Driver) raw(store string, partition int32) state.KeyValue[[]byte, []byt
 		d.tb.Fatal(err)
 	}
 	return kv
+}
+
+// WantStores fails unless the first subtopology has these stores: name, changelog, layout, and the
+// formats of keys and values, with blanks between them.
+func WantStores(tb testing.TB, t *topology.Topology, stores ...string) {
+	tb.Helper()
+	var got []string
+	for _, s := range t.Subtopologies()[0].Stores {
+		got = append(got, fmt.Sprint(s.Name, " ", s.ChangelogTopic, " ", s.Layout, " ", s.KeyFormat, " ", s.ValueFormat))
+	}
+	if !slices.Equal(got, stores) {
+		tb.Errorf("the stores are %q, want %q", got, stores)
+	}
 }
 
 // WantMistakes builds what declare declares and expects mistakes with these texts in them, all of
