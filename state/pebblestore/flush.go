@@ -244,8 +244,16 @@ func (d *database) waitForRoom(op string) error {
 
 // startFlush hands what was written to Pebble's flush. The channel is closed when it is on the
 // disk.
+//
+// It holds down, so that no batch is between the memtable and its readers when the memtable is
+// sealed. Pebble makes a batch visible after it has written it to the memtable, and a flush keeps
+// only the newest version of a key. If such a flush ended in between, readers would see neither the
+// new version, which is not visible yet, nor the one before, which the flush has dropped: they
+// would see an older one, or none.
 func (d *database) startFlush(op string) (<-chan struct{}, error) {
-	if err := d.drain(op); err != nil {
+	d.committed.down.Lock()
+	defer d.committed.down.Unlock()
+	if err := d.drainLocked(op); err != nil {
 		return nil, err
 	}
 	d.life.RLock()
