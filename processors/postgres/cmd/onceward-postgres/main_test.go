@@ -28,6 +28,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(suite{m}, map[string]func(){
 		"onceward-postgres": main,
 		"fill":              func() { os.Exit(fill()) },
+		"replay":            func() { os.Exit(replay(os.Args[1:])) },
 	})
 }
 
@@ -70,7 +71,7 @@ func fill() int {
 	return 0
 }
 
-// fillRequests starts two requests. One attempt has external effects, and its lock has expired.
+// fillRequests starts four requests. The locks have expired. All but k3 have external effects.
 func fillRequests(ctx context.Context, pool *pgxpool.Pool) error {
 	s, err := pgrequests.New(pool, "shop")
 	if err != nil {
@@ -81,6 +82,7 @@ func fillRequests(ctx context.Context, pool *pgxpool.Pool) error {
 			{Scope: pgrequests.Scope{Tenant: "acme", Client: "alice", Operation: "pay", Key: "k1"}, Hash: [32]byte{1}, External: true},
 			{Scope: pgrequests.Scope{Operation: "pay", Key: "k2\u009b2J"}, Hash: [32]byte{1}, External: true},
 			{Scope: pgrequests.Scope{Operation: "pay", Key: "k3"}, Hash: [32]byte{1}},
+			{Scope: pgrequests.Scope{Operation: "pay", Key: "k4"}, Hash: [32]byte{1}, External: true},
 		} {
 			if _, err := s.StartOrReplay(ctx, tx, r); err != nil {
 				return err
@@ -89,6 +91,36 @@ func fillRequests(ctx context.Context, pool *pgxpool.Pool) error {
 		_, err := tx.Exec(ctx, "UPDATE onceward.requests SET locked_until = now() - interval '1 minute'")
 		return err
 	})
+}
+
+// replay sends a copy of a request of fillRequests, with a key and perhaps a tenant and a client, and
+// prints what becomes of it.
+func replay(args []string) int {
+	ctx := context.Background()
+	args = append(args, "", "")
+	pool, err := pgxpool.New(ctx, os.Getenv("DATABASE_URL"))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer pool.Close()
+	s, err := pgrequests.New(pool, "shop")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		start, err := s.StartOrReplay(ctx, tx, pgrequests.Request{
+			Scope: pgrequests.Scope{Tenant: args[1], Client: args[2], Operation: "pay", Key: args[0]}, Hash: [32]byte{1}, External: true,
+		})
+		fmt.Println(start.Outcome, start.Response.Status, start.Response.Header, string(start.Response.Body))
+		return err
+	})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
 }
 
 // fillSink stores two offsets of a sink and a record in quarantine, and marks of an inbox, of which

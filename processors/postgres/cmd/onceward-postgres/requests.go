@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -12,6 +11,7 @@ import (
 type requestsCommands struct {
 	List  requestsListCommand  `cmd:"" help:"List requests whose outcome is UNKNOWN."`
 	Show  requestsShowCommand  `cmd:"" help:"Show a request."`
+	End   requestsEndCommand   `cmd:"" help:"End a request whose outcome is UNKNOWN."`
 	Clean requestsCleanCommand `cmd:"" help:"Remove answers and requests that are old."`
 }
 
@@ -55,8 +55,8 @@ type requestsListCommand struct {
 
 // Help is for --help.
 func (requestsListCommand) Help() string {
-	return "An attempt may have had an external effect, and has not said so. Find out whether it has. The service then ends the request " +
-		"with Store.Complete or Store.Fail; its copies wait until then. The oldest attempts come first."
+	return "An attempt may have had an external effect, and has not said so. Find out whether it has, and end the request: " +
+		"see requests end. Its copies wait until then. The oldest attempts come first."
 }
 
 // Run is called by kong.
@@ -90,11 +90,8 @@ func (c *requestsListCommand) Run(p *process) error {
 
 type requestsShowCommand struct {
 	serviceArg
-	Key       string `arg:"" help:"Key of the request, without quotation marks."`
-	Operation string `required:"" placeholder:"NAME" help:"Operation of the request, such as 'POST /payments'."`
-	Tenant    string `placeholder:"NAME" help:"Tenant of the request."`
-	Client    string `placeholder:"NAME" help:"Client of the request."`
-	Resource  string `placeholder:"NAME" help:"Resource of the request."`
+	Key string `arg:"" help:"Key of the request, without quotation marks."`
+	scopeFlags
 	outputFlag
 }
 
@@ -109,12 +106,9 @@ func (c *requestsShowCommand) Run(p *process) error {
 	if err != nil {
 		return err
 	}
-	e, found, err := s.Find(p.ctx, pgrequests.Scope{Tenant: c.Tenant, Client: c.Client, Operation: c.Operation, Resource: c.Resource, Key: c.Key})
+	e, err := find(p, s, c.scope(c.Key))
 	if err != nil {
 		return err
-	}
-	if !found {
-		return errors.New("there is no such request; tenant, client, operation, resource and key have to be those of the request")
 	}
 	shown := requestEntryOf(e)
 	if c.Output == "json" {
