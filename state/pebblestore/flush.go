@@ -247,9 +247,8 @@ func (d *database) waitForRoom(op string) error {
 //
 // It holds down, so that no batch is between the memtable and its readers when the memtable is
 // sealed. Pebble makes a batch visible after it has written it to the memtable, and a flush keeps
-// only the newest version of a key. If such a flush ended in between, readers would see neither the
-// new version, which is not visible yet, nor the one before, which the flush has dropped: they
-// would see an older one, or none.
+// only the newest version of a key. If such a flush ended first, the new version would not be
+// visible yet, and the one before would be gone. Readers would see an older one, or none.
 func (d *database) startFlush(op string) (<-chan struct{}, error) {
 	d.committed.down.Lock()
 	defer d.committed.down.Unlock()
