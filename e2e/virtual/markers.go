@@ -120,7 +120,7 @@ func (m *markers) endTxn(kreq kmsg.Request) (kmsg.Response, bool) {
 		m.release(done, before)
 		m.forget(req)
 		resp.ErrorCode = kerr.ConcurrentTransactions.Code
-		return resp, true //nolint:nilerr // the answer tells the client
+		return resp, true // the answer tells the client
 	case !open:
 		m.release(done, before)
 		m.forget(req)
