@@ -114,6 +114,16 @@ func (t *Topology) subtopologyOf(s *subtopology, matched string) graph.Subtopolo
 
 func (t *Topology) changelog(store string) string { return graph.ChangelogTopic(t.application, store) }
 
+// SinkTopics returns the topics that sinks and repartitionings write to, subtopology by subtopology;
+// a topic of several is there several times. Those behind a source by pattern are among them,
+// whether or not it has topics. The caller may change the result.
+func (t *Topology) SinkTopics() (topics []string) {
+	for _, s := range t.subtopologies {
+		topics = append(topics, t.sinkTopics(s)...)
+	}
+	return topics
+}
+
 func (t *Topology) sinkTopics(s *subtopology) []string {
 	var topics []string
 	for _, n := range s.nodes {

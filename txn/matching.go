@@ -40,18 +40,18 @@ func (in *instance) look(ctx context.Context, patient bool) (topicLook, error) {
 
 // adopt makes what was found the topics of the next membership.
 func (in *instance) adopt(seen topicLook) {
-	if fresh := topics.Fresh(in.topology, seen.topology); len(fresh) > 0 {
+	fresh, gone := topics.Fresh(in.topology, seen.topology), topics.Fresh(seen.topology, in.topology)
+	if len(fresh) > 0 {
 		in.app.log.Info("topics that a pattern matches are new and are read", "topics", strings.Join(fresh, ","))
 	}
-	if gone := topics.Fresh(seen.topology, in.topology); len(gone) > 0 {
+	if len(gone) > 0 {
 		in.app.log.Warn("topics that a pattern has matched are gone and are not read any more", "topics", strings.Join(gone, ","))
 	}
-	changed := !slices.Equal(in.topology.Matched(), seen.topology.Matched())
 	in.looking.Lock()
 	in.topology = seen.topology
 	in.looking.Unlock()
 	in.layout.Store(&seen.layout)
-	if changed {
+	if len(fresh)+len(gone) > 0 {
 		in.self.Subscribe(in.subtopologies())
 	}
 	in.app.alert(append(seen.layout.NotRead(seen.topology), seen.notRead...))

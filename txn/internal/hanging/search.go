@@ -70,10 +70,8 @@ func readOnly(t *topology.Topology) map[string]bool {
 	for _, topic := range t.Topics() {
 		out[topic] = topic != t.DeadLetterTopic()
 	}
-	for _, sub := range t.Description().Subtopologies { // also of patterns without a topic
-		for _, sink := range sub.Sinks {
-			delete(out, sink)
-		}
+	for _, sink := range t.SinkTopics() {
+		delete(out, sink)
 	}
 	maps.DeleteFunc(out, func(_ string, only bool) bool { return !only })
 	return out

@@ -51,14 +51,6 @@ func cannotCreate(format string, args ...any) error {
 	return &CreateError{fmt.Sprintf(format, args...)}
 }
 
-// The uses of the user's topics, as an operator calls them.
-const (
-	useInput       = "input"
-	useGlobalTable = "global table"
-	useOutput      = "output"
-	useDeadLetters = "dead-letter topic"
-)
-
 // Prospect returns the missing topics of a topology as [Create] makes them: the user's in the order
 // of their names, then the internal ones. It changes nothing. The number of partitions of a topic
 // follows from the first of these that there is:

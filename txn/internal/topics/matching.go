@@ -137,12 +137,11 @@ func misfit(t *topology.Topology, windows []graph.DedupeWindow, info broker.Topi
 // Gone returns the topics that sources by pattern read before, and not after, as an ErrAbsent; nil
 // if there is none.
 func Gone(before, after *topology.Topology) error {
-	now := after.Matched()
-	gone := slices.DeleteFunc(before.Matched(), func(name string) bool { return slices.Contains(now, name) })
+	gone := Fresh(after, before)
 	if len(gone) == 0 {
 		return nil
 	}
-	return &Mismatch{Topic: strings.Join(gone, ", "), Use: "input", Setting: "existence", Found: "deleted", Needed: "there", deleted: true,
+	return &Mismatch{Topic: strings.Join(gone, ", "), Use: useInput, Setting: "existence", Found: "deleted", Needed: "there", deleted: true,
 		Remedy: "a source by pattern has read it"}
 }
 
@@ -155,11 +154,8 @@ func Fresh(before, after *topology.Topology) []string {
 // Without returns the layout without the topics that are [Gone].
 func (l Layout) Without(before, after *topology.Topology) Layout {
 	out := maps.Clone(l)
-	now := after.Matched()
-	for _, name := range before.Matched() {
-		if !slices.Contains(now, name) {
-			delete(out, name)
-		}
+	for _, name := range Fresh(after, before) {
+		delete(out, name)
 	}
 	return out
 }

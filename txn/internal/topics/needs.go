@@ -54,19 +54,17 @@ func Needs(t *topology.Topology) []Need {
 	for _, sub := range t.Subtopologies() {
 		for _, src := range sub.Sources {
 			if !src.Repartition {
-				add(src.Topic, "input", inputOperations...)
+				add(src.Topic, useInput, inputOperations...)
 			}
 		}
 	}
-	for _, sub := range t.Description().Subtopologies { // also of patterns without a topic
-		for _, sink := range sub.Sinks {
-			if !internal[sink] {
-				add(sink, "output", broker.Write, broker.DescribeConfigs)
-			}
+	for _, sink := range t.SinkTopics() {
+		if !internal[sink] {
+			add(sink, useOutput, broker.Write, broker.DescribeConfigs)
 		}
 	}
 	for _, table := range t.GlobalTables() {
-		add(table.Topic(), "global table", broker.Read, broker.DescribeConfigs)
+		add(table.Topic(), useGlobalTable, broker.Read, broker.DescribeConfigs)
 	}
 	if dead := t.DeadLetterTopic(); dead != "" {
 		add(dead, "dead letters", broker.Write, broker.DescribeConfigs)

@@ -67,7 +67,12 @@ type internalTopic struct {
 	bytesMin int64
 }
 
+// The uses of topics, as an operator calls them.
 const (
+	useInput       = "input"
+	useGlobalTable = "global table"
+	useOutput      = "output"
+	useDeadLetters = "dead-letter topic"
 	useChangelog   = "changelog"
 	useRepartition = "repartition topic"
 	useRounds      = "rounds topic"
@@ -180,10 +185,8 @@ func (p *Plan) verify(found map[string]broker.TopicInfo) error {
 			restored[store.RestoredFrom] = store.FromSource != nil
 		}
 	}
-	for _, sub := range p.topology.Description().Subtopologies { // also of patterns without a topic
-		for _, sink := range sub.Sinks {
-			written[sink] = true
-		}
+	for _, sink := range p.topology.SinkTopics() {
+		written[sink] = true
 	}
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		info := found[name]

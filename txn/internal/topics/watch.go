@@ -125,38 +125,32 @@ type use struct {
 func usesOf(t *topology.Topology) map[string]use {
 	uses := map[string]use{RoundsTopic(t.Application()): {name: useRounds}}
 	if dead := t.DeadLetterTopic(); dead != "" {
-		uses[dead] = use{name: "dead-letter topic"}
+		uses[dead] = use{name: useDeadLetters}
 	}
 	for _, table := range t.GlobalTables() {
-		uses[table.Topic()] = use{name: "global table", rebuilt: true}
+		uses[table.Topic()] = use{name: useGlobalTable, rebuilt: true}
 	}
-	for _, sub := range t.Description().Subtopologies { // also of patterns without a topic
-		for _, sink := range sub.Sinks {
-			if _, known := uses[sink]; !known {
-				uses[sink] = use{name: "output"}
-			}
+	for _, sink := range t.SinkTopics() {
+		if _, known := uses[sink]; !known {
+			uses[sink] = use{name: useOutput}
 		}
 	}
 	for _, sub := range t.Subtopologies() {
-		needs := func(topic, name string) {
-			uses[topic] = use{name: name, stops: append(uses[topic].stops, sub.Name), matched: uses[topic].matched}
+		needs := func(topic, name string, matched bool) {
+			before := uses[topic]
+			uses[topic] = use{name: name, stops: append(before.stops, sub.Name), matched: before.matched || matched}
 		}
 		for _, store := range sub.Stores {
 			if store.FromSource == nil {
-				needs(store.ChangelogTopic, useChangelog)
+				needs(store.ChangelogTopic, useChangelog, false)
 			}
 		}
 		for _, src := range sub.Sources {
-			name := "input"
+			name := useInput
 			if src.Repartition {
 				name = useRepartition
 			}
-			needs(src.Topic, name)
-			if src.Pattern != "" {
-				u := uses[src.Topic]
-				u.matched = true
-				uses[src.Topic] = u
-			}
+			needs(src.Topic, name, src.Pattern != "")
 		}
 	}
 	return uses
