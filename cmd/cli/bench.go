@@ -82,7 +82,7 @@ func (c *benchRunCommand) Run(p *process) error {
 			Brokers: c.Brokers, Application: c.Application, Workload: c.Workload, In: c.In, Out: c.Out, Until: c.Until, StateDir: c.StateDir,
 			Workers: c.Workers, CacheBytes: c.CacheBytes, NoCheck: c.NoCheck,
 			Profiles: throughput.Profiles{CPU: c.CPUProfile, Memory: c.MemProfile, Trace: c.Trace},
-			Logger:   slog.New(slog.NewTextHandler(p.err, &slog.HandlerOptions{Level: slog.LevelWarn})),
+			Logger:   p.warnings(),
 		})
 		if err != nil {
 			return err

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"log/slog"
 	"strings"
 	"time"
 
@@ -51,7 +50,7 @@ func (l letterTopic) open(p *process) (o letterOffice, err error) {
 			return o, usage("topology %s has no dead-letter topic; name one with --topic", o.topology.Name())
 		}
 	}
-	log := slog.New(slog.NewTextHandler(p.err, &slog.HandlerOptions{Level: slog.LevelWarn})) // what is waited for
+	log := p.warnings() // what is waited for
 	if o.client, err = l.connect(p.ctx, log); err != nil {
 		return o, err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -53,6 +54,11 @@ type process struct {
 	in         io.Reader
 	out, err   io.Writer
 	topologies []*topology.Topology
+}
+
+// warnings is the log of a command that prints its result to p.out: warnings and errors go to p.err.
+func (p *process) warnings() *slog.Logger {
+	return slog.New(slog.NewTextHandler(p.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
 // programName is the name of the program in texts.

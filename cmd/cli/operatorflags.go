@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strconv"
 
 	"github.com/onceward/onceward/txn/admin"
@@ -38,7 +37,7 @@ func (o *operatorFlags) act(p *process, do action, tasks []string) error {
 	if err != nil {
 		return err
 	}
-	log := slog.New(slog.NewTextHandler(p.err, &slog.HandlerOptions{Level: slog.LevelWarn})) // what is waited for
+	log := p.warnings() // what is waited for
 	client, err := o.connect(p.ctx, log)
 	if err != nil {
 		return err

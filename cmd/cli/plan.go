@@ -57,7 +57,7 @@ func (c *planCommand) Run(p *process) (err error) {
 	if local != nil {
 		defer func() { err = errors.Join(err, local.Close()) }()
 	}
-	client, err := c.connect(ctx, slog.New(slog.NewTextHandler(p.err, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	client, err := c.connect(ctx, p.warnings())
 	if err != nil {
 		return err
 	}

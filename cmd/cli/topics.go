@@ -51,7 +51,7 @@ func (c *topicsCreateCommand) Run(p *process) error {
 	}
 	ctx, release := untilSignal(p.ctx, slog.New(slog.DiscardHandler))
 	defer release()
-	client, err := c.connect(ctx, slog.New(slog.NewTextHandler(p.err, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	client, err := c.connect(ctx, p.warnings())
 	if err != nil {
 		return err
 	}

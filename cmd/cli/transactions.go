@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,7 +36,7 @@ func (f *applicationFlags) open(ctx context.Context, p *process) (*admin.Applica
 	if err != nil {
 		return nil, nil, err
 	}
-	client, err := f.connect(ctx, slog.New(slog.NewTextHandler(p.err, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	client, err := f.connect(ctx, p.warnings())
 	if err != nil {
 		return nil, nil, err
 	}
