@@ -90,8 +90,7 @@ func (c *requestsListCommand) Run(p *process) error {
 
 type requestsShowCommand struct {
 	serviceArg
-	Key string `arg:"" help:"Key of the request, without quotation marks."`
-	scopeFlags
+	requestScope
 	outputFlag
 }
 
@@ -106,7 +105,7 @@ func (c *requestsShowCommand) Run(p *process) error {
 	if err != nil {
 		return err
 	}
-	e, err := find(p, s, c.scope(c.Key))
+	e, err := find(p, s, c.scope())
 	if err != nil {
 		return err
 	}

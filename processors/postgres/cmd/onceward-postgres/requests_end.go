@@ -12,16 +12,17 @@ import (
 	"github.com/onceward/onceward/processors/postgres/pgrequests"
 )
 
-// scopeFlags are the parts of a scope beside the key.
-type scopeFlags struct {
+// requestScope is the scope of a request.
+type requestScope struct {
+	Key       string `arg:"" help:"Key of the request, without quotation marks."`
 	Operation string `required:"" placeholder:"NAME" help:"Operation of the request, such as 'POST /payments'."`
 	Tenant    string `placeholder:"NAME" help:"Tenant of the request."`
 	Client    string `placeholder:"NAME" help:"Client of the request."`
 	Resource  string `placeholder:"NAME" help:"Resource of the request."`
 }
 
-func (f scopeFlags) scope(key string) pgrequests.Scope {
-	return pgrequests.Scope{Tenant: f.Tenant, Client: f.Client, Operation: f.Operation, Resource: f.Resource, Key: key}
+func (r requestScope) scope() pgrequests.Scope {
+	return pgrequests.Scope{Tenant: r.Tenant, Client: r.Client, Operation: r.Operation, Resource: r.Resource, Key: r.Key}
 }
 
 // find returns the request of a scope, or says that there is none.
@@ -42,8 +43,7 @@ const (
 
 type requestsEndCommand struct {
 	serviceArg
-	Key string `arg:"" help:"Key of the request, without quotation marks."`
-	scopeFlags
+	requestScope
 	As     string   `required:"" enum:"completed,failed-retryable,failed-terminal" placeholder:"OUTCOME" help:"completed, failed-retryable or failed-terminal."`
 	Status int      `placeholder:"N" help:"Status of the answer, such as 201."`
 	Header []string `sep:"none" placeholder:"LINE" help:"Header of the answer, such as 'Content-Type: application/json'; may be repeated."`
@@ -67,7 +67,7 @@ func (c *requestsEndCommand) Run(p *process) error {
 	if err != nil {
 		return err
 	}
-	e, err := find(p, s, c.scope(c.Key))
+	e, err := find(p, s, c.scope())
 	if err != nil {
 		return err
 	}
