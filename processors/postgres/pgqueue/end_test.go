@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -154,13 +153,13 @@ func TestCommitInDoubtOfClaimThatIsOver(t *testing.T) {
 	for _, w := range ways[1:] {
 		t.Run(w.name, func(t *testing.T) {
 			s, log, cut := newStage(t), &logged{}, &pgtest.Cutter{}
-			var armed atomic.Bool
+			var ended sync.Once
 			want := Status("")
 			config := s.config("worker", func(c *Config) { c.Parallel, c.Logger, c.ClaimFor = 1, log.logger(), time.Hour })
 			config.Pool = cut.Pool(t, s.db, func(c *pgxpool.Config) {
 				c.PrepareConn = func(context.Context, *pgx.Conn) (bool, error) {
-					if cut.Happened() > 0 && armed.CompareAndSwap(true, false) {
-						want = w.end(s) // between the COMMIT and the end of the claim
+					if cut.Happened() > 0 { // between the COMMIT and the end of the claim; all others wait for it
+						ended.Do(func() { want = w.end(s) })
 					}
 					return true, nil
 				}
@@ -170,7 +169,6 @@ func TestCommitInDoubtOfClaimThatIsOver(t *testing.T) {
 				t.Fatal(err)
 			}
 			once(q, "settled", func(context.Context) error {
-				armed.Store(true)
 				cut.Next(pgtest.CommitLost)
 				return nil
 			})
