@@ -76,10 +76,9 @@ func TestCommitInDoubt(t *testing.T) {
 				cut.Next(fault, 0, fault, 0, fault) // the first commit stores where the topic begins
 				s.start(sink)
 				if fault == pgtest.CommitLate {
-					for range 3 {
-						pgtest.Await(s.t, "the sink waits for the transaction in doubt", func() bool { return s.db.Waiting(s.t) == 1 })
+					for n := 1; n <= 3; n++ {
+						pgtest.Await(s.t, "the sink waits for the transaction in doubt", func() bool { return cut.Happened() == n && s.db.Waiting(s.t) == 1 })
 						cut.Deliver()
-						pgtest.Await(s.t, "it goes on", func() bool { return s.db.Waiting(s.t) == 0 })
 					}
 				}
 				s.awaitEnd()

@@ -111,7 +111,11 @@ func (s *stage) produce(partitions int32, n int) {
 		must(producer.BeginTransaction())
 		for i := from; i < to; i++ {
 			for p := range partitions {
-				producer.Produce(s.t.Context(), &kgo.Record{Topic: s.topic, Partition: p, Value: fmt.Appendf(nil, "%d-%d", p, s.made+i)}, nil)
+				producer.Produce(s.t.Context(), &kgo.Record{Topic: s.topic, Partition: p, Value: fmt.Appendf(nil, "%d-%d", p, s.made+i)}, func(_ *kgo.Record, err error) {
+					if err != nil {
+						s.t.Errorf("produce: %v", err)
+					}
+				})
 			}
 		}
 		must(producer.Flush(s.t.Context()))

@@ -2,6 +2,7 @@ package pgtest
 
 import (
 	"context"
+	"runtime"
 	"testing"
 	"time"
 )
@@ -21,6 +22,8 @@ func Await(t testing.TB, what string, done func() bool) {
 		select {
 		case <-tick.C:
 		case <-patience.Done():
+			all := make([]byte, 1<<20)
+			t.Logf("%s", all[:runtime.Stack(all, true)]) // what the code under test waits for
 			t.Fatal("it does not happen that " + what)
 		}
 	}
