@@ -1,11 +1,14 @@
 package txn_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -197,4 +200,50 @@ func TestLargeMetadataIsReadWhereItIs(t *testing.T) {
 			t.Errorf("Run returned %v, want that the only task has stopped because of %s", err, want)
 		}
 	})
+}
+
+// TestNewClusterIsWaitedFor: a group without a coordinator is asked again, so that the first start
+// on a new cluster warns of nothing. One that has none for longer is warned of, and the start goes
+// on.
+func TestNewClusterIsWaitedFor(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		away     time.Duration
+		warnings int
+	}{{"the coordinator comes after 3 s", 3 * time.Second, 0}, {"it comes after 30 s", 30 * time.Second, 2}} {
+		t.Run(tc.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				b := newBroker(t, 2, "in", "out")
+				began := time.Now()
+				var refused atomic.Int64
+				b.ControlKey(keyFindCoordinator, func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+					b.KeepControl()
+					req := kreq.(*kmsg.FindCoordinatorRequest)
+					if req.CoordinatorType != 0 || time.Since(began) > tc.away {
+						return nil, nil, false
+					}
+					refused.Add(1)
+					resp := req.ResponseKind().(*kmsg.FindCoordinatorResponse)
+					resp.ErrorCode = kerr.CoordinatorNotAvailable.Code
+					for _, key := range req.CoordinatorKeys {
+						resp.Coordinators = append(resp.Coordinators, kmsg.FindCoordinatorResponseCoordinator{Key: key, ErrorCode: kerr.CoordinatorNotAvailable.Code})
+					}
+					return resp, nil, true
+				})
+				var log bytes.Buffer
+				_, stop := start(t, countTopology(t), b.config(txn.Config{
+					StateDir: t.TempDir(), Workers: 1, Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})),
+				}))
+				feed(t, b, 100)
+				b.read(t, "out", 100)
+				if err := stop(); err != nil {
+					t.Fatal(err)
+				}
+				n := strings.Count(log.String(), "the group cannot be described") + strings.Count(log.String(), "commits cannot be read")
+				if n != tc.warnings || refused.Load() == 0 {
+					t.Errorf("%d warnings, want %d; %d lookups were refused\n%s", n, tc.warnings, refused.Load(), &log)
+				}
+			})
+		})
+	}
 }

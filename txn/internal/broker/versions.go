@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/onceward/onceward/state"
@@ -16,11 +18,16 @@ import (
 // reads, with an error that wraps state.ErrFormat. It changes nothing in the group. Another error
 // says that the group cannot be read. The join handles data that cannot be read for another reason,
 // and members of another protocol. It also handles a group in the middle of a rebalance, which
-// tells nothing of its members.
+// tells nothing of its members. A group that has no coordinator yet is asked again for
+// coordinatorMax.
 func (c *Cluster) CheckGroup(ctx context.Context) error {
-	groups, err := c.adm.DescribeGroups(ctx, c.group)
-	group := groups[c.group]
-	if err = cmp.Or(err, group.Err); err != nil {
+	var group kadm.DescribedGroup
+	err := whenCoordinated(ctx, func() error {
+		groups, err := c.adm.DescribeGroups(ctx, c.group)
+		group = groups[c.group]
+		return cmp.Or(err, group.Err)
+	})
+	if err != nil {
 		if errors.Is(err, kerr.GroupIDNotFound) {
 			return nil
 		}
@@ -49,9 +56,14 @@ func (c *Cluster) CheckGroup(ctx context.Context) error {
 
 // Commits returns the offsets that the group has committed, sorted by topic and partition. Other
 // than StableOffsets it waits for no transaction: the commit of one that is open is not among them.
+// A group that has no coordinator yet is asked again for coordinatorMax.
 func (c *Cluster) Commits(ctx context.Context) ([]Offset, error) {
-	//nolint:forbidigo // what it leaves out is looked at by name before anything is done with it
-	responses, err := c.adm.FetchOffsets(ctx, c.group)
+	var responses kadm.OffsetResponses
+	err := whenCoordinated(ctx, func() (err error) {
+		//nolint:forbidigo // what it leaves out is looked at by name before anything is done with it
+		responses, err = c.adm.FetchOffsets(ctx, c.group)
+		return err
+	})
 	if errors.Is(err, kerr.GroupIDNotFound) {
 		return nil, nil
 	}
@@ -65,4 +77,31 @@ func (c *Cluster) Commits(ctx context.Context) ([]Offset, error) {
 		}
 	}
 	return out, nil
+}
+
+// A group that has no coordinator is asked each coordinatorPause, for coordinatorMax.
+const (
+	coordinatorPause = 250 * time.Millisecond
+	coordinatorMax   = 10 * time.Second
+)
+
+// whenCoordinated asks again while the group has no coordinator: a new cluster creates the topic of
+// offsets when it is first asked for one, and a coordinator that has moved loads its log. It returns
+// the last answer.
+func whenCoordinated(ctx context.Context, ask func() error) error {
+	patience := time.NewTimer(coordinatorMax)
+	defer patience.Stop()
+	for {
+		err := ask()
+		if !errors.Is(err, kerr.CoordinatorNotAvailable) && !errors.Is(err, kerr.CoordinatorLoadInProgress) && !errors.Is(err, kerr.NotCoordinator) {
+			return err
+		}
+		select {
+		case <-time.After(coordinatorPause):
+		case <-patience.C:
+			return err
+		case <-ctx.Done():
+			return err
+		}
+	}
 }
