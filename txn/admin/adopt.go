@@ -146,8 +146,8 @@ func (s sight) refuseHalf() error {
 func (s sight) refuseFromSource() error {
 	for _, c := range s.Changelogs {
 		if c.FromSource != nil {
-			return refuse("store %s is restored from the topic %s (RestoreFromTopic) and is what that holds up to the committed offset: set the "+
-				"offsets back to what they were, or `onceward rebuild from-input %s`", c.Store, c.Topic, s.id)
+			return refuse("store %s is restored from the topic %s (RestoreFromTopic) and is what that holds up to the committed offset: "+
+				"`onceward rebuild from-input %s`", c.Store, c.Topic, s.id)
 		}
 	}
 	return nil

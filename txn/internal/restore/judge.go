@@ -164,7 +164,7 @@ func Judge(f Found) (Plan, error) {
 			return Plan{}, f.stop("a rebuild from input was interrupted, and the state is neither the old one nor empty", fromInputAgain)
 		}
 		return Plan{}, f.stop("the committed offsets carry no metadata of this application, but there is state: they were set from "+
-			"outside or by another program", offsetsBack, acceptSkip, adopt, fromInput)
+			"outside or by another program", setAndAccept, adopt, fromInput)
 	}
 	if err := f.checkInputs(); err != nil {
 		return Plan{}, err
@@ -188,7 +188,7 @@ func (f Found) older(reason string, ways ...string) *StopError {
 // notLast stops a task because a changelog goes on behind what the last commit names of it.
 func (f Found) notLast(c Changelog, target int64) *StopError {
 	return f.older(fmt.Sprintf("changelog %s[%d] holds committed records from %d on, which the last commit does not name", c.Topic,
-		f.Task.Partition, target), offsetsBack, adopt, fromInput)
+		f.Task.Partition, target), setAndAccept, adopt, fromInput)
 }
 
 func (f Found) emptyState() bool {
@@ -420,7 +420,7 @@ func (f Found) judgeChangelog(c Changelog, committed task.CommittedChangelog, pl
 		full(Recreated, "the database was written from a changelog topic that does not exist any more")
 	case have.Applied > target:
 		return f.older(fmt.Sprintf("the database contains changelog %s[%d] up to %d, and the last commit names %d", c.Topic,
-			f.Task.Partition, have.Applied, target), offsetsBack, adopt, fromChangelog, fromInput)
+			f.Task.Partition, have.Applied, target), setAndAccept, adopt, fromChangelog, fromInput)
 	case have.Applied == target:
 		// Nothing is missing, whatever the age.
 		replay.From = target
@@ -453,7 +453,7 @@ func (f Found) judgeInMemory(c Changelog, committed task.CommittedChangelog, pla
 		*missing = true
 	case note.Applied > target:
 		return f.older(fmt.Sprintf("the database was written when changelog %s[%d] was at %d, and the last commit names %d", c.Topic,
-			f.Task.Partition, note.Applied, target), offsetsBack, adopt, fromChangelog, fromInput)
+			f.Task.Partition, note.Applied, target), setAndAccept, adopt, fromChangelog, fromInput)
 	case note.Applied < target:
 		*missing = true
 	}

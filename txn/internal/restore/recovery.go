@@ -11,11 +11,13 @@ import (
 // flags of run that select the application. All but fromChangelog, directoryBack and acceptLost
 // need every instance stopped.
 const (
-	offsetsBack = "set the group's offsets back to the earlier ones"
-	acceptSkip  = "`onceward accept-skip TASK` if they were moved forward on purpose"
-	adopt       = "`onceward adopt TASK` if the state, all that the changelogs hold, belongs to the committed offsets"
-	fromRounds  = "`onceward adopt --from-rounds TASK` takes the offsets that the last clean stop has kept"
-	fromInput   = "`onceward rebuild from-input TASK` empties its state and reads its inputs again"
+	acceptSkip = "`onceward accept-skip TASK` if they were moved forward on purpose"
+	// setAndAccept: no tool of Kafka can set an offset back together with its metadata.
+	setAndAccept = "set the group's offsets to those of the state or later ones, then `onceward accept-skip TASK`, which names those of the state if " +
+		"yours are lower"
+	adopt      = "`onceward adopt TASK` if the state, all that the changelogs hold, belongs to the committed offsets"
+	fromRounds = "`onceward adopt --from-rounds TASK` takes the offsets that the last clean stop has kept"
+	fromInput  = "`onceward rebuild from-input TASK` empties its state and reads its inputs again"
 	// fromInputAgain is the only way on once it has begun.
 	fromInputAgain = "`onceward rebuild from-input TASK` once more, with the offsets that it was begun with"
 	directoryBack  = "start the instance with the state directory that has the task, if there is one"
@@ -57,7 +59,7 @@ func possible(ways []string, fromSource bool) []string {
 		return ways
 	}
 	return slices.DeleteFunc(slices.Clone(ways), func(way string) bool {
-		return way == acceptSkip || way == adopt || way == withoutParked
+		return way == acceptSkip || way == setAndAccept || way == adopt || way == withoutParked
 	})
 }
 
@@ -65,7 +67,7 @@ func possible(ways []string, fromSource bool) []string {
 // accepted; going back cannot.
 func moved(committed, written int64) []string {
 	if committed > written {
-		return []string{offsetsBack, acceptSkip, fromInput}
+		return []string{acceptSkip, fromInput}
 	}
-	return []string{offsetsBack, fromInput, adopt}
+	return []string{setAndAccept, fromInput, adopt}
 }

@@ -272,7 +272,7 @@ func (f Found) checkSources() error {
 		}
 		if f.Commit == nil && f.anyCommitted() {
 			return f.stop("the committed offsets carry no metadata of this application, so that it cannot be told which state of store "+
-				c.Store+" belongs to them", offsetsBack, fromInput)
+				c.Store+" belongs to them", fromInput)
 		}
 		if _, known := f.Commit.Target(c.Store); known {
 			continue
