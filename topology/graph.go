@@ -334,6 +334,8 @@ func (g *Graph) judge() graph.Verdict {
 		action = DeadLetter // it cannot be kept
 	}
 	switch {
+	case action == Stop:
+		f.Note = fmt.Sprintf("the task stops because the policy of class %s is Stop", f.Class)
 	case action != DeadLetter:
 	case g.restores(g.in.Topic) && !g.blame.inherent:
 		f.Note = noteRestores

@@ -116,7 +116,7 @@ func TestForensic(t *testing.T) {
 			t.Fatal(err)
 		}
 		report, err = run(admin.Offsets{"in": 1499})
-		if err != nil || len(report.Stopped) != 1 || report.Stopped[0].Reason != "node count: fatal: asked to" {
+		if err != nil || len(report.Stopped) != 1 || report.Stopped[0].Reason != "node count: fatal: asked to; the task stops because the policy of class fatal is Stop" {
 			t.Errorf("with a record that stops: %+v, %v", report, err)
 		}
 		for _, from := range []admin.Offsets{{"in": 5000}, {"other": 0}} {
