@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/onceward/onceward/txn/internal/backoff"
@@ -44,7 +45,11 @@ func (a *App) sessions(ctx context.Context, in *instance) error {
 			pause.Next = min(pause.Next, unreachablePause)
 		}
 		a.reconnecting(err)
-		a.log.Warn("the membership ended and is begun again", "error", err, "after", pause.Next)
+		level := slog.LevelWarn
+		if session.Wanted(err) {
+			level = slog.LevelInfo
+		}
+		a.log.Log(ctx, level, "the membership ended and is begun again", "error", err, "after", pause.Next)
 		if pause.Wait(ctx) != nil { // ended between two memberships
 			return in.leave(ctx)
 		}

@@ -18,6 +18,14 @@ func Restartable(err error) bool {
 		(errors.Is(err, worker.ErrReopen) || errors.Is(err, assign.ErrMemberChanged) || errors.Is(err, errGroupSession))
 }
 
+// Wanted says that an operator's request, or a new topic of a pattern, has ended the membership,
+// and nothing else.
+func Wanted(err error) bool {
+	return !slices.ContainsFunc(parts(err), func(one error) bool {
+		return !errors.Is(one, errMatched) && !errors.Is(one, errRebuilt) && !errors.Is(one, errResumed)
+	})
+}
+
 // OnlyRestartable is Restartable for every part of err: nothing else went wrong beside it.
 func OnlyRestartable(err error) bool {
 	return !slices.ContainsFunc(parts(err), func(one error) bool { return !Restartable(one) })
