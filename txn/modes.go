@@ -2,6 +2,7 @@ package txn
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/broker"
@@ -43,8 +44,10 @@ func (in *instance) checkModes(commits []broker.Offset) error {
 			continue // others write metadata too, and what a newer build writes is refused elsewhere
 		}
 		return &ConfigError{"Mode", fmt.Sprintf("application %s has processed %s[%d] in mode %s, and would continue in mode %s: run it in mode %s, or "+
-			"under another application id. To continue in mode %s, stop every instance and set ModesBefore to %s",
-			in.app.topology.Application(), c.Topic, c.Partition, committed.Mode, in.app.cfg.Mode, committed.Mode, in.app.cfg.Mode, committed.Mode)}
+			"under another application id. To continue in mode %s, stop every instance and start with "+
+			"--mode-before %s (txn.Config.ModesBefore)",
+			in.app.topology.Application(), c.Topic, c.Partition, committed.Mode, in.app.cfg.Mode, committed.Mode, in.app.cfg.Mode,
+			strings.ToLower(committed.Mode.String()))}
 	}
 	return nil
 }

@@ -1,9 +1,11 @@
 package txn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/onceward/onceward/topology/graph"
@@ -47,12 +49,14 @@ func (in *instance) checkTopics(ctx context.Context) error {
 
 // resume is Resume for a task as operators name it.
 func (a *App) resume(task string) error {
+	var here []string
 	for _, t := range a.Status().Tasks {
 		if t.ID.String() == task {
 			return a.Resume(t.ID)
 		}
+		here = append(here, t.ID.String())
 	}
-	return fmt.Errorf("task %q is not one of this instance", task)
+	return fmt.Errorf("task %q is not one of this instance, which has %s", task, cmp.Or(strings.Join(here, ", "), "none"))
 }
 
 // ResumeTask asks the instance that runs on a state directory of this machine to open a stopped

@@ -60,7 +60,7 @@ func (c *deadLettersRedriveCommand) Run(p *process) error {
 	chosen := map[string]bool{}
 	text := c.Output != "json"
 	if text && c.DryRun {
-		if _, err := fmt.Fprintln(p.out, "dry run: nothing is changed; without --dry-run this would be done"); err != nil {
+		if _, err := fmt.Fprintln(p.out, dryRunNotice); err != nil {
 			return err
 		}
 	}

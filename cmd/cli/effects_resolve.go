@@ -268,7 +268,7 @@ func (c *effectsResolveCommand) await(ctx context.Context, o openEffects, said e
 func (r resolved) write(out io.Writer) error {
 	var text strings.Builder
 	if r.Outcome == resolveDryRun {
-		text.WriteString("dry run: nothing is changed; without --dry-run this would be done\n")
+		text.WriteString(dryRunNotice + "\n")
 	}
 	fmt.Fprintf(&text, "effect %s: %s after attempt %d, by %s: %s\n", oneLine(r.ID), r.Status, r.Attempts, oneLine(r.By), oneLine(r.Note))
 	switch {

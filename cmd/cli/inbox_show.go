@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -49,6 +50,9 @@ func (c *inboxShowCommand) Run(p *process) (err error) {
 	var text strings.Builder
 	for _, partition := range o.place.partitions {
 		e, at, err := o.find(p.ctx, partition, c.ID)
+		if stored, binary := binaryID(c.ID); binary && e == nil && err == nil {
+			e, at, err = o.find(p.ctx, partition, stored)
+		}
 		if err != nil {
 			return err
 		}
@@ -74,6 +78,14 @@ func (c *inboxShowCommand) Run(p *process) (err error) {
 		err = fmt.Errorf("inbox %s does not know the id in partition %s%s", o.name, numbers(o.place.partitions), o.place.others())
 	}
 	return err
+}
+
+// binaryID returns how an inbox of binary ids (inbox.ReadBinaryIDs) stores an id that is given as
+// other programs print it: in upper case, or as a UUID with dashes.
+func binaryID(id string) (stored string, binary bool) {
+	stored = strings.ToLower(strings.ReplaceAll(id, "-", ""))
+	_, err := hex.DecodeString(stored)
+	return stored, err == nil && stored != id
 }
 
 // find returns what is known of an id in a partition, nil if nothing is.

@@ -192,7 +192,7 @@ func (c *fromChangelogCommand) Run(p *process) error {
 		return writeJSON(p.out, report)
 	}
 	if c.DryRun {
-		if _, err := fmt.Fprintln(p.out, "dry run: nothing is changed; without --dry-run this would be done"); err != nil {
+		if _, err := fmt.Fprintln(p.out, dryRunNotice); err != nil {
 			return err
 		}
 	}

@@ -9,11 +9,14 @@ import (
 	"github.com/onceward/onceward/txn/admin"
 )
 
+// dryRunNotice stands above the report of a dry run, which is worded like that of the command.
+const dryRunNotice = "dry run: nothing was changed; without --dry-run the command would report:"
+
 // writeReport writes for people what was done.
 func writeReport(out io.Writer, r admin.Report) error {
 	var text strings.Builder
 	if r.DryRun {
-		text.WriteString("dry run: nothing is changed; without --dry-run this would be done\n")
+		text.WriteString(dryRunNotice + "\n")
 	}
 	for _, id := range r.Fenced {
 		fmt.Fprintf(&text, "transactional id %s: initialised, which ends what it has open\n", id)

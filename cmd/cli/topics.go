@@ -35,7 +35,7 @@ func (c *topicsCreateCommand) Help() string {
 	return "An input gets as many partitions as the changelogs or the other inputs of its tasks; without those it takes --partitions." +
 		" Other topics get --partitions, or as many as the largest input. Settings are the cluster's defaults, with two exceptions without which" +
 		" the pipeline would not start. An input of an inbox keeps records for no longer than the inbox keeps ids. A topic from" +
-		" which a table is restored is compacted. Instances may run. Needs the permissions Create and Describe on the topics."
+		" which a table is restored is compacted. The topics of a pattern are left to their producers. Instances may run. Needs the permissions Create and Describe on the topics."
 }
 
 func (c *topicsCreateCommand) Run(p *process) error {
@@ -72,7 +72,7 @@ func (c *topicsCreateCommand) Run(p *process) error {
 func writeCreatedTopics(out io.Writer, r admin.CreatedTopics) error {
 	var text strings.Builder
 	if r.DryRun {
-		text.WriteString("dry run: nothing is changed; without --dry-run this would be done\n")
+		text.WriteString(dryRunNotice + "\n")
 	}
 	if len(r.Topics) == 0 {
 		text.WriteString("nothing to create: the topics exist\n")

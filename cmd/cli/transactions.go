@@ -263,7 +263,7 @@ func (c *transactionsRepairCommand) Run(p *process) error {
 func writeRepair(out io.Writer, r admin.RepairReport) error {
 	var text strings.Builder
 	if r.DryRun {
-		text.WriteString("dry run: nothing is changed; without --dry-run this would be done\n")
+		text.WriteString(dryRunNotice + "\n")
 	}
 	for _, t := range r.Transactions {
 		if t.Left != "" {
