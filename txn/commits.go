@@ -22,16 +22,16 @@ func (in *instance) checkCommits(ctx context.Context) error {
 	if err := in.checkModes(commits); err != nil {
 		return err
 	}
-	unlooked := restore.Unlooked(in.topology, commits)
-	return in.app.reach(ctx, func() error { return in.checkLeft(ctx, unlooked) })
+	orphaned := restore.Orphaned(in.topology, commits)
+	return in.app.reach(ctx, func() error { return in.checkLeft(ctx, orphaned) })
 }
 
 // checkLeft refuses a topology without the tasks for which records wait: a source was removed while
 // some of its records are parked, or a repartition topic is not read to its end. Their offsets are
 // committed, or the topology does not read them any more, so that they would never be processed. A
 // task that exists reports its records when it is opened.
-func (in *instance) checkLeft(ctx context.Context, unlooked []broker.Offset) error {
-	if len(unlooked) == 0 {
+func (in *instance) checkLeft(ctx context.Context, orphaned []broker.Offset) error {
+	if len(orphaned) == 0 {
 		return nil
 	}
 	layout, err := in.plan.Verify(ctx, in.cluster, nil)
@@ -43,7 +43,7 @@ func (in *instance) checkLeft(ctx context.Context, unlooked []broker.Offset) err
 		Failpoints: in.app.cfg.failpoints,
 	})
 	defer restorer.Close()
-	left, err := restorer.Left(ctx, in.topology, unlooked)
+	left, err := restorer.Left(ctx, in.topology, orphaned)
 	if err != nil {
 		return err
 	}

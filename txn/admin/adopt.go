@@ -33,7 +33,7 @@ func (a *Application) Adopt(ctx context.Context, o Options) (Report, error) {
 	return a.act(ctx, "adopt", o, func(op *operation) planner { return op.adopt })
 }
 
-func (op *operation) adopt(ctx context.Context, s sight) (change, error) {
+func (op *operation) adopt(ctx context.Context, s inspection) (change, error) {
 	if s.Named() {
 		return change{reason: nothing}, nil
 	}
@@ -82,7 +82,7 @@ func (a *Application) AdoptFromRounds(ctx context.Context, o Options) (Report, e
 	return a.act(ctx, "adopt --from-rounds", o, func(op *operation) planner { return op.adoptFromRounds })
 }
 
-func (op *operation) adoptFromRounds(ctx context.Context, s sight) (change, error) {
+func (op *operation) adoptFromRounds(ctx context.Context, s inspection) (change, error) {
 	committed := 0
 	for _, in := range s.Inputs {
 		if in.Committed >= 0 {
@@ -132,7 +132,7 @@ func (op *operation) adoptFromRounds(ctx context.Context, s sight) (change, erro
 
 // refuseHalf refuses a state that a rebuild from input has begun to empty: it belongs to no
 // offsets.
-func (s sight) refuseHalf() error {
+func (s inspection) refuseHalf() error {
 	if !s.Rebuilding {
 		return nil
 	}
@@ -143,7 +143,7 @@ func (s sight) refuseHalf() error {
 // refuseFromSource refuses to move an offset of a task with a table that is restored from its
 // topic. Such a table is the content of the topic up to the offset. It would change with the
 // offset, and the records that it has taken would be unknown.
-func (s sight) refuseFromSource() error {
+func (s inspection) refuseFromSource() error {
 	for _, c := range s.Changelogs {
 		if c.FromSource != nil {
 			return refuse("store %s is restored from the topic %s (RestoreFromTopic) and is what that holds up to the committed offset: "+
@@ -155,7 +155,7 @@ func (s sight) refuseFromSource() error {
 
 // lastPositions returns the newest positions that are known of a task: those of its commit, else
 // those that a clean stop has kept; nil if there are none.
-func (op *operation) lastPositions(ctx context.Context, s sight) (*task.CommitMetadata, error) {
+func (op *operation) lastPositions(ctx context.Context, s inspection) (*task.CommitMetadata, error) {
 	if s.Commit != nil {
 		return s.Commit, nil
 	}
@@ -164,7 +164,7 @@ func (op *operation) lastPositions(ctx context.Context, s sight) (*task.CommitMe
 
 // describesState refuses positions that are not those of the state that the changelogs hold: they
 // name other topics, or the logs go on behind them, or end before them.
-func (op *operation) describesState(ctx context.Context, s sight, b *task.CommitMetadata) error {
+func (op *operation) describesState(ctx context.Context, s inspection, b *task.CommitMetadata) error {
 	var named []state.Changelog
 	for _, c := range s.Changelogs {
 		at, known := b.Target(c.Store)
@@ -195,7 +195,7 @@ func (op *operation) describesState(ctx context.Context, s sight, b *task.Commit
 
 // positionsOf returns where the commit metadata are in the changelogs. The state behind these
 // positions is the same: describesState has checked that.
-func positionsOf(s sight, b *task.CommitMetadata) []state.Changelog {
+func positionsOf(s inspection, b *task.CommitMetadata) []state.Changelog {
 	var out []state.Changelog
 	for _, c := range s.Changelogs {
 		at, _ := b.Changelog(c.Store)
@@ -211,7 +211,7 @@ func positionIn(c restore.Changelog, at, streamTime int64) state.Changelog {
 }
 
 // inLog refuses an offset of the i-th input from which no record could be read.
-func (s sight) inLog(i int, offset int64) error {
+func (s inspection) inLog(i int, offset int64) error {
 	in, b := s.Inputs[i], s.bounds[i]
 	if offset < b.start || offset > b.end {
 		return refuse("the offset %d of %s[%d] is not in the log, which holds %d to %d: records are gone, or the topic is another one",
@@ -221,7 +221,7 @@ func (s sight) inLog(i int, offset int64) error {
 }
 
 // reason says why the task does not open.
-func (s sight) reason() string {
+func (s inspection) reason() string {
 	if s.Stop != nil {
 		return s.Stop.Reason
 	}

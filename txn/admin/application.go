@@ -199,10 +199,10 @@ type change struct {
 }
 
 // planner decides what happens to a task, or refuses. It changes nothing and gives the same answer
-// to the same sight.
-type planner func(ctx context.Context, s sight) (change, error)
+// to the same inspection.
+type planner func(ctx context.Context, s inspection) (change, error)
 
-// act is every action: look at all tasks, plan all of them, and only if none is refused fence the
+// act is every action: inspect all tasks, plan all of them, and only if none is refused fence the
 // application's transactions, look and plan again, and write. The second look sees what a
 // transaction has left that was thought dead during the first one.
 func (a *Application) act(ctx context.Context, name string, o Options, plan func(*operation) planner) (Report, error) {
@@ -256,20 +256,20 @@ func (op *operation) act(ctx context.Context, name string, o Options, plan plann
 // plan looks at every task and plans it. The first refusal stands for all.
 func (op *operation) plan(ctx context.Context, plan planner) ([]change, error) {
 	op.invalidate()
-	sights, err := op.lookAll(ctx)
+	inspections, err := op.inspectAll(ctx)
 	if err != nil {
 		return nil, err
 	}
 	planned, errs := make([]change, len(op.tasks)), make([]error, len(op.tasks))
 	for i := range op.tasks {
-		planned[i], errs[i] = plan(ctx, sights[i])
+		planned[i], errs[i] = plan(ctx, inspections[i])
 		if errs[i] != nil && !errors.Is(errs[i], ErrRefused) {
 			return nil, errs[i]
 		}
 	}
 	together(len(planned), func(i int) { // each can wait for what a broker does not know yet
 		if c := &planned[i]; errs[i] == nil && c.keepsState {
-			errs[i] = op.parked(ctx, sights[i], c)
+			errs[i] = op.parked(ctx, inspections[i], c)
 		}
 	})
 	var changes []change
@@ -277,7 +277,7 @@ func (op *operation) plan(ctx context.Context, plan planner) ([]change, error) {
 	for i, t := range op.tasks {
 		c, err := planned[i], errs[i]
 		if err == nil && c.next != nil {
-			c.mode, err = op.modeOf(ctx, sights[i], c)
+			c.mode, err = op.modeOf(ctx, inspections[i], c)
 		}
 		if r, ok := errors.AsType[*Refusal](err); ok {
 			if refused == nil {
@@ -290,7 +290,7 @@ func (op *operation) plan(ctx context.Context, plan planner) ([]change, error) {
 		if err != nil {
 			return nil, err
 		}
-		c.target, c.before = t, sights[i].Inputs
+		c.target, c.before = t, inspections[i].Inputs
 		changes = append(changes, c)
 	}
 	if refused != nil {

@@ -62,7 +62,7 @@ func (op *operation) eachRow(ctx context.Context, t target, c restore.Changelog,
 // streamTimeIn returns the stream time of a store that contains its whole changelog: the last known
 // one, or that of a row that was written later. Late records that left no row are unknown and do
 // not matter: they have moved no stream time.
-func (op *operation) streamTimeIn(ctx context.Context, s sight, c restore.Changelog, last *task.CommitMetadata) (int64, error) {
+func (op *operation) streamTimeIn(ctx context.Context, s inspection, c restore.Changelog, last *task.CommitMetadata) (int64, error) {
 	layout := s.layout(c.Store)
 	known, _ := last.Changelog(c.Store)
 	if !layout.Kind.Expires() {

@@ -12,7 +12,7 @@ import (
 // droppedDelayed counts, for each input, the records that wait in it and do not come again when the
 // inputs are read from next on. That is 0 for all but delayed retry topics. It returns nil if the
 // task has none.
-func (op *operation) droppedDelayed(ctx context.Context, s sight, next []state.Input) ([]int64, error) {
+func (op *operation) droppedDelayed(ctx context.Context, s inspection, next []state.Input) ([]int64, error) {
 	var dropped []int64
 	for i, in := range s.Inputs {
 		src := sourceOf(s.sub, in.Topic)

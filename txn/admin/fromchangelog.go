@@ -58,7 +58,7 @@ func (op *operation) rebuildIn(ctx context.Context, dir *state.Directory, stores
 	}
 	report := Report{Application: op.topology.Application(), DryRun: o.DryRun, Tasks: []TaskReport{}, Fenced: []string{}}
 	for _, t := range tasks {
-		s, err := op.look(ctx, t)
+		s, err := op.inspect(ctx, t)
 		if err != nil {
 			return Report{}, err
 		}

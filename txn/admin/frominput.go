@@ -56,11 +56,11 @@ import (
 func (a *Application) RebuildFromInput(ctx context.Context, o Options, offsets Offsets) (Report, error) {
 	o.creates = true
 	return a.act(ctx, "rebuild from-input", o, func(op *operation) planner {
-		return func(ctx context.Context, s sight) (change, error) { return op.fromInput(ctx, s, offsets) }
+		return func(ctx context.Context, s inspection) (change, error) { return op.fromInput(ctx, s, offsets) }
 	})
 }
 
-func (op *operation) fromInput(ctx context.Context, s sight, offsets Offsets) (change, error) {
+func (op *operation) fromInput(ctx context.Context, s inspection, offsets Offsets) (change, error) {
 	if err := op.knowsTopics(offsets); err != nil {
 		return change{}, err
 	}
@@ -115,7 +115,7 @@ func (op *operation) fromInput(ctx context.Context, s sight, offsets Offsets) (c
 
 // readAgain returns the first position of a store that is restored from its source. The store has
 // no changelog to empty: the digest tells older databases that they are outdated.
-func (s sight) readAgain(cl restore.Changelog, inputs []state.Input) (state.Changelog, error) {
+func (s inspection) readAgain(cl restore.Changelog, inputs []state.Input) (state.Changelog, error) {
 	at, _ := state.Positions{Inputs: inputs}.Input(cl.Topic, s.id.Partition)
 	if at.Offset > 0 {
 		return state.Changelog{}, refuse("store %s is restored from the topic %s (RestoreFromTopic), which has to be read from offset 0, and not "+
@@ -128,7 +128,7 @@ func (s sight) readAgain(cl restore.Changelog, inputs []state.Input) (state.Chan
 // lostRecords refuses a task of which databases can hold what its changelog does not: tombstones
 // could not empty those. A store that is restored from its source needs none: its databases are
 // told by their digests, and the topic is not ours to delete.
-func (op *operation) lostRecords(s sight) error {
+func (op *operation) lostRecords(s inspection) error {
 	var now []state.Changelog
 	for _, c := range s.Changelogs {
 		now = append(now, positionIn(c, 0, 0))
@@ -147,7 +147,7 @@ func (op *operation) lostRecords(s sight) error {
 }
 
 // replayFrom returns where the i-th input of a task is read again from.
-func (op *operation) replayFrom(s sight, i int, writtenAgain bool, offsets Offsets) (int64, error) {
+func (op *operation) replayFrom(s inspection, i int, writtenAgain bool, offsets Offsets) (int64, error) {
 	in, b := s.Inputs[i], s.bounds[i]
 	src := s.sub.Sources[slices.IndexFunc(s.sub.Sources, func(src graph.Source) bool { return src.Topic == in.Topic })]
 	at, named := offsets[in.Topic]

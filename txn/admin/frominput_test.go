@@ -19,7 +19,7 @@ func TestLostRecordsOfASource(t *testing.T) {
 	} {
 		p := state.Positions{Changelogs: []state.Changelog{{Store: "rows", TopicID: c.TopicID, Applied: 10, Scanned: 10}}}
 		committed := task.NewCommitMetadata([8]byte{1}, p)
-		s := sight{Sight: restore.Sight{Found: restore.Found{Commit: &committed, Changelogs: []restore.Changelog{c}}}}
+		s := inspection{Inspection: restore.Inspection{Found: restore.Found{Commit: &committed, Changelogs: []restore.Changelog{c}}}}
 		if err := (&operation{}).lostRecords(s); errors.Is(err, ErrRefused) != (c.FromSource == nil) {
 			t.Errorf("%s: it returned %v", c.Topic, err)
 		}

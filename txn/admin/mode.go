@@ -33,7 +33,7 @@ type committedMode struct {
 // If no commit is known, or the commit says none, an operator's commit does not say one either, and
 // the first round decides. Adopted state is an exception. It was written in some mode, and a commit
 // without a mode would make it usable in any mode: see adoptedMode.
-func (op *operation) modeOf(ctx context.Context, s sight, c change) (committedMode, error) {
+func (op *operation) modeOf(ctx context.Context, s inspection, c change) (committedMode, error) {
 	last, err := op.lastPositions(ctx, s)
 	switch {
 	case err != nil:
@@ -51,7 +51,7 @@ func (op *operation) modeOf(ctx context.Context, s sight, c change) (committedMo
 // Options.Mode. If neither says one, the adoption is refused. Rejected: to take the state for Live,
 // as most state is. The operator of a replay would then be told that the application has run live,
 // and to continue so, and would call other systems.
-func (op *operation) adoptedMode(ctx context.Context, s sight) (committedMode, error) {
+func (op *operation) adoptedMode(ctx context.Context, s inspection) (committedMode, error) {
 	if op.modes == nil {
 		modes, err := op.knownModes(ctx)
 		if err != nil {

@@ -14,7 +14,7 @@ import (
 // topology has no store. A state that is kept without them loses them. Its commit names no position
 // in their store, and their offsets are committed. With ParkKeys again the store would be a new one
 // whose changelog holds records of unknown origin.
-func (s sight) withoutPlace(last *task.CommitMetadata) []task.CommittedParked {
+func (s inspection) withoutPlace(last *task.CommitMetadata) []task.CommittedParked {
 	return slices.DeleteFunc(slices.Clone(last.WhereParked()), func(p task.CommittedParked) bool {
 		return slices.ContainsFunc(s.Changelogs, func(c restore.Changelog) bool { return c.Store == p.Store })
 	})
@@ -23,20 +23,20 @@ func (s sight) withoutPlace(last *task.CommitMetadata) []task.CommittedParked {
 // The refusals of a state that would be kept without waiting records. Options.WithoutParked allows
 // that.
 
-func (s sight) noPlace(p task.CommittedParked) error {
+func (s inspection) noPlace(p task.CommittedParked) error {
 	return refuse("%d records wait in store %s, and the topology has no place for parked records there. Give the source its ParkKeys "+
 		"again, without the policies that park, until no record waits. `onceward rebuild from-input %s` reads them again "+
 		"with their input, as far as that holds them; --without-parked gives them up", p.Records, p.Store, s.id)
 }
 
-func (s sight) noPlaceNorCommit(src graph.Source, n int64) error {
+func (s inspection) noPlaceNorCommit(src graph.Source, n int64) error {
 	return refuse("%d records wait in store %s by its changelog %s[%d], no commit is known, and the topology has no "+
 		"place for parked records there. Give the source its ParkKeys again, without the policies that park, until no record waits. "+
 		"`onceward rebuild from-input %s` reads them again with their input, as far as that holds them; --without-parked gives them up, "+
 		"or leaves them out if they were processed since", n, src.ParkStore, src.ParkChangelog, s.id.Partition, s.id)
 }
 
-func (s sight) untold(last *task.CommitMetadata, src graph.Source, why string) error {
+func (s inspection) untold(last *task.CommitMetadata, src graph.Source, why string) error {
 	if last == nil {
 		return refuse("the changelog %s[%d] of store %s, for which the topology has no place, %s, and no commit is known: the records that "+
 			"wait there are unknown. Allow the application to read that topic, even if it does not exist. --without-parked gives these records up; "+
@@ -47,13 +47,13 @@ func (s sight) untold(last *task.CommitMetadata, src graph.Source, why string) e
 		"--without-parked gives them up", src.ParkChangelog, s.id.Partition, src.ParkStore, why, s.id)
 }
 
-func (s sight) lostParked(said task.CommittedParked, c restore.Changelog, n int64) error {
+func (s inspection) lostParked(said task.CommittedParked, c restore.Changelog, n int64) error {
 	return refuse("%d records wait in store %s by the last known commit, and its changelog %s[%d] holds %d of them. `onceward rebuild "+
 		"from-input %s` reads them again with their input, as far as that holds them; --without-parked gives up those that it does not hold",
 		said.Records, c.Store, c.Topic, s.id.Partition, n, s.id)
 }
 
-func (s sight) lostUnsaid(c restore.Changelog, why string) error {
+func (s inspection) lostUnsaid(c restore.Changelog, why string) error {
 	return refuse("the last known commit does not count the records that wait in store %s, and its changelog %s[%d] %s. `onceward rebuild "+
 		"from-input %s` reads them again with their input, as far as that holds them; --without-parked gives up those that it does not hold",
 		c.Store, c.Topic, s.id.Partition, why, s.id)
@@ -72,7 +72,7 @@ func (s sight) lostUnsaid(c restore.Changelog, why string) error {
 //     commit, the number is -1 if the changelog has lost anything.
 //
 // It writes to the change alone, so that those of several tasks can be asked for at the same time.
-func (op *operation) parked(ctx context.Context, s sight, c *change) error {
+func (op *operation) parked(ctx context.Context, s inspection, c *change) error {
 	last := c.keeps
 	giveUp := func(p task.CommittedParked, refusal error) error {
 		if !op.withoutParked {
@@ -106,7 +106,7 @@ func (op *operation) parked(ctx context.Context, s sight, c *change) error {
 // parkedElsewhere is parked for a store that the topology does not have, and of which the last
 // known commit does not say what waits.
 func (op *operation) parkedElsewhere(
-	ctx context.Context, s sight, last *task.CommitMetadata, src graph.Source, giveUp func(task.CommittedParked, error) error,
+	ctx context.Context, s inspection, last *task.CommitMetadata, src graph.Source, giveUp func(task.CommittedParked, error) error,
 ) error {
 	p := restore.ParkStore{Name: src.ParkStore, ChangelogTopic: src.ParkChangelog}
 	n, untold, err := op.restorer.Waiting(ctx, last, p, s.id)
@@ -127,7 +127,7 @@ func (op *operation) parkedElsewhere(
 
 // parkedHere is parked for a store that the topology has.
 func (op *operation) parkedHere(
-	ctx context.Context, s sight, c *change, changelog restore.Changelog, giveUp func(task.CommittedParked, error) error,
+	ctx context.Context, s inspection, c *change, changelog restore.Changelog, giveUp func(task.CommittedParked, error) error,
 ) error {
 	n, err := op.restorer.CountParked(ctx, changelog, s.id)
 	if err != nil {
@@ -158,7 +158,7 @@ func (op *operation) parkedHere(
 
 // parkedFlag is the flag of a way that keeps the state, where the look has shown that it has to
 // give up records that wait.
-func (s sight) parkedFlag() string {
+func (s inspection) parkedFlag() string {
 	if s.Stop != nil && s.Stop.Parked {
 		return "--without-parked "
 	}
@@ -167,7 +167,7 @@ func (s sight) parkedFlag() string {
 
 // adoptLost is how the loss of records of a changelog is accepted: with those that waited in it, if
 // some did or may have, and with offsets that are committed, because adopt takes these.
-func (s sight) adoptLost(waited bool) string {
+func (s inspection) adoptLost(waited bool) string {
 	flag, offsets := s.parkedFlag(), ""
 	if waited {
 		flag = "--without-parked "

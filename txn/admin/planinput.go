@@ -109,10 +109,10 @@ func (a *Application) look(ctx context.Context, before *graph.Description, local
 		RoundsTopic: topics.RoundsTopic(p.after.Application), BytesMax: restoreBytes,
 	})
 	defer restorer.Close()
-	l := taskLooker{restorer: restorer, layout: layout, starts: broker.NewStarts(cluster, restore.StartsOf(bound)),
+	l := taskInspector{restorer: restorer, layout: layout, starts: broker.NewStarts(cluster, restore.StartsOf(bound)),
 		quiet: len(p.members) == 0, fingerprint: fingerprint(a.topology), databases: databases}
 	p.unassigned, p.deletedByClock = l.unassigned(bound), layout.DeletedByClock(bound)
-	if p.tasks, err = l.lookAll(ctx, bound); err != nil {
+	if p.tasks, err = l.inspectAll(ctx, bound); err != nil {
 		return p, err
 	}
 	if err := p.countParked(ctx, a.client, cluster, restorer); err != nil {
@@ -122,7 +122,7 @@ func (a *Application) look(ctx context.Context, before *graph.Description, local
 	if err != nil {
 		return p, err
 	}
-	p.left, err = restorer.Left(ctx, bound, restore.Unlooked(bound, commits))
+	p.left, err = restorer.Left(ctx, bound, restore.Orphaned(bound, commits))
 	return p, err
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/onceward/onceward/txn/internal/topics"
 )
 
-// taskLooker looks at the tasks of a topology some of whose topics may not exist yet.
-type taskLooker struct {
+// taskInspector looks at the tasks of a topology some of whose topics may not exist yet.
+type taskInspector struct {
 	restorer *restore.Restorer
 	layout   topics.Layout
 	starts   *broker.Starts
@@ -27,7 +27,7 @@ type taskLooker struct {
 	databases map[graph.TaskID]state.Positions
 }
 
-func (l taskLooker) lookAll(ctx context.Context, t *topology.Topology) ([]taskPlanInput, error) {
+func (l taskInspector) inspectAll(ctx context.Context, t *topology.Topology) ([]taskPlanInput, error) {
 	type place struct {
 		id  graph.TaskID
 		sub graph.Subtopology
@@ -39,13 +39,13 @@ func (l taskLooker) lookAll(ctx context.Context, t *topology.Topology) ([]taskPl
 		}
 	}
 	out, errs := make([]taskPlanInput, len(places)), make([]error, len(places))
-	together(len(places), func(i int) { out[i], errs[i] = l.look(ctx, places[i].id, places[i].sub) })
+	together(len(places), func(i int) { out[i], errs[i] = l.inspect(ctx, places[i].id, places[i].sub) })
 	return out, cmp.Or(errs...)
 }
 
 // tasksOf returns how many tasks of a subtopology can have a past: as many as its sources have
 // partitions, or its changelogs where they have fewer, or where no source exists yet.
-func (l taskLooker) tasksOf(sub graph.Subtopology) int32 {
+func (l taskInspector) tasksOf(sub graph.Subtopology) int32 {
 	n, changelogs := int32(0), int32(0)
 	for _, source := range sub.Sources {
 		n = max(n, l.layout[source.Topic].Partitions)
@@ -66,7 +66,7 @@ func (l taskLooker) tasksOf(sub graph.Subtopology) int32 {
 
 // unassigned returns for each input how many of its partitions have no task, because it has grown
 // since the changelogs were made.
-func (l taskLooker) unassigned(t *topology.Topology) map[string]int32 {
+func (l taskInspector) unassigned(t *topology.Topology) map[string]int32 {
 	out := map[string]int32{}
 	for _, sub := range t.Subtopologies() {
 		tasks := l.tasksOf(sub)
@@ -79,15 +79,15 @@ func (l taskLooker) unassigned(t *topology.Topology) map[string]int32 {
 	return out
 }
 
-// look sees a task as a restore would, and fills in what the start would create.
-func (l taskLooker) look(ctx context.Context, id graph.TaskID, sub graph.Subtopology) (taskPlanInput, error) {
+// inspect sees a task as a restore would, and fills in what the start would create.
+func (l taskInspector) inspect(ctx context.Context, id graph.TaskID, sub graph.Subtopology) (taskPlanInput, error) {
 	req := restore.RequestOf(id, sub, l.starts)
 	for i, source := range req.Sources {
 		if !l.has(source.Topic) {
 			req.Sources[i].Start = func(context.Context, int32) (int64, error) { return 0, nil }
 		}
 	}
-	seen, err := l.restorer.Look(ctx, req)
+	seen, err := l.restorer.Inspect(ctx, req)
 	if err != nil {
 		return taskPlanInput{}, err
 	}
@@ -129,7 +129,7 @@ func (p *taskPlanInput) describe(found restore.Found) {
 	}
 }
 
-func (l taskLooker) has(topic string) bool {
+func (l taskInspector) has(topic string) bool {
 	_, there := l.layout[topic]
 	return there
 }

@@ -19,7 +19,7 @@ func (a *Application) AcceptSkip(ctx context.Context, o Options) (Report, error)
 	return a.act(ctx, "accept-skip", o, func(op *operation) planner { return op.acceptSkip })
 }
 
-func (op *operation) acceptSkip(ctx context.Context, s sight) (change, error) {
+func (op *operation) acceptSkip(ctx context.Context, s inspection) (change, error) {
 	if s.Named() {
 		return change{reason: nothing}, nil
 	}
@@ -60,11 +60,11 @@ func (op *operation) acceptSkip(ctx context.Context, s sight) (change, error) {
 // stores goes anywhere. Parked records are as with Adopt.
 func (a *Application) Reset(ctx context.Context, o Options, offsets Offsets) (Report, error) {
 	return a.act(ctx, "reset", o, func(op *operation) planner {
-		return func(ctx context.Context, s sight) (change, error) { return op.reset(ctx, s, offsets) }
+		return func(ctx context.Context, s inspection) (change, error) { return op.reset(ctx, s, offsets) }
 	})
 }
 
-func (op *operation) reset(ctx context.Context, s sight, offsets Offsets) (change, error) {
+func (op *operation) reset(ctx context.Context, s inspection, offsets Offsets) (change, error) {
 	if err := op.knowsTopics(offsets); err != nil {
 		return change{}, err
 	}
@@ -123,14 +123,14 @@ func (op *operation) reset(ctx context.Context, s sight, offsets Offsets) (chang
 }
 
 // recoveryActions are the commands for a task whose state and offsets do not name each other.
-func (s sight) recoveryActions() string {
+func (s inspection) recoveryActions() string {
 	flag := s.parkedFlag()
 	return fmt.Sprintf("`onceward accept-skip %s%s`, `onceward adopt %s%s` or `onceward rebuild from-input %s`", flag, s.id, flag, s.id, s.id)
 }
 
 // skip returns the positions of a state that was written up to last, with its inputs at the wanted
 // offsets, none of which may be lower. An input without an offset stays where the state is.
-func (op *operation) skip(ctx context.Context, s sight, last *task.CommitMetadata, wanted []int64) (*state.Positions, error) {
+func (op *operation) skip(ctx context.Context, s inspection, last *task.CommitMetadata, wanted []int64) (*state.Positions, error) {
 	if err := op.describesState(ctx, s, last); err != nil {
 		return nil, err
 	}
@@ -162,7 +162,7 @@ func (op *operation) skip(ctx context.Context, s sight, last *task.CommitMetadat
 }
 
 // resolve returns the wanted offset of the i-th input as a number.
-func (s sight) resolve(i int, offset int64) int64 {
+func (s inspection) resolve(i int, offset int64) int64 {
 	switch offset {
 	case Start:
 		return s.bounds[i].start

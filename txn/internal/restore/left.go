@@ -54,10 +54,10 @@ func (l Left) Recovery() string {
 	return "let the topology that ran process them, with no new input, before you replace it; or give them up: delete the topic"
 }
 
-// Unlooked are the commits of an application that no task of the topology reads when it is opened,
+// Orphaned are the commits of an application that no task of the topology reads when it is opened,
 // if they can say that records wait. These are commits with metadata, of a topic that is not the
 // first of any subtopology, and commits of repartition topics that the topology does not read.
-func Unlooked(t *topology.Topology, commits []broker.Offset) (unlooked []broker.Offset) {
+func Orphaned(t *topology.Topology, commits []broker.Offset) (orphaned []broker.Offset) {
 	first, read := map[string]bool{}, map[string]bool{}
 	for _, sub := range t.Subtopologies() {
 		first[sub.Sources[0].Topic] = true
@@ -68,10 +68,10 @@ func Unlooked(t *topology.Topology, commits []broker.Offset) (unlooked []broker.
 	for _, c := range commits {
 		_, repartition := repartitionOf(t, c.Topic)
 		if repartition && !read[c.Topic] || c.Metadata != "" && !first[c.Topic] {
-			unlooked = append(unlooked, c)
+			orphaned = append(orphaned, c)
 		}
 	}
-	return unlooked
+	return orphaned
 }
 
 // repartitionOf returns the name that a repartition topic of the application has in a topology; ok
@@ -82,10 +82,10 @@ func repartitionOf(t *topology.Topology, topic string) (name string, ok bool) {
 	return name, ours && repartition
 }
 
-// Left returns the records that no task would process, by these commits, which [Unlooked] has
+// Left returns the records that no task would process, by these commits, which [Orphaned] has
 // found. For a store that the topology has, its task reports them. The commits of builds that did
 // not record parked records say nothing here.
-func (r *Restorer) Left(ctx context.Context, t *topology.Topology, unlooked []broker.Offset) ([]Left, error) {
+func (r *Restorer) Left(ctx context.Context, t *topology.Topology, orphaned []broker.Offset) ([]Left, error) {
 	has, read := map[string]bool{}, map[string]bool{}
 	for _, sub := range t.Subtopologies() {
 		for _, source := range sub.Sources {
@@ -106,7 +106,7 @@ func (r *Restorer) Left(ctx context.Context, t *topology.Topology, unlooked []br
 		all = append(all, l)
 	}
 	behind := map[string][]broker.Offset{} // of repartition topics that the topology does not read
-	for _, c := range unlooked {
+	for _, c := range orphaned {
 		name, repartition := repartitionOf(t, c.Topic)
 		if !repartition {
 			name = c.Topic

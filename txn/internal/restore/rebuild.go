@@ -24,13 +24,13 @@ type Rebuild struct {
 // leaves the old database as it was. A StopError says that the changelogs do not hold the state of
 // the last commit, so the new database would differ from the state that the task should have.
 func (r *Restorer) Rebuild(ctx context.Context, req Request, b Rebuild, p *Progress) error {
-	seen, err := r.Look(ctx, req)
+	inspected, err := r.Inspect(ctx, req)
 	if err != nil {
 		return err
 	}
-	if !seen.Named() {
-		if seen.Stop != nil {
-			return seen.Stop
+	if !inspected.Named() {
+		if inspected.Stop != nil {
+			return inspected.Stop
 		}
 		return &StopError{Task: req.Task, Reason: "a changelog holds committed records behind the position that the last commit names",
 			Recovery: req.recoveryActions(adopt, fromInput)}

@@ -12,9 +12,9 @@ import (
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
-// Sight is a task as an operator's tool sees it: everything but the databases, which are with the
-// instances.
-type Sight struct {
+// Inspection is the state of a task on the cluster: everything but the databases, which are with
+// the instances.
+type Inspection struct {
 	Found
 	// Metadata is the text committed with the first input.
 	Metadata string
@@ -27,7 +27,7 @@ type Sight struct {
 }
 
 // Named reports whether state and offsets name each other, as far as the cluster can tell.
-func (s Sight) Named() bool {
+func (s Inspection) Named() bool {
 	if s.Stop != nil {
 		return false
 	}
@@ -41,8 +41,8 @@ func (s Sight) Named() bool {
 
 // NotLast returns why no instance can open the task where a changelog goes on behind the last
 // commit, as Restore finds in the end; nil where none does. It counts only while no instance runs:
-// commit and changelogs are two looks.
-func (s Sight) NotLast() *StopError {
+// the commit and the changelogs are read one after the other.
+func (s Inspection) NotLast() *StopError {
 	for i, c := range s.Changelogs {
 		if target, named := s.Commit.Target(c.Store); named && i < len(s.Beyond) && s.Beyond[i] {
 			return s.notLast(c, target)
@@ -51,16 +51,18 @@ func (s Sight) NotLast() *StopError {
 	return nil
 }
 
-// Look finds what Judge needs without a database, and judges it. Other than Restore it looks at
+// Inspect finds what Judge needs without a database, and judges it. Other than Restore it looks at
 // changelogs only once no transaction is open on them: it waits, and reports what holds it as
 // Restore does. The group is to be empty, or what it returns is old at once.
-func (r *Restorer) Look(ctx context.Context, req Request) (Sight, error) {
-	fail := func(err error) (Sight, error) { return Sight{}, fmt.Errorf("looking at task %s: %w", req.Task, err) }
+func (r *Restorer) Inspect(ctx context.Context, req Request) (Inspection, error) {
+	fail := func(err error) (Inspection, error) {
+		return Inspection{}, fmt.Errorf("inspecting task %s: %w", req.Task, err)
+	}
 	found, metadata, err := r.findInputs(ctx, req)
 	if err != nil {
 		return fail(err)
 	}
-	s := Sight{Found: found, Metadata: metadata}
+	s := Inspection{Found: found, Metadata: metadata}
 	s.Commit, err = r.commit(ctx, req, found, metadata)
 	missing, stops := errors.AsType[*StopError](err)
 	if err != nil && (!stops || errors.Is(missing, state.ErrFormat)) {

@@ -12,9 +12,9 @@ import (
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
-// sight is what was found of a task.
-type sight struct {
-	restore.Sight
+// inspection is the state of a task on the cluster, with the bounds of its inputs.
+type inspection struct {
+	restore.Inspection
 	target
 	// bounds are those of the logs of its inputs.
 	bounds []bounds
@@ -22,41 +22,41 @@ type sight struct {
 
 type bounds struct{ start, end int64 }
 
-// invalidate makes the next look read everything again.
+// invalidate makes the next inspection read everything again.
 func (op *operation) invalidate() { op.kept, op.modes = nil, nil }
 
-// parallelLooks bounds how many tasks are looked at together: a look can wait for a while, and does
-// not cost much.
-const parallelLooks = 16
+// parallelInspections bounds how many tasks are inspected together: an inspection can wait for a
+// while, and does not cost much.
+const parallelInspections = 16
 
-// together looks at n tasks at the same time, as far as parallelLooks allows.
-func together(n int, look func(i int)) {
-	free := make(chan struct{}, parallelLooks)
+// together calls inspect for n tasks, at most parallelInspections at a time.
+func together(n int, inspect func(i int)) {
+	free := make(chan struct{}, parallelInspections)
 	var all sync.WaitGroup
 	for i := range n {
 		free <- struct{}{}
 		all.Go(func() {
 			defer func() { <-free }()
-			look(i)
+			inspect(i)
 		})
 	}
 	all.Wait()
 }
 
-// lookAll looks at every task, in their order.
-func (op *operation) lookAll(ctx context.Context) ([]sight, error) {
-	sights, errs := make([]sight, len(op.tasks)), make([]error, len(op.tasks))
-	together(len(op.tasks), func(i int) { sights[i], errs[i] = op.look(ctx, op.tasks[i]) })
-	return sights, cmp.Or(errs...)
+// inspectAll inspects every task, in their order.
+func (op *operation) inspectAll(ctx context.Context) ([]inspection, error) {
+	inspections, errs := make([]inspection, len(op.tasks)), make([]error, len(op.tasks))
+	together(len(op.tasks), func(i int) { inspections[i], errs[i] = op.inspect(ctx, op.tasks[i]) })
+	return inspections, cmp.Or(errs...)
 }
 
-func (op *operation) look(ctx context.Context, t target) (sight, error) {
-	seen, err := op.restorer.Look(ctx, op.request(t))
+func (op *operation) inspect(ctx context.Context, t target) (inspection, error) {
+	inspected, err := op.restorer.Inspect(ctx, op.request(t))
 	if err != nil {
-		return sight{}, err
+		return inspection{}, err
 	}
-	s := sight{Sight: seen, target: t}
-	s.Now = time.Time{} // two sights of the same thing are equal
+	s := inspection{Inspection: inspected, target: t}
+	s.Now = time.Time{} // two inspections of the same thing are equal
 	for _, in := range s.Inputs {
 		var b bounds
 		if _, comes := op.coming[in.Topic]; comes {
@@ -64,10 +64,10 @@ func (op *operation) look(ctx context.Context, t target) (sight, error) {
 			continue
 		}
 		if b.start, _, err = op.cluster.LogBounds(ctx, in.Topic, in.Partition); err != nil {
-			return sight{}, err
+			return inspection{}, err
 		}
 		if b.end, err = op.cluster.StableEnd(ctx, in.Topic, in.Partition); err != nil {
-			return sight{}, err
+			return inspection{}, err
 		}
 		s.bounds = append(s.bounds, b)
 	}
