@@ -174,7 +174,7 @@ bench-baseline: ## replace bench/baseline.txt, on a machine that does nothing el
 	./bench/targets bench/baseline.txt
 
 bench-latency: ## latency of dedupe and ledger at 10,000 events/s on the cluster BROKERS=host:port
-	$(GO) run ./cmd/onceward bench latency --brokers "$(BROKERS)" --application "latency-$(shell date +%s)"
+	$(GO) run ./cmd/onceward-bench latency --brokers "$(BROKERS)" --application "latency-$(shell date +%s)"
 
 bench-restore: ## restore of 4 million records beside Kafka Streams, on a broker of its own or BROKERS; needs a JDK 17 and Maven; results in FIGURES
 ifdef BROKERS

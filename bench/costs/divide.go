@@ -24,7 +24,7 @@ func Divide(r io.Reader) ([]Share, error) {
 	}
 	value := slices.IndexFunc(p.SampleType, func(t *profile.ValueType) bool { return t.Type == "cpu" && t.Unit == "nanoseconds" })
 	if value < 0 {
-		return nil, fmt.Errorf("dividing a profile: it has no processor time; onceward bench run --cpuprofile makes one")
+		return nil, fmt.Errorf("dividing a profile: it has no processor time; onceward-bench run --cpuprofile makes one")
 	}
 	shares := make([]Share, len(Steps))
 	for i, s := range Steps {

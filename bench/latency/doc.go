@@ -1,6 +1,6 @@
 // Package latency measures how long a record takes from the moment it should be sent until a
 // read_committed reader has it, and what kills and restarts do to that. It is the library behind
-// `onceward bench latency`; the end-to-end figures use it too.
+// `onceward-bench latency`; the end-to-end figures use it too.
 //
 // # Method
 //

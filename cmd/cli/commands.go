@@ -42,8 +42,6 @@ type commands struct {
 
 	Permissions permissionsCommand `cmd:"" help:"Show what an application has to be allowed on a cluster with ACLs."`
 
-	Bench benchCommand `cmd:"" help:"Measure speed and latency on a running cluster."`
-
 	Version versionCommand `cmd:"" help:"Show the version."`
 
 	DemoPipeline demoPipelineCommand `cmd:"" hidden:"" help:"The pipeline process of the demo."`

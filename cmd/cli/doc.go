@@ -107,17 +107,6 @@
 //
 // If nothing is worse than that, verify says so and ends with 1.
 //
-// # Benchmarks
-//
-// bench measures on a running cluster that accepts clients without TLS and SASL.
-//
-//	bench fill     writes the input of a workload
-//	bench run      processes it as an application in this process until a number of records is committed, and
-//	               reports the figures of package throughput; then it reads input, output and state, and compares
-//	bench check    compares the output of another program with the input
-//	bench latency  sends events at a rate through an application that it starts as a process of its own, or with
-//	               --external through a running one
-//
 // # Evidence
 //
 // explain shows the decisions about a row in order, from a topic of evidence (processors/evidence),

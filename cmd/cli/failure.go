@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/onceward/onceward"
-	"github.com/onceward/onceward/bench/throughput"
 	"github.com/onceward/onceward/cmd/internal/demo"
 	"github.com/onceward/onceward/cmd/internal/yamldoc"
 	"github.com/onceward/onceward/cmd/pipeline"
@@ -71,7 +70,7 @@ func codeOf(err error) int {
 func isIntegrity(err error) bool {
 	if errors.Is(err, state.ErrCorrupt) || errors.Is(err, state.ErrBase) || errors.Is(err, txn.ErrIntegrity) ||
 		errors.Is(err, demo.ErrDiffers) || errors.Is(err, errDiffers) || errors.Is(err, errNotMade) ||
-		errors.Is(err, errBalances) || errors.Is(err, throughput.ErrWrong) {
+		errors.Is(err, errBalances) {
 		return true
 	}
 	// A permission, a missing topic or a record is no cause of such a stop, unless the record says

@@ -12,7 +12,6 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/onceward/onceward/bench/workload"
 	"github.com/onceward/onceward/topology"
 )
 
@@ -74,8 +73,7 @@ func (p *process) main(args []string) error {
 	var grammar commands
 	parser, err := kong.New(&grammar, kong.Name(p.name), kong.Description(description),
 		kong.Writers(p.out, p.err), kong.NoDefaultHelp(), kong.UsageOnError(),
-		kong.ConfigureHelp(kong.HelpOptions{NoExpandSubcommands: true, WrapUpperBound: helpWidthMax}),
-		kong.Vars{"workloads": strings.Join(workload.Names(), ",")})
+		kong.ConfigureHelp(kong.HelpOptions{NoExpandSubcommands: true, WrapUpperBound: helpWidthMax}))
 	if err != nil {
 		return fmt.Errorf("the command line of this program: %w", err)
 	}

@@ -1,6 +1,6 @@
 // Command run divides a CPU profile of the workload ledger among the steps of a record:
 //
-//	onceward bench run --workload ledger ... --cpuprofile cpu --output json > run.json
+//	onceward-bench run --workload ledger ... --cpuprofile cpu --output json > run.json
 //	go run ./bench/costs/run -profile cpu -result run.json
 //
 // It prints the table of bench/COSTS.md. Package costs says what a step is.

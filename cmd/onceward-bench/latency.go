@@ -1,4 +1,4 @@
-package cli
+package main
 
 import (
 	"context"
@@ -9,8 +9,8 @@ import (
 	"github.com/onceward/onceward/bench/latency"
 )
 
-// benchLatencyCommand measures latency under steady load.
-type benchLatencyCommand struct {
+// latencyCommand measures latency under steady load.
+type latencyCommand struct {
 	Workload       string        `enum:"pass,ledger" default:"ledger" placeholder:"NAME" help:"The application, pass or ledger; default ${default}."`
 	Brokers        []string      `required:"" placeholder:"HOST:PORT" env:"ONCEWARD_BROKERS" help:"Brokers to start from, with commas between them."`
 	Application    string        `required:"" placeholder:"ID" env:"ONCEWARD_APPLICATION" help:"Application id; a new one."`
@@ -29,14 +29,14 @@ type benchLatencyCommand struct {
 }
 
 // Help is the long description.
-func (benchLatencyCommand) Help() string {
+func (latencyCommand) Help() string {
 	return "Sends events at a fixed rate and never waits for the system under test. A latency counts from the time at which an " +
 		"event was due, so a system that stalls is charged for every event of that time. It ends when a reader of committed " +
 		"records has the output. Every event is checked: a lost or doubled one is an error."
 }
 
 // Run measures.
-func (c *benchLatencyCommand) Run(p *process) error {
+func (c *latencyCommand) Run(p *process) error {
 	whole := func(d time.Duration) bool { return d >= time.Second && d%time.Second == 0 }
 	switch {
 	case c.Partitions < 1 || c.Rate < 1 || !whole(c.Warmup) || !whole(c.Duration):
@@ -44,7 +44,7 @@ func (c *benchLatencyCommand) Run(p *process) error {
 	case c.External && c.CPUProfile != "":
 		return usage("--cpuprofile is of an application that is started here, and with --external none is")
 	}
-	return p.measured(func(ctx context.Context) (err error) {
+	return measured(func(ctx context.Context) (err error) {
 		dir, err := os.MkdirTemp("", "onceward-latency-")
 		if err != nil {
 			return err
@@ -52,7 +52,7 @@ func (c *benchLatencyCommand) Run(p *process) error {
 		result, err := latency.Measure(ctx, latency.Config{
 			Brokers: c.Brokers, Name: c.Application, In: c.In, Out: c.Out, Partitions: c.Partitions, Workload: c.Workload, External: c.External,
 			Rate: c.Rate, Warmup: c.Warmup, Duration: c.Duration, CommitIntervalMax: c.CommitInterval, Dir: dir, StateDir: c.StateDir,
-			CPUProfile: c.CPUProfile, InstanceArgs: []string{"bench", "instance"}, Histogram: c.Histogram,
+			CPUProfile: c.CPUProfile, InstanceArgs: []string{"instance"}, Histogram: c.Histogram,
 		})
 		switch {
 		case ctx.Err() != nil: // the caller has stopped the measurement
@@ -65,11 +65,11 @@ func (c *benchLatencyCommand) Run(p *process) error {
 	})
 }
 
-// benchInstanceCommand is what bench latency starts as its application.
-type benchInstanceCommand struct{}
+// instanceCommand is what latency starts as its application.
+type instanceCommand struct{}
 
 // Run runs the application, and ends the process with it.
-func (benchInstanceCommand) Run(*process) error {
+func (instanceCommand) Run(*process) error {
 	latency.RunInstance()
-	return usage("this command is for bench latency alone")
+	return usage("this command is for latency alone")
 }

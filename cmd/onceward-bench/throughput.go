@@ -1,36 +1,22 @@
-package cli
+package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 
-	"github.com/onceward/onceward/bench/latency"
 	"github.com/onceward/onceward/bench/throughput"
 	"github.com/onceward/onceward/bench/workload"
-	"github.com/onceward/onceward/txn"
 )
 
-// benchCommand groups the benchmarks on a running cluster.
-type benchCommand struct {
-	Fill    benchFillCommand    `cmd:"" help:"Write the input of a workload."`
-	Run     benchRunCommand     `cmd:"" help:"Run a workload over an input, measure it, and check what has come out."`
-	Check   benchCheckCommand   `cmd:"" help:"Check the output of a workload of any writer."`
-	Latency benchLatencyCommand `cmd:"" help:"Measure how long records take at a given rate."`
-
-	Instance benchInstanceCommand `cmd:"" hidden:"" help:"The application of bench latency."`
-}
-
-// benchWorkload is what all of them are told.
-type benchWorkload struct {
+// selection names a workload and the cluster that it is on.
+type selection struct {
 	Workload string   `required:"" enum:"${workloads}" placeholder:"NAME" help:"One of ${workloads}."`
 	Brokers  []string `required:"" placeholder:"HOST:PORT" env:"ONCEWARD_BROKERS" help:"Brokers to start from, with commas between them."`
 }
 
-// benchFillCommand writes an input.
-type benchFillCommand struct {
-	benchWorkload
+// fillCommand writes an input.
+type fillCommand struct {
+	selection
 	Topic        string  `required:"" placeholder:"TOPIC" help:"Topic to write; made if it is not there, and must have no records."`
 	Records      int64   `required:"" placeholder:"N" help:"Number of records."`
 	Partitions   int32   `default:"4" placeholder:"N" help:"Number of partitions; default ${default}."`
@@ -43,8 +29,8 @@ type benchFillCommand struct {
 }
 
 // Run writes the input.
-func (c *benchFillCommand) Run(p *process) error {
-	return p.measured(func(ctx context.Context) error {
+func (c *fillCommand) Run(p *process) error {
+	return measured(func(ctx context.Context) error {
 		filled, err := throughput.Fill(ctx, throughput.FillConfig{
 			Brokers: c.Brokers, Workload: c.Workload, Topic: c.Topic, Partitions: c.Partitions, Records: c.Records,
 			Input: workload.Input{
@@ -58,9 +44,9 @@ func (c *benchFillCommand) Run(p *process) error {
 	})
 }
 
-// benchRunCommand runs a workload.
-type benchRunCommand struct {
-	benchWorkload
+// runCommand runs a workload.
+type runCommand struct {
+	selection
 	Application string `required:"" placeholder:"ID" env:"ONCEWARD_APPLICATION" help:"Application id; a new one, or one that goes on."`
 	In          string `required:"" placeholder:"TOPIC" help:"Input, as fill has written it."`
 	Out         string `required:"" placeholder:"TOPIC" help:"Output; made if it is not there. It must be this application's alone."`
@@ -76,13 +62,13 @@ type benchRunCommand struct {
 }
 
 // Run runs the workload.
-func (c *benchRunCommand) Run(p *process) error {
-	return p.measured(func(ctx context.Context) error {
+func (c *runCommand) Run(p *process) error {
+	return measured(func(ctx context.Context) error {
 		result, err := throughput.Run(ctx, throughput.RunConfig{
 			Brokers: c.Brokers, Application: c.Application, Workload: c.Workload, In: c.In, Out: c.Out, Until: c.Until, StateDir: c.StateDir,
 			Workers: c.Workers, CacheBytes: c.CacheBytes, NoCheck: c.NoCheck,
 			Profiles: throughput.Profiles{CPU: c.CPUProfile, Memory: c.MemProfile, Trace: c.Trace},
-			Logger:   p.warnings(),
+			Logger:   slog.New(slog.NewTextHandler(p.err, &slog.HandlerOptions{Level: slog.LevelWarn})),
 		})
 		if err != nil {
 			return err
@@ -91,9 +77,9 @@ func (c *benchRunCommand) Run(p *process) error {
 	})
 }
 
-// benchCheckCommand checks an output.
-type benchCheckCommand struct {
-	benchWorkload
+// checkCommand checks an output.
+type checkCommand struct {
+	selection
 	In    string `required:"" placeholder:"TOPIC" help:"Input, as fill has written it."`
 	Out   string `required:"" placeholder:"TOPIC" help:"Output of one run."`
 	Until int64  `placeholder:"N" help:"How many records of the input were processed at least; default is all."`
@@ -101,8 +87,8 @@ type benchCheckCommand struct {
 }
 
 // Run checks the output.
-func (c *benchCheckCommand) Run(p *process) error {
-	return p.measured(func(ctx context.Context) error {
+func (c *checkCommand) Run(p *process) error {
+	return measured(func(ctx context.Context) error {
 		checked, err := throughput.Check(ctx, throughput.CheckConfig{
 			Brokers: c.Brokers, Workload: c.Workload, In: c.In, Out: c.Out, Until: c.Until,
 		})
@@ -111,32 +97,4 @@ func (c *benchCheckCommand) Run(p *process) error {
 		}
 		return c.write(p, checked)
 	})
-}
-
-// measured runs a measurement that a signal ends.
-func (p *process) measured(run func(ctx context.Context) error) error {
-	ctx, release := untilSignal(p.ctx, slog.New(slog.DiscardHandler))
-	defer release()
-	err := run(ctx)
-	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil && p.ctx.Err() == nil:
-		return errors.New("ended by a signal before there was a result")
-	case errors.Is(err, throughput.ErrUnusable), errors.Is(err, latency.ErrUnusable):
-		return &usageError{err}
-	}
-	if _, ok := errors.AsType[*txn.ConfigError](err); ok {
-		return wrongSettings(err)
-	}
-	return err
-}
-
-// write writes a result for people or for programs.
-func (o outputFlag) write(p *process, result fmt.Stringer) error {
-	if o.Output == "json" {
-		return writeJSON(p.out, result)
-	}
-	_, err := fmt.Fprintln(p.out, result)
-	return err
 }
