@@ -35,13 +35,13 @@ PACKAGES   ?= ./e2e/faults ./e2e/simulation ./txn ./state/pebblestore ./cmd/cli 
 # POSTGRES is a module of its own, which ./... does not reach.
 POSTGRES     = processors/postgres
 # KAFKA_PACKAGES are those with tests on real Kafka, found by what these call. The slowest come first.
-KAFKA_FIRST     = ./e2e/conformance ./e2e/faults ./e2e/pipeline ./e2e/operations ./e2e/flights ./e2e/cluster ./e2e/runtime
+KAFKA_FIRST     = ./e2e/conformance ./e2e/faults ./e2e/processing ./e2e/operations ./e2e/flights ./e2e/cluster ./e2e/runtime
 KAFKA_PACKAGES ?= $(KAFKA_FIRST) $(filter-out $(KAFKA_FIRST),$(sort $(patsubst %/,./%,$(dir $(shell \
 	grep -rlE 'cluster\.(Kafka|Each|EachKind|Own|OwnWith|Java)\>' --include='*_test.go' e2e examples)))))
 
 .DEFAULT_GOAL := help
 .PHONY: help demo drill test test-kafka test-postgres race nightly long long-kafka simulate verify-eos lint prose prose-lower docs vulnerabilities tidy-check cross build negative negative-soak bench bench-go bench-compare bench-baseline bench-latency
-.PHONY: bench-processors bench-restore bench-peers bench-sweep bench-state figures failover copy soak soak-state verify-copy verify-smoke verify-differential clean
+.PHONY: bench-processors bench-restore bench-comparison bench-sweep bench-state figures failover copy soak soak-state verify-copy verify-smoke verify-differential clean
 
 help: ## show this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -157,7 +157,7 @@ bench: ## every workload on real Kafka, 8 million records each, outputs and stat
 bench-processors: ## a ledger with and without inbox and evidence, and keys beside one that is parked, in turns on real Kafka; results in FIGURES
 	mkdir -p $(FIGURES)
 	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_FIGURES=$(abspath $(FIGURES)) $(GO) test -count=1 -v -timeout 60m -run '^TestEvidence$$' ./e2e/figures
-	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_FIGURES=$(abspath $(FIGURES)) $(GO) test -count=1 -v -timeout 60m -run '^TestParkedKeyDoesNotSlowOthers$$' ./e2e/pipeline
+	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_FIGURES=$(abspath $(FIGURES)) $(GO) test -count=1 -v -timeout 60m -run '^TestParkedKeyDoesNotSlowOthers$$' ./e2e/processing
 
 bench-go: ## the Go benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem $(BENCH_FLAGS) ./...
@@ -178,23 +178,23 @@ bench-latency: ## latency of dedupe and ledger at 10,000 events/s on the cluster
 
 bench-restore: ## restore of 4 million records beside Kafka Streams, on a broker of its own or BROKERS; needs a JDK 17 and Maven; results in FIGURES
 ifdef BROKERS
-	$(GO) run ./bench/restore/run -brokers "$(BROKERS)" -out "$(FIGURES)"
+	$(GO) run ./bench/restoretime/run -brokers "$(BROKERS)" -out "$(FIGURES)"
 else
 	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_FIGURES=$(abspath $(FIGURES)) $(GO) test -count=1 -v -timeout 60m -run '^TestRestore$$' ./e2e/figures
 endif
 
-bench-peers: ## Onceward beside Kafka Streams and a plain loop, on a broker of its own or BROKERS, about two hours; PARTS=ledger,latency measures these again; needs a JDK 17 and Maven; results in REPORT (bench)
+bench-comparison: ## Onceward beside Kafka Streams and a plain loop, on a broker of its own or BROKERS, about two hours; PARTS=ledger,latency measures these again; needs a JDK 17 and Maven; results in REPORT (bench)
 ifdef BROKERS
-	$(GO) run ./bench/peers/run -brokers "$(BROKERS)" -flights e2e/flights/testdata/flights.csv.gz -parts "$(PARTS)" -revision "$(REVISION)" -out "$(REPORT)"
+	$(GO) run ./bench/comparison/run -brokers "$(BROKERS)" -flights e2e/flights/testdata/flights.csv.gz -parts "$(PARTS)" -revision "$(REVISION)" -out "$(REPORT)"
 else
 	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_FIGURES=$(abspath $(REPORT)) ONCEWARD_REVISION="$(REVISION)" $(GO) test -count=1 -v -timeout 8h -run '^TestPeers$$' ./e2e/figures -parts "$(PARTS)"
 endif
 
-bench-sweep: ## the fastest settings of Kafka Streams for bench-peers, about an hour; PARTS=pass,ledger finds those of these workloads again; needs a JDK 17 and Maven; results in bench/peers/sweep.json
+bench-sweep: ## the fastest settings of Kafka Streams for bench-comparison, about an hour; PARTS=pass,ledger finds those of these workloads again; needs a JDK 17 and Maven; results in bench/comparison/sweep.json
 	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_FIGURES=$(CURDIR)/bench/peers $(GO) test -count=1 -v -timeout 8h -run '^TestSweep$$' ./e2e/figures -parts "$(PARTS)"
 
 bench-state: ## cost of state at 1, 10 and 50 million keys, and a reopen after kill -9; needs 15 GB of disk; results in FIGURES
-	$(GO) run ./bench/state/run -out "$(FIGURES)"
+	$(GO) run ./bench/statecost/run -out "$(FIGURES)"
 
 figures: ## latency, restart, takeover and rolling restart on real Kafka, at length; results in FIGURES; needs Java 17 and Maven
 	mkdir -p $(FIGURES)

@@ -127,9 +127,9 @@ func TestWrongClaims(t *testing.T) {
 		"no row at all":                       {"inbox", "TestEachOutcomeIsCounted", "duplicate delivery"},
 		"a part of a row's name":              {"../e2e/faults", "TestEveryPoint", "crash after"},
 		"another row of a script":             {"../cmd/cli", "TestScripts/forensic_state", "gap"},
-		"a row of a table that is not run":    {"../e2e/pipeline", "TestBroken", "gap"},
-		"no row of the table":                 {"../e2e/pipeline", "TestMatrix", "drought"},
-		"a row that does not run on Kafka":    {"../e2e/pipeline", "TestMatrixOnKafka", "disk full"},
+		"a row of a table that is not run":    {"../e2e/processing", "TestBroken", "gap"},
+		"no row of the table":                 {"../e2e/processing", "TestMatrix", "drought"},
+		"a row that does not run on Kafka":    {"../e2e/processing", "TestMatrixOnKafka", "disk full"},
 		"two instances with one partition":    {"../examples/capture", "TestDrill", "concurrent duplicate on two instances"},
 		"a table that has points and no rows": {"../e2e/faults", "TestEveryPoint", "disk full"},
 	} {

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/onceward/onceward/bench/topics"
+	"github.com/onceward/onceward/bench/benchtopics"
 )
 
 // Topics are the user topics of one measurement. All of them exist with equal partition counts
@@ -34,14 +34,14 @@ func (t Topics) Create(ctx context.Context, brokers []string) error {
 	if t.Dead != "" {
 		names = append(names, t.Dead)
 	}
-	err := topics.Create(ctx, brokers, t.Partitions, names...)
-	if errors.Is(err, topics.ErrPartitions) {
+	err := benchtopics.Create(ctx, brokers, t.Partitions, names...)
+	if errors.Is(err, benchtopics.ErrPartitions) {
 		return fmt.Errorf("%w: %w", ErrUnusable, err)
 	}
 	if err != nil {
 		return err
 	}
-	c, err := topics.Connect(brokers)
+	c, err := benchtopics.Connect(brokers)
 	if err != nil {
 		return err
 	}

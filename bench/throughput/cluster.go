@@ -14,7 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
 
-	"github.com/onceward/onceward/bench/topics"
+	"github.com/onceward/onceward/bench/benchtopics"
 )
 
 // cluster is the measurement's own access to the cluster.
@@ -196,8 +196,8 @@ func (c *cluster) repartitionTopics(ctx context.Context, application string) ([]
 
 // create makes the topics that are not there.
 func create(ctx context.Context, brokers []string, partitions int32, names ...string) error {
-	err := topics.Create(ctx, brokers, partitions, names...)
-	if errors.Is(err, topics.ErrPartitions) {
+	err := benchtopics.Create(ctx, brokers, partitions, names...)
+	if errors.Is(err, benchtopics.ErrPartitions) {
 		return fmt.Errorf("%w: %w; name another one", ErrUnusable, err)
 	}
 	return err

@@ -18,7 +18,7 @@ import (
 	"github.com/onceward/onceward/e2e/check"
 	"github.com/onceward/onceward/e2e/cluster"
 	"github.com/onceward/onceward/e2e/instance"
-	"github.com/onceward/onceward/e2e/workload"
+	"github.com/onceward/onceward/e2e/testapp"
 )
 
 const (
@@ -66,7 +66,7 @@ func copyOnce(t *testing.T, s copySize) {
 	c := cluster.OwnWith(t, cluster.KindKafka, cluster.Options{ShortLived: true, SeparateController: true})
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
-	for topic, partitions := range map[string]int32{workload.In: s.in, workload.Copied: s.out} {
+	for topic, partitions := range map[string]int32{testapp.In: s.in, testapp.Copied: s.out} {
 		if err := c.CreateTopic(ctx, topic, partitions, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -126,12 +126,12 @@ func checkCopy(t *testing.T, s copySize, report *check.Report) {
 }
 
 // copier is the process that copies.
-func copier(t *testing.T, c *cluster.Cluster, s copySize) *workload.Process {
+func copier(t *testing.T, c *cluster.Cluster, s copySize) *testapp.Process {
 	dir := t.TempDir()
-	return &workload.Process{
+	return &testapp.Process{
 		Program: instance.Program(t, copyProgram),
-		Flags: workload.Flags{
-			Topology: workload.CopyTopology, Brokers: strings.Join(c.Brokers(), ","), Application: copyApplication, Instance: copyApplication,
+		Flags: testapp.Flags{
+			Topology: testapp.CopyTopology, Brokers: strings.Join(c.Brokers(), ","), Application: copyApplication, Instance: copyApplication,
 			StateDir: filepath.Join(dir, "state"), Workers: 1, Session: 6 * time.Second, Pace: s.pace, Report: time.Second,
 			RoundBytes: copyTransaction * copyRecordBytes, Interval: 5 * time.Second,
 		},
@@ -141,7 +141,7 @@ func copier(t *testing.T, c *cluster.Cluster, s copySize) *workload.Process {
 
 // bounceCopy kills the client and the broker in turn, at equal shares of the progress. It returns
 // how many of the client's ends met an open transaction.
-func bounceCopy(ctx context.Context, t *testing.T, c *cluster.Cluster, p *workload.Process, f copyReader, s copySize) (met int) {
+func bounceCopy(ctx context.Context, t *testing.T, c *cluster.Cluster, p *testapp.Process, f copyReader, s copySize) (met int) {
 	t.Helper()
 	share := func(i int) int64 { return int64(i * s.records / (2*s.bounces + 2)) }
 	for i := range 2 * s.bounces {
@@ -152,7 +152,7 @@ func bounceCopy(ctx context.Context, t *testing.T, c *cluster.Cluster, p *worklo
 			}
 			continue
 		}
-		if freezeCopier(ctx, t, c, p, func() bool { return f.Count(workload.Copied) >= share(i+2) }) {
+		if freezeCopier(ctx, t, c, p, func() bool { return f.Count(testapp.Copied) >= share(i+2) }) {
 			met++
 		}
 		if err := p.Kill(); err != nil {
@@ -167,7 +167,7 @@ func bounceCopy(ctx context.Context, t *testing.T, c *cluster.Cluster, p *worklo
 
 // freezeCopier freezes the copier with a transaction open, and reports whether it has met one
 // before the copy has come too far. Transactions are short, so it freezes the copier for each look.
-func freezeCopier(ctx context.Context, t *testing.T, c *cluster.Cluster, p *workload.Process, tooFar func() bool) (open bool) {
+func freezeCopier(ctx context.Context, t *testing.T, c *cluster.Cluster, p *testapp.Process, tooFar func() bool) (open bool) {
 	t.Helper()
 	for {
 		if err := p.Freeze(); err != nil {
@@ -191,7 +191,7 @@ func freezeCopier(ctx context.Context, t *testing.T, c *cluster.Cluster, p *work
 
 // copyHistory is the record of one copy.
 type copyHistory struct {
-	*workload.Recorder
+	*testapp.Recorder
 	path string
 }
 
@@ -203,7 +203,7 @@ func newCopyHistory(t *testing.T) *copyHistory {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { file.Close() })
-	return &copyHistory{workload.NewRecorder(file), path}
+	return &copyHistory{testapp.NewRecorder(file), path}
 }
 
 // seed produces the inputs, all before the copy begins, as TransactionsTest does.
@@ -213,12 +213,12 @@ func (h *copyHistory) seed(ctx context.Context, t *testing.T, c *cluster.Cluster
 	records := make([]*kgo.Record, s.records)
 	for i := range records {
 		id := uint32(i) + 1
-		value, err := json.Marshal(workload.Input{ID: id, Message: id, Key: id % 1000})
+		value, err := json.Marshal(testapp.Input{ID: id, Message: id, Key: id % 1000})
 		if err != nil {
 			t.Fatal(err)
 		}
 		value = append(value, strings.Repeat(" ", copyValueBytes-len(value))...)
-		records[i] = &kgo.Record{Topic: workload.In, Key: fmt.Appendf(nil, "%0*d", copyKeyBytes, id%1000), Value: value}
+		records[i] = &kgo.Record{Topic: testapp.In, Key: fmt.Appendf(nil, "%0*d", copyKeyBytes, id%1000), Value: value}
 		sent.Message, sent.Key = append(sent.Message, id), append(sent.Key, id%1000)
 	}
 	if err := c.Client(t).ProduceSync(ctx, records...).FirstErr(); err != nil {
@@ -228,16 +228,16 @@ func (h *copyHistory) seed(ctx context.Context, t *testing.T, c *cluster.Cluster
 }
 
 // copyReader is a reader at work.
-type copyReader struct{ *workload.Reader }
+type copyReader struct{ *testapp.Reader }
 
 // follow starts a reader that ends with the test, or with the function that it returns.
 func (h *copyHistory) follow(t *testing.T, c *cluster.Cluster, name string) (f copyReader, stop func()) {
 	t.Helper()
-	topics := map[string]workload.Kind{workload.Copied: workload.Inputs}
+	topics := map[string]testapp.Kind{testapp.Copied: testapp.Inputs}
 	if name == check.LogReader {
-		topics[workload.In], topics[check.OffsetsTopic] = workload.Inputs, workload.Positions
+		topics[testapp.In], topics[check.OffsetsTopic] = testapp.Inputs, testapp.Positions
 	}
-	r, err := workload.NewReader(name, h.Recorder, topics, copyApplication, kgo.SeedBrokers(c.Brokers()...))
+	r, err := testapp.NewReader(name, h.Recorder, topics, copyApplication, kgo.SeedBrokers(c.Brokers()...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,17 +258,17 @@ func (h *copyHistory) follow(t *testing.T, c *cluster.Cluster, name string) (f c
 }
 
 // await waits until the follower has got n copies.
-func (f copyReader) await(ctx context.Context, t *testing.T, p *workload.Process, n int64) {
+func (f copyReader) await(ctx context.Context, t *testing.T, p *testapp.Process, n int64) {
 	t.Helper()
 	pollCopy(ctx, t, func() (bool, error) {
-		return f.Count(workload.Copied) >= n, p.Alive()
+		return f.Count(testapp.Copied) >= n, p.Alive()
 	})
 }
 
 // awaitLog waits until the reader of the log has got everything.
 func (f copyReader) awaitLog(ctx context.Context, t *testing.T, c *cluster.Cluster) {
 	t.Helper()
-	for _, topic := range []string{workload.In, workload.Copied, check.OffsetsTopic} {
+	for _, topic := range []string{testapp.In, testapp.Copied, check.OffsetsTopic} {
 		ends, err := c.EndOffsets(ctx, topic)
 		if err != nil {
 			t.Fatal(err)
@@ -303,8 +303,8 @@ func (h *copyHistory) judge(t *testing.T) *check.Report {
 	if err := h.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	spec := check.Spec{Input: workload.In, OpenMax: 25 * time.Second, Outputs: []check.Output{
-		{Topic: workload.Copied, From: workload.In, Which: check.Deliveries, By: check.ByPartition},
+	spec := check.Spec{Input: testapp.In, OpenMax: 25 * time.Second, Outputs: []check.Output{
+		{Topic: testapp.Copied, From: testapp.In, Which: check.Deliveries, By: check.ByPartition},
 	}}
 	report, err := check.Run(spec, func() iter.Seq2[check.Event, error] { return check.ReadFile(h.path) })
 	if err != nil {

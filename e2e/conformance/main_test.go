@@ -6,7 +6,7 @@ import (
 
 	"github.com/onceward/onceward/e2e/cluster"
 	"github.com/onceward/onceward/e2e/instance"
-	"github.com/onceward/onceward/e2e/workload"
+	"github.com/onceward/onceward/e2e/testapp"
 )
 
 var (
@@ -25,5 +25,5 @@ const (
 
 func TestMain(m *testing.M) {
 	cluster.InParallel(6) // they wait for sessions and Java programs most of the time
-	instance.Main(m, instance.Programs{judgedProgram: instance.Application[judgedSettings], copyProgram: workload.Program})
+	instance.Main(m, instance.Programs{judgedProgram: instance.Application[judgedSettings], copyProgram: testapp.Program})
 }

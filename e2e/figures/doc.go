@@ -9,7 +9,7 @@
 // every event must have come exactly once, so that no figure is bought with a loss.
 //
 // TestWorkloads and TestEvidence give a broker to package bench/throughput. TestRestore, TestPeers
-// and TestSweep give one to packages bench/restore and bench/peers, for comparisons with Kafka
+// and TestSweep give one to packages bench/restoretime and bench/comparison, for comparisons with Kafka
 // Streams. The tests check only the results of these packages, and no times.
 //
 // TestFailover and TestCopyWithKills make processes fail many times and have reports of their own:

@@ -3,8 +3,8 @@ package figures
 import (
 	"testing"
 
+	"github.com/onceward/onceward/bench/comparison"
 	"github.com/onceward/onceward/bench/latency"
-	"github.com/onceward/onceward/bench/peers"
 	"github.com/onceward/onceward/bench/throughput"
 	"github.com/onceward/onceward/e2e/cluster"
 )
@@ -14,6 +14,6 @@ import (
 func TestMain(m *testing.M) {
 	latency.RunInstance()
 	throughput.RunInstance()
-	peers.RunInstance() // and those of package restore
+	comparison.RunInstance() // and those of package restore
 	cluster.Main(m)
 }

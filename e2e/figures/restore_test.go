@@ -4,8 +4,8 @@ import (
 	"os"
 	"testing"
 
-	"github.com/onceward/onceward/bench/peers/streams"
-	"github.com/onceward/onceward/bench/restore"
+	"github.com/onceward/onceward/bench/comparison/streams"
+	"github.com/onceward/onceward/bench/restoretime"
 	"github.com/onceward/onceward/e2e/cluster"
 )
 
@@ -16,8 +16,8 @@ func TestRestore(t *testing.T) {
 	if testing.Short() {
 		t.Skip("this starts Kafka Streams several times, and -short leaves it out")
 	}
-	cfg := restore.Config{
-		Dir: t.TempDir(), Data: restore.Data{Records: 80_000, Partitions: partitions, Updates: 0.2, Seed: 1}, Rounds: 1, SearchRuns: 1,
+	cfg := restoretime.Config{
+		Dir: t.TempDir(), Data: restoretime.Data{Records: 80_000, Partitions: partitions, Updates: 0.2, Seed: 1}, Rounds: 1, SearchRuns: 1,
 		Tunings: []streams.Tuning{{Name: "1 thread, defaults", Threads: 1}}, Heaps: []string{"512m"},
 		Progress: t.Output(),
 	}
@@ -30,7 +30,7 @@ func TestRestore(t *testing.T) {
 		c = peerBroker(t)
 	}
 	cfg.Brokers, cfg.Name, cfg.Streams = c.Brokers(), c.Name(t, "app"), installation(t)
-	r, err := restore.Measure(t.Context(), cfg)
+	r, err := restoretime.Measure(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

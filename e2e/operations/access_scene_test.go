@@ -12,7 +12,7 @@ import (
 
 	"github.com/onceward/onceward/e2e/cluster"
 	"github.com/onceward/onceward/e2e/instance"
-	"github.com/onceward/onceward/e2e/workload"
+	"github.com/onceward/onceward/e2e/testapp"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn"
@@ -98,7 +98,7 @@ func (e *accessScene) count(topic string) int {
 func (e *accessScene) check() {
 	e.t.Helper()
 	n := 0
-	for _, count := range workload.LastCounts(e.t, e.Records(e.t, e.topic("out"))) {
+	for _, count := range testapp.LastCounts(e.t, e.Records(e.t, e.topic("out"))) {
 		n += int(count)
 	}
 	if n != e.fed {

@@ -23,7 +23,7 @@ import (
 	"github.com/onceward/onceward/bench/measure"
 	"github.com/onceward/onceward/e2e/cluster"
 	"github.com/onceward/onceward/e2e/instance"
-	"github.com/onceward/onceward/e2e/workload"
+	"github.com/onceward/onceward/e2e/testapp"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn"
@@ -303,7 +303,7 @@ func (s *upgradeScene) checkExact() {
 	for p := range upgradePartitions {
 		want[fmt.Sprint("key", p)] = s.fed
 	}
-	if got := workload.LastCounts(s.t, s.Records(s.t, s.out)); !maps.Equal(got, want) {
+	if got := testapp.LastCounts(s.t, s.Records(s.t, s.out)); !maps.Equal(got, want) {
 		s.t.Fatalf("the counts are %v, want %v", got, want)
 	}
 }

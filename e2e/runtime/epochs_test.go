@@ -13,7 +13,7 @@ import (
 
 	"github.com/onceward/onceward/e2e/cluster"
 	"github.com/onceward/onceward/e2e/proxy"
-	"github.com/onceward/onceward/e2e/workload"
+	"github.com/onceward/onceward/e2e/testapp"
 	"github.com/onceward/onceward/txn"
 )
 
@@ -59,7 +59,7 @@ func TestEpochRollsOver(t *testing.T) {
 		}
 		seen.check(clean, true)
 		seen.check(doubted, false)
-		for k, n := range workload.LastCounts(t, e.Records(t, e.out)) {
+		for k, n := range testapp.LastCounts(t, e.Records(t, e.out)) {
 			if n != int64(fed/10) {
 				t.Errorf("%s was counted to %d, want %d", k, n, fed/10)
 			}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/onceward/onceward/e2e/cluster"
 	"github.com/onceward/onceward/e2e/instance"
-	"github.com/onceward/onceward/e2e/workload"
+	"github.com/onceward/onceward/e2e/testapp"
 )
 
 // TestExpiredTransactionalIDs: the broker removes a transactional id that no transaction has used
@@ -63,7 +63,7 @@ func expiredTransactionalIDs(t *testing.T, c *cluster.Cluster, patience time.Dur
 	if got := r.Status().Totals.Records; got != perPart {
 		t.Errorf("after the return %d records were processed, want %d", got, perPart)
 	}
-	for k, n := range workload.LastCounts(t, e.Records(t, e.out)) {
+	for k, n := range testapp.LastCounts(t, e.Records(t, e.out)) {
 		if n != 4*perPart/10 {
 			t.Errorf("%s was counted to %d, want %d", k, n, 4*perPart/10)
 		}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/onceward/onceward/e2e/cluster"
 	"github.com/onceward/onceward/e2e/instance"
-	"github.com/onceward/onceward/e2e/workload"
+	"github.com/onceward/onceward/e2e/testapp"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
@@ -264,7 +264,7 @@ func (s *groupScene) checkExact() {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	instance.Await(s.t, "the counts of everything that was fed", func() error { return nil }, func() error {
-		got := workload.LastCounts(s.t, slices.Concat(s.Records(s.t, s.topics.Out), s.Records(s.t, s.topics.ByParity)))
+		got := testapp.LastCounts(s.t, slices.Concat(s.Records(s.t, s.topics.Out), s.Records(s.t, s.topics.ByParity)))
 		if maps.Equal(got, wanted) {
 			return nil
 		}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/onceward/onceward/e2e/cluster"
 	"github.com/onceward/onceward/e2e/proxy"
-	"github.com/onceward/onceward/e2e/workload"
+	"github.com/onceward/onceward/e2e/testapp"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn"
@@ -55,7 +55,7 @@ func TestLargeMetadata(t *testing.T) {
 		if restored == 0 {
 			t.Error("nothing was restored")
 		}
-		for k, n := range workload.LastCounts(t, e.Records(t, e.out)) {
+		for k, n := range testapp.LastCounts(t, e.Records(t, e.out)) {
 			if n != 40 {
 				t.Errorf("%s was counted to %d, want 40", k, n)
 			}

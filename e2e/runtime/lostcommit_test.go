@@ -7,7 +7,7 @@ import (
 
 	"github.com/onceward/onceward/e2e/cluster"
 	"github.com/onceward/onceward/e2e/proxy"
-	"github.com/onceward/onceward/e2e/workload"
+	"github.com/onceward/onceward/e2e/testapp"
 	"github.com/onceward/onceward/txn"
 )
 
@@ -23,7 +23,7 @@ func TestCommitThatNeverArrives(t *testing.T) {
 		if len(out) != fed {
 			t.Errorf("%d records of %d are in the output", len(out), fed)
 		}
-		workload.LastCounts(t, out)
+		testapp.LastCounts(t, out)
 		e.checkClosed()
 	})
 }

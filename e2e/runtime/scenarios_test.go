@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/onceward/onceward/e2e/cluster"
-	"github.com/onceward/onceward/e2e/workload"
+	"github.com/onceward/onceward/e2e/testapp"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
@@ -69,7 +69,7 @@ func TestRestart(t *testing.T) {
 				t.Errorf("life %d processed %d records, want 3000", life, got)
 			}
 		}
-		for k, n := range workload.LastCounts(t, e.Records(t, e.out)) {
+		for k, n := range testapp.LastCounts(t, e.Records(t, e.out)) {
 			if n != 900 {
 				t.Errorf("%s was counted to %d, want 900", k, n)
 			}
@@ -103,7 +103,7 @@ func TestLostStateDirectory(t *testing.T) {
 		if restored == 0 {
 			t.Error("nothing was restored")
 		}
-		for k, n := range workload.LastCounts(t, e.Records(t, e.out)) {
+		for k, n := range testapp.LastCounts(t, e.Records(t, e.out)) {
 			if n != 300 {
 				t.Errorf("%s was counted to %d, want 300", k, n)
 			}
@@ -133,7 +133,7 @@ func TestDeadLetters(t *testing.T) {
 			t.Fatal(err)
 		}
 		var total int64
-		for n := range maps.Values(workload.LastCounts(t, e.Records(t, e.out))) {
+		for n := range maps.Values(testapp.LastCounts(t, e.Records(t, e.out))) {
 			total += n
 		}
 		if total != 1960 {
@@ -175,7 +175,7 @@ func TestRepartition(t *testing.T) {
 		if err := r.Stop(); err != nil {
 			t.Fatal(err)
 		}
-		last := workload.LastCounts(t, e.Records(t, e.out))
+		last := testapp.LastCounts(t, e.Records(t, e.out))
 		if last["a"] != 2000 || last["b"] != 2000 || len(last) != 2 {
 			t.Errorf("counts are %v, want 2000 each", last)
 		}

@@ -69,7 +69,7 @@
 // proves nothing, so the tests run apply, offsets, uncommitted, early, restore, identity, removal
 // and dedupe (negative controls). Removal costs a rebalance and loses nothing, so the run judges it
 // by [Config].Removals. Other mechanisms have theirs where a test is about them: age, globals-first
-// and globals-position in package txn, marks-late and marks-early in package e2e/pipeline.
+// and globals-position in package txn, marks-late and marks-early in package e2e/processing.
 //
 // # What it does not do
 //

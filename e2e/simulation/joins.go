@@ -14,7 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/onceward/onceward/e2e/check"
-	"github.com/onceward/onceward/e2e/workload"
+	"github.com/onceward/onceward/e2e/testapp"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
@@ -175,8 +175,8 @@ func (s *joins) Finish(f *Feed, inflight *sync.WaitGroup) error {
 
 // Dump leaves out the rows of the joins of streams once they expire. A database removes them without a
 // record in its changelog.
-func (s *joins) Dump(history *workload.Recorder, stateDir, source string) (int, error) {
-	return workload.DumpStores(history, s.t, stateDir, source, func(_ *state.Task, st *check.State) error {
+func (s *joins) Dump(history *testapp.Recorder, stateDir, source string) (int, error) {
+	return testapp.DumpStores(history, s.t, stateDir, source, func(_ *state.Task, st *check.State) error {
 		if strings.HasPrefix(st.Store, "paid-outer") || s.finished.Load() && strings.HasPrefix(st.Store, "paid-") {
 			st.Rows = check.NoRows
 		}

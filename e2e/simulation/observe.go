@@ -13,8 +13,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/onceward/onceward/e2e/check"
+	"github.com/onceward/onceward/e2e/testapp"
 	"github.com/onceward/onceward/e2e/virtual"
-	"github.com/onceward/onceward/e2e/workload"
 	"github.com/onceward/onceward/txn"
 )
 
@@ -60,7 +60,7 @@ func (r *run) await(ctx context.Context, longest time.Duration, what string, wai
 }
 
 func (r *run) startReader(name string, watch func(func(context.Context) error)) error {
-	topics := map[string]workload.Kind{}
+	topics := map[string]testapp.Kind{}
 	for topic, k := range r.topics {
 		// The repartition topic may be purged behind the application, and so is followed and not
 		// read again.
@@ -69,9 +69,9 @@ func (r *run) startReader(name string, watch func(func(context.Context) error)) 
 		}
 	}
 	if name == check.LogReader {
-		topics[r.roundsTopic()] = workload.Changelog // a transaction may have no other record than one of these
+		topics[r.roundsTopic()] = testapp.Changelog // a transaction may have no other record than one of these
 	}
-	rd, err := workload.NewReader(name, r.history, topics, r.application(), kgo.SeedBrokers(r.kafka.Brokers()...),
+	rd, err := testapp.NewReader(name, r.history, topics, r.application(), kgo.SeedBrokers(r.kafka.Brokers()...),
 		kgo.Dialer(r.network.Host(name).Dial), kgo.FetchMaxWait(time.Second), kgo.DisableClientMetrics())
 	if err != nil {
 		return err

@@ -7,7 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/onceward/onceward/e2e/check"
-	"github.com/onceward/onceward/e2e/workload"
+	"github.com/onceward/onceward/e2e/testapp"
 	"github.com/onceward/onceward/topology"
 )
 
@@ -41,10 +41,10 @@ func (p *plain) Sources() []string {
 	return topics
 }
 
-func (p *plain) Topics() map[string]workload.Kind {
-	topics := map[string]workload.Kind{}
+func (p *plain) Topics() map[string]testapp.Kind {
+	topics := map[string]testapp.Kind{}
 	for _, topic := range append(p.t.Topics(), p.t.InternalTopics()...) {
-		topics[topic] = workload.Changelog
+		topics[topic] = testapp.Changelog
 	}
 	return topics
 }
@@ -61,8 +61,8 @@ func (p *plain) Spec() check.Spec {
 	return spec
 }
 
-func (p *plain) Dump(history *workload.Recorder, stateDir, source string) (int, error) {
-	return workload.DumpStores(history, p.t, stateDir, source, nil)
+func (p *plain) Dump(history *testapp.Recorder, stateDir, source string) (int, error) {
+	return testapp.DumpStores(history, p.t, stateDir, source, nil)
 }
 
 // send produces records, and counts those that are acknowledged.

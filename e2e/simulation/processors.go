@@ -7,20 +7,20 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/onceward/onceward/e2e/pipeline"
+	"github.com/onceward/onceward/e2e/processing"
 )
 
 // processors is the application of package pipeline, with its surroundings in this process.
 type processors struct {
 	plain
-	around *pipeline.Surroundings
+	around *processing.Surroundings
 	// begun and down are those of the surroundings.
 	begun, down bool
 }
 
 // Processors has all processors: see package pipeline, which judges it.
 func Processors() (Subject, error) {
-	around := pipeline.NewSurroundings()
+	around := processing.NewSurroundings()
 	t, err := around.Settings().Topology()
 	return &processors{plain: newPlain("processors", t), around: around}, err
 }
@@ -33,12 +33,12 @@ func (s *processors) Partitioner() kgo.Partitioner { return kgo.ManualPartitione
 const factShare = 0.15
 
 func (s *processors) Feed(f *Feed, n int, inflight *sync.WaitGroup) error {
-	if f.Partitions != pipeline.Partitions {
-		return fmt.Errorf("the pipeline has %d partitions, not %d", pipeline.Partitions, f.Partitions)
+	if f.Partitions != processing.Partitions {
+		return fmt.Errorf("the pipeline has %d partitions, not %d", processing.Partitions, f.Partitions)
 	}
 	if !s.begun {
 		s.begun = true
-		s.around.Begin(f.Rng.Uint64(), time.Now().Add(-pipeline.Retention/2))
+		s.around.Begin(f.Rng.Uint64(), time.Now().Add(-processing.Retention/2))
 	}
 	records := s.around.Facts(1 + int(float64(n)*factShare))
 	if f.Rng.IntN(20) == 0 {
@@ -76,7 +76,7 @@ func (s *processors) Waiting() string {
 }
 
 func (s *processors) Judge(log map[string][][]*kgo.Record) []string {
-	wrong := s.judgeInputs(log, pipeline.TopicEvents)
+	wrong := s.judgeInputs(log, processing.TopicEvents)
 	if err := s.around.Judge(log); err != nil {
 		wrong = append(wrong, fmt.Sprintf("processors: %v", err))
 	}

@@ -20,8 +20,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/onceward/onceward/e2e/check"
+	"github.com/onceward/onceward/e2e/testapp"
 	"github.com/onceward/onceward/e2e/virtual"
-	"github.com/onceward/onceward/e2e/workload"
 	"github.com/onceward/onceward/state/pebblestore/disktest"
 	"github.com/onceward/onceward/topology"
 )
@@ -119,11 +119,11 @@ type run struct {
 	kafka   *virtual.Kafka
 	brokers int
 	adm     *kadm.Client
-	history *workload.Recorder
-	topics  map[string]workload.Kind
-	readers map[string]*workload.Reader
+	history *testapp.Recorder
+	topics  map[string]testapp.Kind
+	readers map[string]*testapp.Reader
 	// observed are the reader of the log and the follower, for the goroutines of the brokers.
-	observed [2]atomic.Pointer[workload.Reader]
+	observed [2]atomic.Pointer[testapp.Reader]
 	dir      string
 	dirs     int
 
@@ -149,7 +149,7 @@ func Run(t *testing.T, subject Subject, cfg Config) *Result {
 	t.Helper()
 	r := &run{
 		cfg: cfg, subject: subject, rng: rand.New(rand.NewPCG(cfg.Seed, 0)), dir: t.TempDir(), strikes: make(chan *life),
-		readers: map[string]*workload.Reader{}, topics: subject.Topics(), faults: map[string]int{},
+		readers: map[string]*testapp.Reader{}, topics: subject.Topics(), faults: map[string]int{},
 		points: map[string]int{}, incarnations: map[string]string{}, suspected: map[string]bool{},
 	}
 	if r.cfg.Rate == 0 {
@@ -165,7 +165,7 @@ func Run(t *testing.T, subject Subject, cfg Config) *Result {
 	r.brokers = 1 + 2*r.rng.IntN(2)
 	r.kafka = virtual.NewKafka(t, r.network, r.brokers, kfake.SeedTopics(partitions, subject.UserTopics()...))
 	r.kafka.NeverTruncated()
-	r.history = workload.NewMemory()
+	r.history = testapp.NewMemory()
 	r.delayMarkers(t)
 	r.kafka.ControlKey(int16(kmsg.DeleteRecords), r.purge)
 	for _, host := range []string{check.LogReader, follower, final, "admin", "feeder"} {
@@ -344,7 +344,7 @@ func (r *run) all(t *testing.T) (*Result, error) {
 func (r *run) unjudged(result *Result) []string {
 	var missing []string
 	counts := map[string]int64{"committed transactions": result.Report.Committed, "records that were followed": result.Report.Reads}
-	if kind, ok := r.topics[r.subject.Spec().Input]; ok && kind == workload.Inputs { // others are judged by their subject
+	if kind, ok := r.topics[r.subject.Spec().Input]; ok && kind == testapp.Inputs { // others are judged by their subject
 		counts["inputs"] = result.Report.Inputs
 	}
 	for what, n := range counts {

@@ -8,7 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/onceward/onceward/e2e/check"
-	"github.com/onceward/onceward/e2e/workload"
+	"github.com/onceward/onceward/e2e/testapp"
 	"github.com/onceward/onceward/topology"
 )
 
@@ -22,7 +22,7 @@ type Subject interface {
 	UserTopics() []string
 	Sources() []string
 	// Topics are those that observers read, and how.
-	Topics() map[string]workload.Kind
+	Topics() map[string]testapp.Kind
 	// Spec says to package check what the application does.
 	Spec() check.Spec
 	// Feed produces n inputs. It need not wait: inflight is done when all are answered, and
@@ -31,7 +31,7 @@ type Subject interface {
 	// Finish produces what closes the input, such as records that close windows.
 	Finish(f *Feed, inflight *sync.WaitGroup) error
 	// Dump records the databases in a state directory, and returns how many stores it has read.
-	Dump(history *workload.Recorder, stateDir, source string) (stores int, err error)
+	Dump(history *testapp.Recorder, stateDir, source string) (stores int, err error)
 	// Judge looks at the committed records of all topics in the end, by topic and partition, in
 	// their order. It returns what is wrong, in one line each.
 	Judge(log map[string][][]*kgo.Record) []string
@@ -63,7 +63,7 @@ type Settler interface {
 type Feed struct {
 	Context context.Context
 	Client  *kgo.Client
-	History *workload.Recorder
+	History *testapp.Recorder
 	Rng     *rand.Rand
 	// Partitions is the number of each topic's.
 	Partitions int32
@@ -73,33 +73,33 @@ type Feed struct {
 
 // accounts is the subject that package check judges alone: see package workload.
 type accounts struct {
-	workload.Accounts
-	feeder *workload.Feeder
+	testapp.Accounts
+	feeder *testapp.Feeder
 }
 
 // Copy copies its input, and writes dead letters.
-func Copy() (Subject, error) { return newAccounts("copy", workload.Parts{}) }
+func Copy() (Subject, error) { return newAccounts("copy", testapp.Parts{}) }
 
 // Ledger has an inbox, a ledger and dead letters in one subtopology.
-func Ledger() (Subject, error) { return newAccounts("ledger", workload.Parts{Ledger: true}) }
+func Ledger() (Subject, error) { return newAccounts("ledger", testapp.Parts{Ledger: true}) }
 
 // Repartition has two subtopologies with a repartition topic between them, and a store behind it.
 func Repartition() (Subject, error) {
-	return newAccounts("repartition", workload.Parts{Repartition: true})
+	return newAccounts("repartition", testapp.Parts{Repartition: true})
 }
 
 // Accounts are all of these in one topology.
-func Accounts() (Subject, error) { return newAccounts("accounts", workload.Everything) }
+func Accounts() (Subject, error) { return newAccounts("accounts", testapp.Everything) }
 
 // LeakyInbox is Accounts with an inbox that knows no message again, for a negative control.
 func LeakyInbox() (Subject, error) {
-	parts := workload.Everything
+	parts := testapp.Everything
 	parts.LeakDuplicates = true
 	return newAccounts("accounts", parts)
 }
 
-func newAccounts(name string, parts workload.Parts) (Subject, error) {
-	a, err := workload.NewAccounts(name, "", parts)
+func newAccounts(name string, parts testapp.Parts) (Subject, error) {
+	a, err := testapp.NewAccounts(name, "", parts)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func (a *accounts) Topology() *topology.Topology { return a.Accounts.Topology }
 func (a *accounts) Spec() check.Spec { return a.Accounts.Spec(openMax) }
 
 func (a *accounts) Sources() []string {
-	sources := []string{workload.In}
+	sources := []string{testapp.In}
 	if a.Parts.Repartition {
 		sources = append(sources, a.RepartitionTopic())
 	}
@@ -120,8 +120,8 @@ func (a *accounts) Sources() []string {
 
 func (a *accounts) Feed(f *Feed, n int, inflight *sync.WaitGroup) error {
 	if a.feeder == nil {
-		a.feeder = &workload.Feeder{
-			Client: f.Client, History: f.History, Topic: workload.In, Rng: f.Rng, Keys: 40, Others: 30, RepeatShare: 0.1, PoisonShare: 0.01,
+		a.feeder = &testapp.Feeder{
+			Client: f.Client, History: f.History, Topic: testapp.In, Rng: f.Rng, Keys: 40, Others: 30, RepeatShare: 0.1, PoisonShare: 0.01,
 		}
 	}
 	if f.AbortShare > 0 {
@@ -133,8 +133,8 @@ func (a *accounts) Feed(f *Feed, n int, inflight *sync.WaitGroup) error {
 
 func (a *accounts) Finish(*Feed, *sync.WaitGroup) error { return nil }
 
-func (a *accounts) Dump(history *workload.Recorder, stateDir, source string) (int, error) {
-	return workload.Dump(history, a.Accounts, stateDir, source)
+func (a *accounts) Dump(history *testapp.Recorder, stateDir, source string) (int, error) {
+	return testapp.Dump(history, a.Accounts, stateDir, source)
 }
 
 func (a *accounts) Judge(map[string][][]*kgo.Record) []string { return nil }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/onceward/onceward/e2e/check"
 	"github.com/onceward/onceward/e2e/cluster"
-	"github.com/onceward/onceward/e2e/workload"
+	"github.com/onceward/onceward/e2e/testapp"
 )
 
 // The seeds of a mechanism. The next one is for the case that the kills of the one before have met
@@ -35,11 +35,11 @@ func TestBroken(t *testing.T) {
 		found check.Kind
 	}{
 		{"", ""},
-		{"apply", check.StateDiffers},             // the round goes to the databases before its transaction has ended
-		{"offsets", check.Torn},                   // positions are committed outside of the transaction
-		{"uncommitted", check.Duplicate},          // the group reads what is not committed
-		{"restore", check.StateDiffers},           // a restore ends before the position that the offsets name
-		{workload.BrokenDedupe, check.DedupeLeak}, // no id is ever seen twice
+		{"apply", check.StateDiffers},            // the round goes to the databases before its transaction has ended
+		{"offsets", check.Torn},                  // positions are committed outside of the transaction
+		{"uncommitted", check.Duplicate},         // the group reads what is not committed
+		{"restore", check.StateDiffers},          // a restore ends before the position that the offsets name
+		{testapp.BrokenDedupe, check.DedupeLeak}, // no id is ever seen twice
 	} {
 		t.Run("broken="+c.broken, func(t *testing.T) {
 			if c.broken == "" {

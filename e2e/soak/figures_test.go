@@ -13,7 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 
 	"github.com/onceward/onceward/e2e/check"
-	"github.com/onceward/onceward/e2e/workload"
+	"github.com/onceward/onceward/e2e/testapp"
 	"github.com/onceward/onceward/txn"
 )
 
@@ -94,7 +94,7 @@ func (f *figures) add(s usageSample) {
 }
 
 // line reads a line that an instance printed. Totals start again with each incarnation.
-func (f *figures) line(instance string, l workload.Line) {
+func (f *figures) line(instance string, l testapp.Line) {
 	f.add(usageSample{time.Since(f.began), instance, "goroutines", int64(l.Goroutines)})
 	f.add(usageSample{time.Since(f.began), instance, "heap", int64(l.Heap)})
 	f.mu.Lock()
@@ -169,7 +169,7 @@ func median(values []int64) int64 {
 }
 
 // restores counts the restores that the logs tell of.
-func restores(processes []*workload.Process) (int, error) {
+func restores(processes []*testapp.Process) (int, error) {
 	n := 0
 	for _, p := range processes {
 		log, err := os.ReadFile(p.LogPath)

@@ -10,7 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/onceward/onceward/e2e/check"
-	"github.com/onceward/onceward/e2e/workload"
+	"github.com/onceward/onceward/e2e/testapp"
 )
 
 func (r *run) createTopics(ctx context.Context) error {
@@ -57,20 +57,20 @@ func (r *run) awaitInternalTopics(ctx context.Context) error {
 }
 
 // newProcesses returns the instances and the spare, all of them down.
-func (r *run) newProcesses() []*workload.Process {
-	processes := make([]*workload.Process, 0, r.Instances+1)
+func (r *run) newProcesses() []*testapp.Process {
+	processes := make([]*testapp.Process, 0, r.Instances+1)
 	for i := range r.Instances + 1 {
 		name := fmt.Sprintf("i%d", i+1)
-		p := &workload.Process{
+		p := &testapp.Process{
 			Program: r.program,
-			Flags: workload.Flags{
-				Topology: workload.AccountsTopology, Brokers: strings.Join(r.cluster.Brokers(), ","), Application: application, Instance: name,
+			Flags: testapp.Flags{
+				Topology: testapp.AccountsTopology, Brokers: strings.Join(r.cluster.Brokers(), ","), Application: application, Instance: name,
 				StateDir: filepath.Join(r.Dir, name), Workers: 1 + i%2, Session: r.Session, Report: 2 * time.Second, Query: true,
 				Broken: r.Broken,
 			},
 			Env: []string{"GOMAXPROCS=1"}, LogPath: filepath.Join(r.Dir, name+".log"),
 		}
-		p.Lines = func(l workload.Line) {
+		p.Lines = func(l testapp.Line) {
 			r.figures.line(name, l)
 			for i := range l.States {
 				l.States[i].Source = "query of " + name
@@ -83,17 +83,17 @@ func (r *run) newProcesses() []*workload.Process {
 }
 
 func (r *run) startReader(name string, background func(func(context.Context) error)) error {
-	topics := map[string]workload.Kind{}
+	topics := map[string]testapp.Kind{}
 	for topic, k := range r.topics {
 		// The repartition topic may be purged behind the application, and so is followed and not
 		// read again.
-		again := name == final && (strings.HasPrefix(topic, application+"-") || topic == workload.In)
-		if k == workload.Positions && name != check.LogReader || again {
+		again := name == final && (strings.HasPrefix(topic, application+"-") || topic == testapp.In)
+		if k == testapp.Positions && name != check.LogReader || again {
 			continue
 		}
 		topics[topic] = k
 	}
-	rd, err := workload.NewReader(name, r.history, topics, application, kgo.SeedBrokers(r.cluster.Brokers()...))
+	rd, err := testapp.NewReader(name, r.history, topics, application, kgo.SeedBrokers(r.cluster.Brokers()...))
 	if err != nil {
 		return err
 	}

@@ -9,16 +9,16 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/e2e/cluster"
-	"github.com/onceward/onceward/e2e/workload"
+	"github.com/onceward/onceward/e2e/testapp"
 )
 
 // nemesis does one or two things in most periods, and nothing in some. Every victim has at most one
 // thing done to it at a time.
 type nemesis struct {
 	cluster   *cluster.Cluster
-	processes []*workload.Process
-	history   *workload.Recorder
-	accounts  workload.Accounts
+	processes []*testapp.Process
+	history   *testapp.Recorder
+	accounts  testapp.Accounts
 	session   time.Duration
 	faults    []string
 	dumpShare float64
@@ -30,7 +30,7 @@ type nemesis struct {
 		sync.Mutex
 		busy map[string]bool
 		// frozen are those that a freeze of their own holds.
-		frozen  map[*workload.Process]bool
+		frozen  map[*testapp.Process]bool
 		down    int // bounces that have begun
 		bounced int // and ended
 		back    time.Time
@@ -127,7 +127,7 @@ func (n *nemesis) watch(ctx context.Context, period time.Duration) {
 const lateExit = 5 * time.Second
 
 // unasked starts an instance again that has ended by itself, after a second, as supervisors do.
-func (n *nemesis) unasked(ctx context.Context, p *workload.Process, err error) {
+func (n *nemesis) unasked(ctx context.Context, p *testapp.Process, err error) {
 	n.history.Fault("ended by itself", p.Flags.Instance)
 	n.mu.Lock()
 	away := n.mu.down > n.mu.bounced || time.Since(n.mu.back) < lateExit
@@ -175,7 +175,7 @@ func (n *nemesis) strike(ctx context.Context, fault string) {
 	})
 }
 
-func (n *nemesis) carryOut(ctx context.Context, fault string, p *workload.Process, delay time.Duration, dumped bool) error {
+func (n *nemesis) carryOut(ctx context.Context, fault string, p *testapp.Process, delay time.Duration, dumped bool) error {
 	switch fault {
 	case killFault:
 		n.count(func(f *faultCounts) { f.Kills++ })
@@ -183,7 +183,7 @@ func (n *nemesis) carryOut(ctx context.Context, fault string, p *workload.Proces
 			return err
 		}
 		if dumped {
-			stores, err := workload.Dump(n.history, n.accounts, p.Flags.StateDir, "after kill of "+p.Flags.Instance)
+			stores, err := testapp.Dump(n.history, n.accounts, p.Flags.StateDir, "after kill of "+p.Flags.Instance)
 			n.count(func(f *faultCounts) { f.Dumps += stores })
 			if err != nil {
 				n.fail(err)
@@ -213,7 +213,7 @@ func (n *nemesis) carryOut(ctx context.Context, fault string, p *workload.Proces
 
 // restart stops an instance in order and starts it again. Whether it keeps its membership is told
 // at its start, so the life after a restart has the setting of the next one.
-func (n *nemesis) restart(ctx context.Context, fault string, p *workload.Process, delay time.Duration) error {
+func (n *nemesis) restart(ctx context.Context, fault string, p *testapp.Process, delay time.Duration) error {
 	remains := p.Flags.Remain
 	if remains {
 		n.count(func(f *faultCounts) { f.Remains++ })
@@ -231,7 +231,7 @@ func (n *nemesis) restart(ctx context.Context, fault string, p *workload.Process
 
 // stop ends an instance in order. While the broker is away nothing can be committed, so that then
 // it may say that it failed to.
-func (n *nemesis) stop(p *workload.Process) error {
+func (n *nemesis) stop(p *testapp.Process) error {
 	n.mu.Lock()
 	before := n.mu.down
 	away := n.mu.down > n.mu.bounced
@@ -309,7 +309,7 @@ func (n *nemesis) hush(ctx context.Context) (thaw func(), quiet bool) {
 const hushTries = 40
 
 func (n *nemesis) freezeAll() (thaw func()) {
-	var frozen []*workload.Process
+	var frozen []*testapp.Process
 	for _, p := range n.processes {
 		n.mu.Lock()
 		already := n.mu.frozen[p]
@@ -365,11 +365,11 @@ func (n *nemesis) release(victim string) {
 	n.mu.Unlock()
 }
 
-func (n *nemesis) markFrozen(p *workload.Process, frozen bool) {
+func (n *nemesis) markFrozen(p *testapp.Process, frozen bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.mu.frozen == nil {
-		n.mu.frozen = map[*workload.Process]bool{}
+		n.mu.frozen = map[*testapp.Process]bool{}
 	}
 	n.mu.frozen[p] = frozen
 }

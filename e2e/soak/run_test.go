@@ -15,7 +15,7 @@ import (
 
 	"github.com/onceward/onceward/e2e/check"
 	"github.com/onceward/onceward/e2e/cluster"
-	"github.com/onceward/onceward/e2e/workload"
+	"github.com/onceward/onceward/e2e/testapp"
 )
 
 // config is a run.
@@ -39,7 +39,7 @@ type config struct {
 	DumpShare float64
 	// Quiesce is how long the application may take to work off what the faults have left.
 	Quiesce time.Duration
-	// Broken is what does not work in the instances, "" for nothing: see workload.Flags.
+	// Broken is what does not work in the instances, "" for nothing: see testapp.Flags.
 	Broken string
 	// Log gets what happens, as it happens.
 	Log func(format string, args ...any)
@@ -71,12 +71,12 @@ type run struct {
 	config
 	program   string
 	cluster   *cluster.Cluster
-	accounts  workload.Accounts
-	history   *workload.Recorder
-	processes []*workload.Process
-	readers   map[string]*workload.Reader
+	accounts  testapp.Accounts
+	history   *testapp.Recorder
+	processes []*testapp.Process
+	readers   map[string]*testapp.Reader
 	figures   *figures
-	topics    map[string]workload.Kind
+	topics    map[string]testapp.Kind
 }
 
 // clusterOptions are those of the real Kafka that a run of all faults wants.
@@ -98,7 +98,7 @@ func clusterOptions() cluster.Options {
 // runOn runs on a cluster and returns what that has led to. program is that of the instances. The
 // error is one of the harness itself; what was found is in the outcome.
 func runOn(ctx context.Context, c *cluster.Cluster, cfg config, program string) (*outcome, error) {
-	accounts, err := workload.NewAccounts(application, "", workload.Everything)
+	accounts, err := testapp.NewAccounts(application, "", testapp.Everything)
 	if err != nil {
 		return nil, err
 	}
@@ -108,11 +108,11 @@ func runOn(ctx context.Context, c *cluster.Cluster, cfg config, program string) 
 	}
 	defer file.Close() // flushed and checked below
 	r := &run{
-		config: cfg, program: program, cluster: c, accounts: accounts, readers: map[string]*workload.Reader{}, figures: newFigures(),
-		history: workload.NewRecorder(file),
+		config: cfg, program: program, cluster: c, accounts: accounts, readers: map[string]*testapp.Reader{}, figures: newFigures(),
+		history: testapp.NewRecorder(file),
 	}
 	r.topics = accounts.Topics()
-	r.topics[check.OffsetsTopic] = workload.Positions
+	r.topics[check.OffsetsTopic] = testapp.Positions
 	if err := r.createTopics(ctx); err != nil {
 		return nil, err
 	}
@@ -196,8 +196,8 @@ func (r *run) load(ctx context.Context, o *outcome) error {
 	defer client.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	f := &workload.Feeder{
-		Client: client, History: r.history, Topic: workload.In, Rng: rand.New(rand.NewPCG(r.Seed, 1)), Rate: r.Rate, Keys: 300, Others: 200,
+	f := &testapp.Feeder{
+		Client: client, History: r.history, Topic: testapp.In, Rng: rand.New(rand.NewPCG(r.Seed, 1)), Rate: r.Rate, Keys: 300, Others: 200,
 		RepeatShare: repeatShare, PoisonShare: poisonShare,
 	}
 	fed := make(chan error, 1)
@@ -257,22 +257,22 @@ func (r *run) quiesce(ctx context.Context) error {
 
 // inFlight returns what is not done yet, "" if nothing.
 func (r *run) inFlight(ctx context.Context) (string, error) {
-	ends, err := r.cluster.EndOffsets(ctx, workload.In)
+	ends, err := r.cluster.EndOffsets(ctx, testapp.In)
 	if err != nil {
 		return "", err
 	}
-	commits, err := r.cluster.CommittedOffsets(ctx, application, workload.In)
+	commits, err := r.cluster.CommittedOffsets(ctx, application, testapp.In)
 	if err != nil {
 		return "", err
 	}
 	for p, end := range ends {
-		if at := commits[workload.In][p].Offset; at < end && end > 0 {
-			return fmt.Sprintf("%s[%d] is at %d of %d", workload.In, p, at, end), nil
+		if at := commits[testapp.In][p].Offset; at < end && end > 0 {
+			return fmt.Sprintf("%s[%d] is at %d of %d", testapp.In, p, at, end), nil
 		}
 	}
 	topics := make([]string, 0, len(r.topics))
 	for topic, kind := range r.topics {
-		if kind != workload.Positions {
+		if kind != testapp.Positions {
 			topics = append(topics, topic)
 		}
 	}
@@ -290,11 +290,11 @@ func (r *run) inFlight(ctx context.Context) (string, error) {
 			}
 		}
 	}
-	half, whole := r.readers[follow].Count(r.accounts.RepartitionTopic()), r.readers[follow].Count(workload.Counts)
+	half, whole := r.readers[follow].Count(r.accounts.RepartitionTopic()), r.readers[follow].Count(testapp.Counts)
 	if half != whole {
 		return fmt.Sprintf("%d of %d repartitioned records are counted", whole, half), nil
 	}
-	for _, topic := range []string{workload.Copied, workload.Balances, r.accounts.RepartitionTopic()} {
+	for _, topic := range []string{testapp.Copied, testapp.Balances, r.accounts.RepartitionTopic()} {
 		if want, got := r.readers[check.LogReader].Count(topic), r.readers[follow].Count(topic); got == 0 || got > want {
 			return fmt.Sprintf("%d of at most %d records of %s are followed", got, want, topic), nil
 		}
@@ -309,7 +309,7 @@ func (r *run) finish(ctx context.Context, o *outcome, background func(func(conte
 		if _, err := os.Stat(p.Flags.StateDir); err != nil {
 			continue // the spare was never started
 		}
-		if _, err := workload.Dump(r.history, r.accounts, p.Flags.StateDir, "at the end of "+p.Flags.Instance); err != nil {
+		if _, err := testapp.Dump(r.history, r.accounts, p.Flags.StateDir, "at the end of "+p.Flags.Instance); err != nil {
 			o.Findings = append(o.Findings, err)
 		}
 	}
@@ -353,7 +353,7 @@ func (r *run) awaitReaders(ctx context.Context) error {
 			}
 		}
 	}
-	for _, topic := range []string{workload.Copied, workload.Repeated, workload.Balances, workload.Counts, workload.Dead} {
+	for _, topic := range []string{testapp.Copied, testapp.Repeated, testapp.Balances, testapp.Counts, testapp.Dead} {
 		for r.readers[final].Count(topic) < r.readers[follow].Count(topic) {
 			select {
 			case <-ctx.Done():

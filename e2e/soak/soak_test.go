@@ -11,7 +11,7 @@ import (
 
 	"github.com/onceward/onceward/e2e/cluster"
 	"github.com/onceward/onceward/e2e/instance"
-	"github.com/onceward/onceward/e2e/workload"
+	"github.com/onceward/onceward/e2e/testapp"
 )
 
 // The flags of TestSoak.
@@ -27,7 +27,7 @@ var (
 const programInstance = "instance"
 
 func TestMain(m *testing.M) {
-	instance.Main(m, instance.Programs{programInstance: workload.Program})
+	instance.Main(m, instance.Programs{programInstance: testapp.Program})
 }
 
 // TestSoak is the soak of make soak: nothing is found under all faults. State, logs and history

@@ -17,7 +17,7 @@ import (
 
 // appendTime gives the records of a topic the broker's time, which the embedded broker does not do
 // by itself. Their timestamps do not say that they are the broker's, as real ones do
-// (e2e/pipeline).
+// (e2e/processing).
 func (o *harness) appendTime(topic string) {
 	o.t.Helper()
 	id := o.broker.TopicInfo(topic).TopicID
