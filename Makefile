@@ -140,15 +140,16 @@ tidy-check: ## go.mod and formatting are clean
 	$(GO) -C $(POSTGRES) mod tidy -diff
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }
 
-cross: ## compile the command for Linux, macOS and Windows; no mechanism of the tests is in it
+cross: ## compile the commands for Linux, macOS and Windows; no mechanism of the tests is in it
 	@for target in linux/amd64 darwin/arm64 windows/amd64; do \
 		echo "  $$target"; \
 		CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/} $(GO) build -o /dev/null ./cmd/onceward || exit 1; \
+		CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/} $(GO) build -o /dev/null ./cmd/onceward-bench || exit 1; \
 	done
 	$(GO) test -count=1 -run '^TestReleaseHasNone$$' ./txn/internal/failpoint
 
-build: ## the command, in bin/
-	CGO_ENABLED=0 $(GO) build -o bin/onceward ./cmd/onceward
+build: ## the commands onceward and onceward-bench, in bin/
+	CGO_ENABLED=0 $(GO) build -o bin/ ./cmd/onceward ./cmd/onceward-bench
 
 bench: ## every workload on real Kafka, 8 million records each, outputs and state checked; results in FIGURES; needs Java 17 and Maven
 	mkdir -p $(FIGURES)
@@ -191,7 +192,7 @@ else
 endif
 
 bench-sweep: ## the fastest settings of Kafka Streams for bench-comparison, about an hour; PARTS=pass,ledger finds those of these workloads again; needs a JDK 17 and Maven; results in bench/comparison/sweep.json
-	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_FIGURES=$(CURDIR)/bench/peers $(GO) test -count=1 -v -timeout 8h -run '^TestSweep$$' ./e2e/figures -parts "$(PARTS)"
+	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_FIGURES=$(CURDIR)/bench/comparison $(GO) test -count=1 -v -timeout 8h -run '^TestSweep$$' ./e2e/figures -parts "$(PARTS)"
 
 bench-state: ## cost of state at 1, 10 and 50 million keys, and a reopen after kill -9; needs 15 GB of disk; results in FIGURES
 	$(GO) run ./bench/statecost/run -out "$(FIGURES)"

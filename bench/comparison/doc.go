@@ -42,7 +42,7 @@
 // [Measure] also takes latency at a steady rate, restarts after kill -9 and takeovers under load,
 // against Kafka Streams. For Onceward alone it varies the numbers of partitions, keys and
 // processes, the distribution of keys, and the size of the state. The full restore is that of
-// package restore.
+// package restoretime.
 //
 // # Parts
 //

@@ -50,7 +50,7 @@ type totals struct {
 	DeadLetters int64 `json:"dead_letters"`
 }
 
-// RunInstance makes this program a candidate, here or of package restore, and exits, if a
+// RunInstance makes this program a candidate, here or of package restoretime, and exits, if a
 // measurement has started it as such. A program that measures calls it first: they are the same
 // executable.
 func RunInstance() {

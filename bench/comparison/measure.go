@@ -83,7 +83,7 @@ type Result struct {
 	Comparisons []Comparison `json:"comparisons"`
 	Latency     []Latency    `json:"latency,omitempty"`
 	Recovery    []Recovery   `json:"recovery,omitempty"`
-	// Restore is that of package restore.
+	// Restore is that of package restoretime.
 	Restore *restoretime.Result `json:"restore,omitempty"`
 	Scaling []Scaling           `json:"scaling,omitempty"`
 }

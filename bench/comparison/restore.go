@@ -7,7 +7,7 @@ import (
 	"github.com/onceward/onceward/bench/restoretime"
 )
 
-// RestoreConfig is how the full restore is measured, by package restore.
+// RestoreConfig is how the full restore is measured, by package restoretime.
 type RestoreConfig struct {
 	Data restoretime.Data
 	// Rounds is how often the candidates take turns, SearchRuns how often each setting of Kafka

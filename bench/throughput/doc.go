@@ -1,5 +1,5 @@
 // Package throughput measures how fast an application gets through an input that is there already,
-// and whether its answers are right. It is the library behind `onceward bench`; a comparison with
+// and whether its answers are right. It is the library behind `onceward-bench`; a comparison with
 // others uses [Watch] and [Check] for all of them.
 //
 // # Method

@@ -14,6 +14,6 @@ import (
 func TestMain(m *testing.M) {
 	latency.RunInstance()
 	throughput.RunInstance()
-	comparison.RunInstance() // and those of package restore
+	comparison.RunInstance() // and those of package restoretime
 	cluster.Main(m)
 }

@@ -29,7 +29,7 @@
 //
 // # Subjects
 //
-//   - [Copy], [Ledger], [Repartition], [Accounts]: the applications of package workload. Package
+//   - [Copy], [Ledger], [Repartition], [Accounts]: the applications of package testapp. Package
 //     check follows each input.
 //   - [Tables]: two tables, one of them in memory, and their joins. A joined record is a path through
 //     the versions of both inputs.

@@ -10,7 +10,7 @@ import (
 	"github.com/onceward/onceward/e2e/processing"
 )
 
-// processors is the application of package pipeline, with its surroundings in this process.
+// processors is the application of package processing, with its surroundings in this process.
 type processors struct {
 	plain
 	around *processing.Surroundings
@@ -18,7 +18,7 @@ type processors struct {
 	begun, down bool
 }
 
-// Processors has all processors: see package pipeline, which judges it.
+// Processors has all processors: see package processing, which judges it.
 func Processors() (Subject, error) {
 	around := processing.NewSurroundings()
 	t, err := around.Settings().Topology()

@@ -71,7 +71,7 @@ type Feed struct {
 	AbortShare float64
 }
 
-// accounts is the subject that package check judges alone: see package workload.
+// accounts is the subject that package check judges alone: see package testapp.
 type accounts struct {
 	testapp.Accounts
 	feeder *testapp.Feeder

@@ -24,7 +24,7 @@
 // # Processes
 //
 // Instances are processes of their own, so that SIGKILL and SIGSTOP are what they are anywhere
-// else: package workload has them and their program. They end when the test process does.
+// else: package testapp has them and their program. They end when the test process does.
 //
 // The nemesis of package simulation is another one. It acts on virtual time in one goroutine, on
 // hosts and brokers of package virtual, and has faults that processes on a real network cannot be

@@ -2,7 +2,7 @@
 //
 //	go run ./bench/comparison/run -brokers 127.0.0.1:9092 -out bench
 //
-// See package peers. The command creates its own topics and groups, and deletes them. With -parts
+// See package comparison. The command creates its own topics and groups, and deletes them. With -parts
 // it measures the named parts again, and keeps the others of the existing report. With -sweep it
 // searches settings of Kafka Streams instead, and writes them to a file.
 package main
