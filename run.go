@@ -49,7 +49,7 @@ func Run(build func() (*topology.Topology, error), config txn.Config) (code int)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
-	return exitCode(err)
+	return ExitCode(err)
 }
 
 func run(ctx context.Context, build func() (*topology.Topology, error), config txn.Config) error {
@@ -64,7 +64,10 @@ func run(ctx context.Context, build func() (*topology.Topology, error), config t
 	return app.Run(ctx)
 }
 
-func exitCode(err error) int {
+// ExitCode returns the exit code that stands for an error of a topology's build, of txn.New or of
+// txn.App.Run, or for nil. Programs with a main function of their own use it to tell an
+// orchestrator whether a restart can help.
+func ExitCode(err error) int {
 	_, isBuild := errors.AsType[*topology.BuildError](err)
 	_, isSetting := errors.AsType[*txn.ConfigError](err)
 	failure, isRecord := errors.AsType[*topology.Failure](err)

@@ -9,9 +9,6 @@ import (
 	"github.com/onceward/onceward/cmd/internal/demo"
 	"github.com/onceward/onceward/cmd/internal/yamldoc"
 	"github.com/onceward/onceward/cmd/pipeline"
-	"github.com/onceward/onceward/state"
-	"github.com/onceward/onceward/topology"
-	"github.com/onceward/onceward/txn"
 )
 
 // The exit codes. The package documentation says what they mean.
@@ -55,26 +52,11 @@ func isFilePlace(err error) bool {
 
 func codeOf(err error) int {
 	_, isUsage := errors.AsType[*usageError](err)
-	_, isSetting := errors.AsType[*txn.ConfigError](err)
 	switch {
-	case isUsage, isSetting, isFilePlace(err), errors.Is(err, state.ErrForeign), errors.Is(err, state.ErrFormat):
+	case isUsage, isFilePlace(err):
 		return codeUsage
-	case isIntegrity(err):
+	case errors.Is(err, demo.ErrDiffers), errors.Is(err, errDiffers), errors.Is(err, errNotMade), errors.Is(err, errBalances):
 		return codeIntegrity
 	}
-	return codeFailed
-}
-
-// isIntegrity reports whether what is stored is damaged or contradicts itself: another start will
-// not help, and going on could make it worse.
-func isIntegrity(err error) bool {
-	if errors.Is(err, state.ErrCorrupt) || errors.Is(err, state.ErrBase) || errors.Is(err, txn.ErrIntegrity) ||
-		errors.Is(err, demo.ErrDiffers) || errors.Is(err, errDiffers) || errors.Is(err, errNotMade) ||
-		errors.Is(err, errBalances) {
-		return true
-	}
-	// A permission, a missing topic or a record is no cause of such a stop, unless the record says
-	// so itself.
-	failure, isRecord := errors.AsType[*topology.Failure](err)
-	return isRecord && failure.Class == topology.Corruption
+	return onceward.ExitCode(err)
 }

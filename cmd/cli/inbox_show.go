@@ -2,10 +2,10 @@ package cli
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"text/tabwriter"
 
@@ -16,7 +16,7 @@ import (
 
 // inboxShowCommand shows what an inbox knows of an id.
 type inboxShowCommand struct {
-	ID string `arg:"" placeholder:"ID" help:"The id."`
+	ID string `arg:"" placeholder:"ID" help:"The id; a binary one in hexadecimal digits or as a UUID."`
 	inboxFlags
 }
 
@@ -48,26 +48,14 @@ func (c *inboxShowCommand) Run(p *process) (err error) {
 	defer func() { err = errors.Join(err, o.Close()) }()
 	result := inboxShown{Inbox: o.name}
 	var text strings.Builder
-	for _, partition := range o.place.partitions {
-		e, at, err := o.find(p.ctx, partition, c.ID)
-		if stored, binary := binaryID(c.ID); binary && e == nil && err == nil {
-			e, at, err = o.find(p.ctx, partition, stored)
-		}
-		if err != nil {
+	if err := c.ask(p.ctx, o, c.ID, &result, &text); err != nil {
+		return err
+	}
+	if stored, binary := binaryID(c.ID); binary && !result.Found {
+		result.Answers = nil
+		if err := c.ask(p.ctx, o, stored, &result, &text); err != nil {
 			return err
 		}
-		result.Answers = append(result.Answers, inboxAnswer{stateAtOf(at), e})
-		if e == nil {
-			continue
-		}
-		result.Found = true
-		w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-		fmt.Fprintf(w, "id\t%s\nstatus\t%s\noutcome\t%s\nposition\t%s\nfirst seen\t%s\npayload\t%s\n",
-			oneLine(e.ID), e.Status, e.Outcome, e.advancesText(), momentText(e.FirstSeen), e.Payload)
-		if err := w.Flush(); err != nil {
-			return err
-		}
-		fmt.Fprintf(&text, "# %s[%d]: %s\n", o.name, partition, atText(at))
 	}
 	if c.Output == "json" {
 		err = writeJSON(p.out, result)
@@ -80,12 +68,36 @@ func (c *inboxShowCommand) Run(p *process) (err error) {
 	return err
 }
 
-// binaryID returns how an inbox of binary ids (inbox.ReadBinaryIDs) stores an id that is given as
-// other programs print it: in upper case, or as a UUID with dashes.
+// ask adds what each partition knows of an id, as it is stored.
+func (c *inboxShowCommand) ask(ctx context.Context, o openInbox, id string, result *inboxShown, text *strings.Builder) error {
+	for _, partition := range o.place.partitions {
+		e, at, err := o.find(ctx, partition, id)
+		if err != nil {
+			return err
+		}
+		result.Answers = append(result.Answers, inboxAnswer{stateAtOf(at), e})
+		if e == nil {
+			continue
+		}
+		result.Found = true
+		w := tabwriter.NewWriter(text, 0, 0, 2, ' ', 0)
+		fmt.Fprintf(w, "id\t%s\nstatus\t%s\noutcome\t%s\nposition\t%s\nfirst seen\t%s\npayload\t%s\n",
+			oneLine(e.ID), e.Status, e.Outcome, e.advancesText(), momentText(e.FirstSeen), e.Payload)
+		if err := w.Flush(); err != nil {
+			return err
+		}
+		fmt.Fprintf(text, "# %s[%d]: %s\n", o.name, partition, atText(at))
+	}
+	return nil
+}
+
+// uuid is how other programs print 16 bytes.
+var uuid = regexp.MustCompile(`^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$`)
+
+// binaryID returns how an inbox of binary ids (inbox.ReadBinaryIDs) stores an id that is given as a
+// UUID. Other texts are not converted: an inbox of texts could know another id by the result.
 func binaryID(id string) (stored string, binary bool) {
-	stored = strings.ToLower(strings.ReplaceAll(id, "-", ""))
-	_, err := hex.DecodeString(stored)
-	return stored, err == nil && stored != id
+	return strings.ToLower(strings.ReplaceAll(id, "-", "")), uuid.MatchString(id)
 }
 
 // find returns what is known of an id in a partition, nil if nothing is.

@@ -42,3 +42,16 @@ func TestChosen(t *testing.T) {
 		}
 	}
 }
+
+// TestBinaryID: only a UUID is looked for in hexadecimal digits too. The id A-1 of one event must
+// not find the event a1.
+func TestBinaryID(t *testing.T) {
+	for id, want := range map[string]string{
+		"FF000102-0304-0506-0708-090A0B0C0D0E": "ff000102030405060708090a0b0c0d0e",
+		"A-1":                                  "", "-": "", "": "", "ff00": "", "FF000102-03040506-0708-090A-0B0C0D0E0F10": "",
+	} {
+		if stored, binary := binaryID(id); binary != (want != "") || binary && stored != want {
+			t.Errorf("%q: %q, %v", id, stored, binary)
+		}
+	}
+}

@@ -122,7 +122,7 @@ func balancesVerdict(outcomes []checkedPartition) error {
 	var why error
 	for _, o := range outcomes {
 		differ, ledgers = differ+o.Differences, ledgers+o.Ledgers
-		if o.err != nil && (why == nil || isIntegrity(o.err)) {
+		if o.err != nil && (why == nil || codeOf(o.err) == codeIntegrity) {
 			why = o.err
 		}
 		if o.err != nil {

@@ -10,7 +10,7 @@
 //	                        its own, or with --external through a running one
 //
 // It is a program of its own so that the command onceward has no code that only measures. The exit
-// codes are those of onceward: 3 if an answer is wrong.
+// codes are those of onceward, and 3 if run or check finds a wrong answer.
 package main
 
 import (
@@ -30,7 +30,6 @@ import (
 	"github.com/onceward/onceward/bench/latency"
 	"github.com/onceward/onceward/bench/throughput"
 	"github.com/onceward/onceward/bench/workload"
-	"github.com/onceward/onceward/txn"
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -59,15 +58,14 @@ func run(args []string, stdout, stderr io.Writer) (code int) {
 	for line := range strings.Lines(err.Error()) {
 		_, _ = fmt.Fprintf(stderr, "%s: %s\n", name, strings.TrimSpace(line)) // an error of this write has no other place
 	}
-	var wrongUse *usageError
-	var wrongSetting *txn.ConfigError
+	_, isUsage := errors.AsType[*usageError](err)
 	switch {
-	case errors.As(err, &wrongUse), errors.As(err, &wrongSetting), errors.Is(err, throughput.ErrUnusable), errors.Is(err, latency.ErrUnusable):
+	case isUsage, errors.Is(err, throughput.ErrUnusable), errors.Is(err, latency.ErrUnusable):
 		return onceward.ExitUsage
 	case errors.Is(err, throughput.ErrWrong):
 		return onceward.ExitIntegrity
 	}
-	return onceward.ExitFailed
+	return onceward.ExitCode(err)
 }
 
 func execute(args []string, p *process) error {
