@@ -336,6 +336,9 @@ func (g *Graph) judge() graph.Verdict {
 	switch {
 	case action == Stop:
 		f.Note = fmt.Sprintf("the task stops because the policy of class %s is Stop", f.Class)
+		if policy.Action != Stop {
+			f.Note = fmt.Sprintf("the task stops because the policy of class %s says so after attempt %d", f.Class, g.in.Attempt)
+		}
 	case action != DeadLetter:
 	case g.restores(g.in.Topic) && !g.blame.inherent:
 		f.Note = noteRestores

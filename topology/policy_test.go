@@ -79,6 +79,26 @@ func isKey(key string) func(word) (bool, error) {
 	return func(r word) (bool, error) { return r.Key == key, nil }
 }
 
+// TestStopNamesThePolicy: the reason of a stop says that a policy has stopped the task, and not the
+// lack of a dead-letter topic.
+func TestStopNamesThePolicy(t *testing.T) {
+	for want, policy := range map[string]topology.Policy{
+		"the policy of class transient is Stop":                 {Action: topology.Stop},
+		"the policy of class transient says so after attempt 2": {Action: topology.Retry, Attempts: 2, Backoff: 1, BackoffMax: 1, Then: topology.Stop},
+	} {
+		k := openTask(t, dying(t, topology.OnError(topology.Transient, policy)), fanTask, baseConfig())
+		in := k.input("words", []byte("k"), []byte("transient"))
+		v := k.graph.Process(in)
+		for v.Action == topology.Retry {
+			in.Attempt++
+			v = k.graph.Process(in)
+		}
+		if v.Action != topology.Stop || !strings.HasSuffix(v.Failure.Error(), "; the task stops because "+want) {
+			t.Errorf("%s: %v", v.Action, v.Failure)
+		}
+	}
+}
+
 // TestLongestBackoff: doubling does not overflow.
 func TestLongestBackoff(t *testing.T) {
 	policy := topology.Policy{

@@ -114,9 +114,9 @@ func (t *Topology) subtopologyOf(s *subtopology, matched string) graph.Subtopolo
 
 func (t *Topology) changelog(store string) string { return graph.ChangelogTopic(t.application, store) }
 
-// SinkTopics returns the topics that sinks and repartitionings write to, subtopology by subtopology;
-// a topic of several is there several times. Those behind a source by pattern are among them,
-// whether or not it has topics. The caller may change the result.
+// SinkTopics returns the topics that sinks, repartitionings and delayed retries write to. A topic
+// that several subtopologies write to appears several times. The sinks behind a source by pattern
+// are included, also where the pattern matches no topic.
 func (t *Topology) SinkTopics() (topics []string) {
 	for _, s := range t.subtopologies {
 		topics = append(topics, t.sinkTopics(s)...)

@@ -17,7 +17,8 @@ func (in *instance) checkCommits(ctx context.Context) error {
 	defer cancel()
 	commits, err := in.cluster.Commits(asked)
 	if err != nil { // then there are none to look at
-		in.app.log.Warn("the group's commits cannot be read: each task checks the mode of its own when it is opened; records of tasks that the topology no longer has are not looked for", "error", err)
+		in.app.log.Warn("cannot read the group's commits", "consequence",
+			"each task checks its own when it is opened; records of tasks that the topology no longer has are not looked for", "error", err)
 	}
 	if err := in.checkModes(commits); err != nil {
 		return err

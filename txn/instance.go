@@ -235,7 +235,7 @@ func (in *instance) checkGroup(ctx context.Context) error {
 	if err == nil || errors.Is(err, state.ErrFormat) {
 		return err
 	}
-	in.app.log.Warn("the group cannot be described: a member of a newer build is found when this one joins", "error", err)
+	in.app.log.Warn("cannot describe the group", "consequence", "a member of a newer build is found when this one joins", "error", err)
 	return nil
 }
 

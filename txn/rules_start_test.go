@@ -239,7 +239,7 @@ func TestNewClusterIsWaitedFor(t *testing.T) {
 				if err := stop(); err != nil {
 					t.Fatal(err)
 				}
-				n := strings.Count(log.String(), "the group cannot be described") + strings.Count(log.String(), "commits cannot be read")
+				n := strings.Count(log.String(), "cannot describe the group") + strings.Count(log.String(), "cannot read the group's commits")
 				if n != tc.warnings || refused.Load() == 0 {
 					t.Errorf("%d warnings, want %d; %d lookups were refused\n%s", n, tc.warnings, refused.Load(), &log)
 				}

@@ -146,8 +146,12 @@ func (s inspection) refuseHalf() error {
 func (s inspection) refuseFromSource() error {
 	for _, c := range s.Changelogs {
 		if c.FromSource != nil {
+			way := ""
+			if s.Commit != nil {
+				way = "set an offset that was moved back to where it was, or "
+			}
 			return refuse("store %s is restored from the topic %s (RestoreFromTopic) and is what that holds up to the committed offset: "+
-				"`onceward rebuild from-input %s`", c.Store, c.Topic, s.id)
+				"%s`onceward rebuild from-input %s`", c.Store, c.Topic, way, s.id)
 		}
 	}
 	return nil

@@ -82,12 +82,12 @@ func (c *Cluster) Commits(ctx context.Context) ([]Offset, error) {
 // A group that has no coordinator is asked each coordinatorPause, for coordinatorMax.
 const (
 	coordinatorPause = 250 * time.Millisecond
-	coordinatorMax   = 10 * time.Second
+	coordinatorMax   = 5 * time.Second
 )
 
 // whenCoordinated asks again while the group has no coordinator: a new cluster creates the topic of
-// offsets when it is first asked for one, and a coordinator that has moved loads its log. It returns
-// the last answer.
+// offsets when it is first asked for one, and a coordinator that has moved loads its log. It begins
+// no request after coordinatorMax, and returns the last answer.
 func whenCoordinated(ctx context.Context, ask func() error) error {
 	patience := time.NewTimer(coordinatorMax)
 	defer patience.Stop()

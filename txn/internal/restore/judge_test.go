@@ -346,6 +346,29 @@ func TestJudgeReplacedStores(t *testing.T) {
 	}
 }
 
+// TestJudgeMovedOffset: while the metadata are there, one offset that was moved can be set back by
+// any tool. Where they are gone, setting it back is not enough.
+func TestJudgeMovedOffset(t *testing.T) {
+	const back, accept = "set that offset back", "`onceward accept-skip in_3`"
+	for _, tc := range []struct {
+		name         string
+		change       func(f *Found)
+		first, holds string
+	}{
+		{"forward", func(f *Found) { f.Inputs[0].Committed++ }, back, accept},
+		{"back", func(f *Found) { f.Inputs[0].Committed-- }, back, "rebuild from-input in_3"},
+		{"by a tool that leaves no metadata", func(f *Found) { f.Commit = nil }, "if the last stop was clean, set the offsets of all inputs", accept},
+	} {
+		f := found()
+		tc.change(&f)
+		_, err := Judge(f)
+		stop, stops := errors.AsType[*StopError](err)
+		if !stops || !strings.HasPrefix(stop.Recovery, "Recovery action: "+tc.first) || !strings.Contains(stop.Recovery, tc.holds) {
+			t.Errorf("%s: %v", tc.name, err)
+		}
+	}
+}
+
 // TestJudgeHalfRebuilt: a state that a rebuild from input has begun to empty has one recovery
 // action, and no offsets that it could belong to.
 func TestJudgeHalfRebuilt(t *testing.T) {

@@ -12,9 +12,11 @@ import (
 // need every instance stopped.
 const (
 	acceptSkip = "`onceward accept-skip TASK` if they were moved forward on purpose"
-	// setAndAccept: no tool of Kafka can set an offset back together with its metadata.
-	setAndAccept = "set the group's offsets to those of the state or later ones, then `onceward accept-skip TASK`, which names those of the state if " +
-		"yours are lower"
+	// setBack is enough where the metadata, which are those of the first input, are still there.
+	setBack = "set that offset back to the one that the state was written for, and leave those of other inputs as they are"
+	// setAndAccept: Kafka's tools cannot set an offset together with its metadata.
+	setAndAccept = "if the last stop was clean, set the offsets of all inputs to those of the state or later ones, then `onceward accept-skip TASK`, " +
+		"which names those of the state if yours are lower"
 	adopt      = "`onceward adopt TASK` if the state, all that the changelogs hold, belongs to the committed offsets"
 	fromRounds = "`onceward adopt --from-rounds TASK` takes the offsets that the last clean stop has kept"
 	fromInput  = "`onceward rebuild from-input TASK` empties its state and reads its inputs again"
@@ -67,7 +69,7 @@ func possible(ways []string, fromSource bool) []string {
 // accepted; going back cannot.
 func moved(committed, written int64) []string {
 	if committed > written {
-		return []string{acceptSkip, fromInput}
+		return []string{setBack, acceptSkip, fromInput}
 	}
-	return []string{setAndAccept, fromInput, adopt}
+	return []string{setBack, fromInput, adopt}
 }

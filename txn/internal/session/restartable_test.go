@@ -32,6 +32,27 @@ func TestOnlyRestartable(t *testing.T) {
 	}
 }
 
+// TestWanted: a membership that an operator or a new topic has ended was ended on purpose, unless
+// something else failed beside it.
+func TestWanted(t *testing.T) {
+	for _, tc := range []struct {
+		err  error
+		want bool
+	}{
+		{fmt.Errorf("%w: in_0", errResumed), true},
+		{errRebuilt, true},
+		{fmt.Errorf("%w: orders-eu", errMatched), true},
+		{errors.Join(errResumed, errMatched), true},
+		{errSpace, false},
+		{worker.ErrReopen, false},
+		{errors.Join(errResumed, fmt.Errorf("stopping: %w", context.DeadlineExceeded)), false},
+	} {
+		if got := Wanted(tc.err); got != tc.want {
+			t.Errorf("%q: %v", tc.err, got)
+		}
+	}
+}
+
 // TestIntegrityIsNotRestartable: contradicting data end Run also when another worker's membership
 // ends at the same moment, or when that was the failure before (rule 5.3).
 func TestIntegrityIsNotRestartable(t *testing.T) {

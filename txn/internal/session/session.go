@@ -114,7 +114,7 @@ func (s *Session) Run(ctx context.Context) (Left, error) {
 	}
 	ends := ctx.Err() != nil || errors.Is(err, ErrAllStopped) || errors.Is(err, ErrStopped)
 	orderly := ends || errors.Is(err, errResumed) || errors.Is(err, errRebuilt) || errors.Is(err, errNothingLost) ||
-		errors.Is(err, errMatched)
+		errors.Is(err, errMatched) || errors.Is(err, errSpace)
 	if orderly && !ends && s.client() != nil {
 		s.left.Member, _ = s.member()
 	}

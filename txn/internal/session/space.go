@@ -1,6 +1,13 @@
 package session
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/onceward/onceward/txn/internal/worker"
+)
+
+// errSpace ends a session so that the next one opens the tasks that a full disk has stopped.
+var errSpace = fmt.Errorf("%w: the disk has space again", worker.ErrReopen)
 
 // spaceWanted wakes watchSpace. It does not block.
 func (s *Session) spaceWanted() {
@@ -23,5 +30,5 @@ func (s *Session) watchSpace() {
 		return
 	}
 	s.cfg.Logger.Info("the disk has space again: its tasks are opened")
-	s.endPoll(fmt.Errorf("%w: the disk has space again", errResumed))
+	s.endPoll(errSpace)
 }
