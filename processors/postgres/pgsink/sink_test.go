@@ -112,12 +112,19 @@ func TestSerializationFailures(t *testing.T) {
 	onStage(t, 2, func(s *stage) {
 		s.db.Exec(s.t, "CREATE TABLE shared (n bigint); INSERT INTO shared VALUES (0)")
 		var failures atomic.Int32
+		var met sync.WaitGroup
+		met.Add(2)
+		var first [2]sync.Once // of each partition
 		s.start(s.sink("a", func(c *Config) {
 			c.Isolation = pgx.Serializable
 			c.Apply = Each(func(ctx context.Context, tx pgx.Tx, r *kgo.Record) error {
 				// Both partitions write one row that the transaction has read.
 				var n int64
 				err := tx.QueryRow(ctx, "SELECT n FROM shared").Scan(&n)
+				first[r.Partition].Do(func() { // both have read it before one of them writes it
+					met.Done()
+					met.Wait()
+				})
 				if err == nil {
 					_, err = tx.Exec(ctx, "UPDATE shared SET n = $1", n+1)
 				}
