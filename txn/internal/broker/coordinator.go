@@ -57,6 +57,11 @@ func (c *Coordinator) known() (int32, bool) {
 	return c.mu.node, c.mu.known
 }
 
+// withoutCoordinator says that a broker was asked that does not coordinate the group, or not yet.
+func withoutCoordinator(err error) bool {
+	return errors.Is(err, kerr.NotCoordinator) || errors.Is(err, kerr.CoordinatorLoadInProgress) || errors.Is(err, kerr.CoordinatorNotAvailable)
+}
+
 // errForgotten refuses a round between whose Begin and offset commit another worker has found the
 // coordinator to have moved.
 var errForgotten = errors.New("the group's coordinator has moved since the transaction began")
@@ -145,9 +150,7 @@ func (p *Producer) CommitOffsets(ctx context.Context, c *Coordinator, began Iden
 			if err == nil {
 				continue
 			}
-			switch {
-			case errors.Is(err, kerr.NotCoordinator), errors.Is(err, kerr.CoordinatorLoadInProgress),
-				errors.Is(err, kerr.CoordinatorNotAvailable):
+			if withoutCoordinator(err) {
 				c.Forget()
 			}
 			err = p.cfg.denied(err, attempt{operation: Read, topic: t.Topic, group: c.cluster.group, transactionalID: p.id})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/txn/internal/assign"
+	"github.com/onceward/onceward/txn/internal/backoff"
 )
 
 // CheckGroup refuses a group in which a member's data is of a newer major version than this build
@@ -89,18 +90,10 @@ const (
 // offsets when it is first asked for one, and a coordinator that has moved loads its log. It begins
 // no request after coordinatorMax, and returns the last answer.
 func whenCoordinated(ctx context.Context, ask func() error) error {
-	patience := time.NewTimer(coordinatorMax)
-	defer patience.Stop()
+	last := time.Now().Add(coordinatorMax - coordinatorPause)
 	for {
 		err := ask()
-		if !errors.Is(err, kerr.CoordinatorNotAvailable) && !errors.Is(err, kerr.CoordinatorLoadInProgress) && !errors.Is(err, kerr.NotCoordinator) {
-			return err
-		}
-		select {
-		case <-time.After(coordinatorPause):
-		case <-patience.C:
-			return err
-		case <-ctx.Done():
+		if !withoutCoordinator(err) || time.Now().After(last) || backoff.Sleep(ctx, coordinatorPause) != nil {
 			return err
 		}
 	}
