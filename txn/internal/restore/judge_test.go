@@ -378,7 +378,7 @@ func TestJudgeHalfRebuilt(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "was interrupted") || !strings.Contains(err.Error(), "rebuild from-input in_3") {
 		t.Fatalf("got %v, want a stop that names the rebuild", err)
 	}
-	for _, refused := range []string{"adopt", "accept-skip"} {
+	for _, refused := range []string{"adopt", "accept-skip", "offset back", "offsets back"} {
 		if strings.Contains(err.Error(), refused) {
 			t.Errorf("%v names %q, which is refused", err, refused)
 		}
