@@ -1,5 +1,6 @@
-// Package measure is what the comparing measurements share: child processes that report in lines of
-// JSON, with their memory and processor time, and the spread of repeated values.
+// Package measure is what the comparing measurements share: their main function, child processes
+// that report in lines of JSON, with their memory and processor time, and the spread of repeated
+// values.
 //
 // A measured program is a process of its own, so that its memory is its own, a kill is a kill, and
 // nothing is warm from before. It writes reports to its standard output and ends when its standard

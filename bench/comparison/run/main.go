@@ -13,24 +13,18 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/onceward/onceward/bench/comparison"
 	"github.com/onceward/onceward/bench/comparison/streams"
+	"github.com/onceward/onceward/bench/measure"
 	"github.com/onceward/onceward/bench/workload"
 )
 
 func main() {
 	comparison.RunInstance()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "peers:", err)
-		os.Exit(1)
-	}
+	measure.Main("peers", run)
 }
 
 // options are what is not part of a configuration.

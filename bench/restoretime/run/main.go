@@ -2,7 +2,7 @@
 //
 //	go run ./bench/restoretime/run --brokers 127.0.0.1:9092
 //
-// Package restore says how. It creates topics and a group of its own, and deletes them.
+// Package restoretime says how. It creates topics and a group of its own, and deletes them.
 package main
 
 import (
@@ -10,23 +10,17 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/onceward/onceward/bench/comparison/streams"
+	"github.com/onceward/onceward/bench/measure"
 	"github.com/onceward/onceward/bench/restoretime"
 )
 
 func main() {
 	restoretime.RunInstance()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "restore:", err)
-		os.Exit(1)
-	}
+	measure.Main("restore", run)
 }
 
 func run(ctx context.Context) error {

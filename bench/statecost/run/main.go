@@ -2,7 +2,7 @@
 //
 //	go run ./bench/statecost/run --sizes 1000000,10000000,50000000
 //
-// Package state says how. It needs no broker, and 15 GB of disk for 50 million keys.
+// Package statecost says how. It needs no broker, and 15 GB of disk for 50 million keys.
 package main
 
 import (
@@ -10,23 +10,17 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
+	"github.com/onceward/onceward/bench/measure"
 	"github.com/onceward/onceward/bench/statecost"
 )
 
 func main() {
 	statecost.RunInstance()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "state:", err)
-		os.Exit(1)
-	}
+	measure.Main("state", run)
 }
 
 func run(ctx context.Context) error {
