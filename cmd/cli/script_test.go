@@ -25,6 +25,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/onceward/onceward/cmd/cli"
+	"github.com/onceward/onceward/cmd/internal/scripttest"
 	"github.com/onceward/onceward/e2e/virtual"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
@@ -137,7 +138,7 @@ func TestScripts(t *testing.T) {
 			"consume":       consume,
 			"topics":        topics,
 			"deletegroup":   deleteGroup,
-			"code":          code,
+			"code":          scripttest.Code,
 			"signal":        sendSignal,
 			"retry":         retry,
 			"scrape":        scrape,
@@ -362,22 +363,6 @@ func textOf(b []byte) string {
 		return "-"
 	}
 	return string(b)
-}
-
-// code runs a command that must end with an exit code: code 2 onceward run.
-func code(ts *testscript.TestScript, _ bool, args []string) {
-	want, err := strconv.Atoi(args[0])
-	ts.Check(err)
-	got := 0
-	err = ts.Exec(args[1], args[2:]...)
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		got = exit.ExitCode()
-	} else {
-		ts.Check(err)
-	}
-	if got != want {
-		ts.Fatalf("exit code %d, want %d", got, want)
-	}
 }
 
 // sendSignal sends SIGTERM to the background command with that number, in the order in which they

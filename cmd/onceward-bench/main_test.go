@@ -2,16 +2,15 @@ package main
 
 import (
 	"context"
-	"errors"
 	"os"
-	"os/exec"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/onceward/onceward/cmd/internal/scripttest"
 )
 
 func TestMain(m *testing.M) {
@@ -34,24 +33,8 @@ func TestScripts(t *testing.T) {
 			env.Setenv("BROKERS", strings.Join(c.ListenAddrs(), ","))
 			return nil
 		},
-		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"code": code, "produce": produce},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"code": scripttest.Code, "produce": produce},
 	})
-}
-
-// code runs a command and compares its exit code: code 2 command...
-func code(ts *testscript.TestScript, _ bool, args []string) {
-	want, err := strconv.Atoi(args[0])
-	ts.Check(err)
-	got := 0
-	err = ts.Exec(args[1], args[2:]...)
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		got = exit.ExitCode()
-	} else {
-		ts.Check(err)
-	}
-	if got != want {
-		ts.Fatalf("exit code %d, want %d", got, want)
-	}
 }
 
 // produce writes a record with this value: produce topic value.
