@@ -181,31 +181,48 @@ func (w *watcher) await(ctx context.Context, records int64) (m moment, err error
 	return m, err
 }
 
-// awaitShuffled waits until what the repartition topics hold now is committed, too. It returns
-// false if there are none.
+// awaitShuffled waits until all records of the repartition topics are committed. The records of one
+// topic can lead to records of another, so it looks at all of them again until none has grown. It
+// returns false if there are none.
 func (w *watcher) awaitShuffled(ctx context.Context) (shuffled bool, err error) {
 	shuffles, err := w.cluster.repartitionTopics(ctx, w.cfg.Application)
 	if err != nil {
 		return false, err
 	}
-	for _, topic := range shuffles {
-		ends, err := w.cluster.dataEnds(ctx, w.cfg.Brokers, topic)
-		if err != nil {
-			return false, err
-		}
-		err = w.poll(ctx, "the records of "+topic+" to be committed", func() (int64, bool, error) {
-			offsets, err := w.cluster.committed(ctx, w.cfg.Application, topic, len(ends))
-			reached := true
-			for p, end := range ends {
-				reached = reached && (err != nil || offsets[p] >= end)
+	committed := map[string][]int64{}
+	for grown := true; grown; {
+		grown = false
+		for _, topic := range shuffles {
+			ends, err := w.cluster.dataEnds(ctx, w.cfg.Brokers, topic)
+			if err != nil {
+				return false, err
 			}
-			return sum(offsets), reached, err
-		})
-		if err != nil {
-			return false, err
+			if reach(committed[topic], ends) {
+				continue
+			}
+			grown = true
+			err = w.poll(ctx, "the records of "+topic+" to be committed", func() (int64, bool, error) {
+				offsets, err := w.cluster.committed(ctx, w.cfg.Application, topic, len(ends))
+				return sum(offsets), err == nil && reach(offsets, ends), err
+			})
+			if err != nil {
+				return false, err
+			}
+			committed[topic] = ends
 		}
 	}
 	return len(shuffles) > 0, nil
+}
+
+// reach reports whether the offsets of all partitions have reached the ends. An offset that is not
+// there is 0.
+func reach(offsets, ends []int64) bool {
+	for p, end := range ends {
+		if end > 0 && (p >= len(offsets) || offsets[p] < end) {
+			return false
+		}
+	}
+	return true
 }
 
 // poll looks until done. It gives up when the number that look returns does not change for too
