@@ -19,7 +19,11 @@ type FillConfig struct {
 	Topic      string
 	Partitions int32
 	Records    int64
-	Input      workload.Input
+	// Interval is the time between two records by their clocks, of which the last one is about now.
+	// It gives windows an input that lasts longer than the writing. Zero takes the time of the
+	// writing.
+	Interval time.Duration
+	Input    workload.Input
 }
 
 // Filled says what was written.
@@ -30,6 +34,8 @@ type Filled struct {
 	Records    int64   `json:"records"`
 	Bytes      int64   `json:"bytes"`
 	Seconds    float64 `json:"seconds"`
+	// Interval is that of the configuration, in nanoseconds.
+	Interval time.Duration `json:"interval,omitempty"`
 	workload.Input
 }
 
@@ -47,6 +53,9 @@ func Fill(ctx context.Context, cfg FillConfig) (Filled, error) {
 	}
 	if cfg.Records < 1 || cfg.Partitions < 1 {
 		return Filled{}, fmt.Errorf("%w: %d records in %d partitions are no input", ErrUnusable, cfg.Records, cfg.Partitions)
+	}
+	if cfg.Interval < 0 {
+		return Filled{}, fmt.Errorf("%w: the interval between records is negative", ErrUnusable)
 	}
 	source, err := w.NewSource(cfg.Input)
 	if err != nil {
@@ -68,24 +77,28 @@ func Fill(ctx context.Context, cfg FillConfig) (Filled, error) {
 		return Filled{}, fmt.Errorf("%w: topic %s has records already; name another one", ErrUnusable, cfg.Topic)
 	}
 	began, bytes := time.Now(), int64(0)
-	n, err := load.Write(ctx, cfg.Brokers, cfg.Topic, records(source, cfg.Records, cfg.Partitions, &bytes))
+	n, err := load.Write(ctx, cfg.Brokers, cfg.Topic, records(source, cfg, &bytes))
 	return Filled{
 		Workload: w.Name, Topic: cfg.Topic, Partitions: cfg.Partitions, Records: int64(n), Bytes: bytes,
-		Seconds: time.Since(began).Seconds(), Input: cfg.Input,
+		Seconds: time.Since(began).Seconds(), Interval: cfg.Interval, Input: cfg.Input,
 	}, err
 }
 
-// records are n records of a source, and adds up the bytes of their keys and values. Their clocks
-// are the time at which they are made; no two have the same.
-func records(source workload.Source, n int64, partitions int32, bytes *int64) iter.Seq[load.Record] {
+// records are the records of a source, and adds up the bytes of their keys and values. No two have
+// the same clock.
+func records(source workload.Source, cfg FillConfig, bytes *int64) iter.Seq[load.Record] {
 	return func(yield func(load.Record) bool) {
-		clock := int64(0)
-		for range n {
-			clock = max(clock+1, time.Now().UnixNano())
+		clock := time.Now().Add(-time.Duration(cfg.Records) * cfg.Interval).UnixNano()
+		for range cfg.Records {
+			if cfg.Interval > 0 {
+				clock += cfg.Interval.Nanoseconds()
+			} else {
+				clock = max(clock+1, time.Now().UnixNano())
+			}
 			r := source.Next(clock)
 			*bytes += int64(len(r.Key) + len(r.Value))
 			if !yield(load.Record{
-				Partition: graph.PartitionOf(r.Key, partitions), Key: r.Key, Value: r.Value, Timestamp: time.UnixMilli(r.Timestamp),
+				Partition: graph.PartitionOf(r.Key, cfg.Partitions), Key: r.Key, Value: r.Value, Timestamp: time.UnixMilli(r.Timestamp),
 			}) {
 				return
 			}

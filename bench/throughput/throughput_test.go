@@ -47,6 +47,9 @@ func fill(t *testing.T, brokers []string, name string) FillConfig {
 		Brokers: brokers, Workload: name, Topic: name + "-in", Partitions: 3, Records: testRecords,
 		Input: workload.Input{Seed: 1, Keys: 500, Distribution: workload.Zipf, Duplicates: 0.02, Flights: flights},
 	}
+	if strings.HasPrefix(name, "nexmark-") {
+		cfg.Interval = 10 * time.Millisecond // windows close
+	}
 	filled, err := Fill(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -211,6 +214,7 @@ func TestUnusable(t *testing.T) {
 		"a topic with records":             func(*FillConfig) {},
 		"another number of partitions":     func(c *FillConfig) { c.Partitions++ },
 		"no records":                       func(c *FillConfig) { c.Topic, c.Records = "new", 0 },
+		"a negative interval":              func(c *FillConfig) { c.Topic, c.Interval = "new", -1 },
 		"a workload that is not there":     func(c *FillConfig) { c.Workload = "nothing" },
 		"no keys":                          func(c *FillConfig) { c.Topic, c.Input.Keys = "new", 0 },
 		"flights without the file of them": func(c *FillConfig) { c.Topic, c.Workload, c.Input.Flights = "new", "flights", "" },

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"github.com/onceward/onceward/bench/throughput"
 	"github.com/onceward/onceward/bench/workload"
@@ -17,14 +18,15 @@ type selection struct {
 // fillCommand writes an input.
 type fillCommand struct {
 	selection
-	Topic        string  `required:"" placeholder:"TOPIC" help:"Topic to write; made if it is not there, and must have no records."`
-	Records      int64   `required:"" placeholder:"N" help:"Number of records."`
-	Partitions   int32   `default:"4" placeholder:"N" help:"Number of partitions; default ${default}."`
-	Keys         int64   `default:"100000" placeholder:"N" help:"Number of accounts; default ${default}."`
-	Distribution string  `enum:"uniform,zipf" default:"uniform" placeholder:"NAME" help:"How records are spread over the accounts, uniform or zipf; default ${default}."`
-	Duplicates   float64 `default:"0.01" placeholder:"SHARE" help:"Share of records that repeat an earlier one; default ${default}."`
-	Seed         uint64  `default:"1" placeholder:"N" help:"Another seed makes other records; default ${default}."`
-	Data         string  `placeholder:"FILE" help:"For flights: the file with the data, e2e/flights/testdata/flights.csv.gz of the project."`
+	Topic        string        `required:"" placeholder:"TOPIC" help:"Topic to write; made if it is not there, and must have no records."`
+	Records      int64         `required:"" placeholder:"N" help:"Number of records."`
+	Partitions   int32         `default:"4" placeholder:"N" help:"Number of partitions; default ${default}."`
+	Keys         int64         `default:"100000" placeholder:"N" help:"Number of accounts; default ${default}."`
+	Distribution string        `enum:"uniform,zipf" default:"uniform" placeholder:"NAME" help:"How records are spread over the accounts, uniform or zipf; default ${default}."`
+	Duplicates   float64       `default:"0.01" placeholder:"SHARE" help:"Share of records that repeat an earlier one; default ${default}."`
+	Seed         uint64        `default:"1" placeholder:"N" help:"Another seed makes other records; default ${default}."`
+	Interval     time.Duration `placeholder:"DURATION" help:"Time between the timestamps of two records, for windows; default is the time of writing. 100us is that of Nexmark."`
+	Data         string        `placeholder:"FILE" help:"For flights: the file with the data, e2e/flights/testdata/flights.csv.gz of the project."`
 	outputFlag
 }
 
@@ -33,6 +35,7 @@ func (c *fillCommand) Run(p *process) error {
 	return measured(func(ctx context.Context) error {
 		filled, err := throughput.Fill(ctx, throughput.FillConfig{
 			Brokers: c.Brokers, Workload: c.Workload, Topic: c.Topic, Partitions: c.Partitions, Records: c.Records,
+			Interval: c.Interval,
 			Input: workload.Input{
 				Seed: c.Seed, Keys: c.Keys, Distribution: workload.Distribution(c.Distribution), Duplicates: c.Duplicates, Flights: c.Data,
 			},
