@@ -63,5 +63,5 @@ func (r *reader) next(ctx context.Context) (*kgo.Record, error) {
 
 // judged is a record as a judge takes it.
 func judged(r *kgo.Record) workload.Record {
-	return workload.Record{Key: r.Key, Value: r.Value, Timestamp: r.Timestamp.UnixMilli()}
+	return workload.Record{Key: r.Key, Value: r.Value, Timestamp: r.Timestamp.UnixMilli(), Partition: r.Partition}
 }

@@ -30,7 +30,7 @@
 //	repartition  counterparty → the number of its records, through a repartition topic     record
 //	flights      ledger's dedupe, then count and balance per counterparty, through a       event
 //	             repartition topic, over the flights of 2013: plane, carrier, delay
-//	nexmark-q..  queries 0, 1, 2, 17 and 18 of Nexmark, over its own events
+//	nexmark-q..  queries 0 to 5, 7, 8, 9, 17 and 18 of Nexmark, over its own events
 //
 // A count is 8 bytes. Count and balance are 32: the count, the balance, 8 zero bytes, and the clock
 // of the event that led to it. So a reader of pass, ledger and flights finds the clock at the same
@@ -40,8 +40,26 @@
 // no path of their own.
 //
 // Nexmark is there for a look at figures that others have published. Its keys say nothing, so each
-// query by key has a repartition topic, and for a table as a result there is an output for each
-// change; queries with windows wait for the operators.
+// query by key has a repartition topic. For a table as a result there is an output for each change.
+//
+//	query   operators                                     judged
+//	q3      join of tables by a foreign key               every row, in any order
+//	q4      join of streams, aggregate of a table         every step, and the last mean of a category
+//	q5      count in hopping windows, aggregate           every step, and the last result of a window
+//	q7      reduce in windows that close, aggregate       every step, and the last result of the windows
+//	                                                      that a partition has closed
+//	q8      count in tumbling windows, join of streams    every row, in any order
+//	q9      join of streams                               every step, and the last bid of an auction
+//	q17     statistics in a store                         every step, and the last statistics of a key
+//	q18     last bid in a store                           every step, and the last bid of a key
+//
+// A step is one output compared with the output of its key before. The comments of the functions
+// that build the queries say what differs from the SQL.
+//
+// Windows need an input that lasts longer than it takes to write it. For that, --interval of
+// onceward-bench fill sets the time from one event to the next. No record is late in an input that
+// lasts less than a day: joins and windows behind a repartition topic have a grace of a day. The
+// windows that close are those of one partition of the input.
 //
 // # Judging
 //

@@ -10,6 +10,8 @@ type Record struct {
 	Key, Value []byte
 	// Timestamp is in milliseconds since the epoch.
 	Timestamp int64
+	// Partition is the one that the record was read from. Sources do not set it.
+	Partition int32
 }
 
 // Sum is an account in a workload's state. Balance is zero for a workload that only counts.
@@ -35,7 +37,8 @@ type Ordered interface {
 
 // Shuffled judges the whole output of a workload that shuffles. It belongs to one goroutine.
 type Shuffled interface {
-	// Input takes a record of the input. All inputs come before the outputs, in any order.
+	// Input takes a record of the input. All inputs come before the outputs. Those of a partition
+	// come in their order.
 	Input(in Record) error
 	// Output takes an output. The outputs of a partition come in their order.
 	Output(out Record) error

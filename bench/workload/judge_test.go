@@ -20,22 +20,38 @@ func pipe(t *testing.T, w Workload, in Input, n int) (d *topologytest.Driver, in
 	if err != nil {
 		t.Fatal(err)
 	}
+	d = newDriver(t, w)
+	for i := range n {
+		r := source.Next(golden.Clock + int64(i)*intervalOf(w).Nanoseconds())
+		r.Partition = graph.PartitionOf(r.Key, testPartitions)
+		if err := d.PipeRaw("in", r.Key, r.Value, topologytest.At(time.UnixMilli(r.Timestamp))); err != nil {
+			t.Fatal(err)
+		}
+		inputs[r.Partition] = append(inputs[r.Partition], r)
+	}
+	return d, inputs
+}
+
+func newDriver(t *testing.T, w Workload) *topologytest.Driver {
+	t.Helper()
 	top, err := w.Topology("judged", Topics{In: "in", Out: "out", Dead: "dead"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d, err = topologytest.New(top, topologytest.Partitions(testPartitions)); err != nil {
+	d, err := topologytest.New(top, topologytest.Partitions(testPartitions))
+	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range n {
-		r := source.Next(golden.Clock + int64(i)*1e6)
-		if err := d.PipeRaw("in", r.Key, r.Value, topologytest.At(time.UnixMilli(r.Timestamp))); err != nil {
-			t.Fatal(err)
-		}
-		p := graph.PartitionOf(r.Key, testPartitions)
-		inputs[p] = append(inputs[p], r)
+	return d
+}
+
+// intervalOf is the time between two records of an input. That of Nexmark is so long that windows
+// close.
+func intervalOf(w Workload) time.Duration {
+	if w.Data == Nexmark {
+		return 20 * time.Millisecond
 	}
-	return d, inputs
+	return time.Millisecond
 }
 
 // byPartition returns what is in a topic of the driver.

@@ -2,6 +2,7 @@ package workload
 
 import (
 	"encoding/binary"
+	"time"
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
@@ -14,6 +15,12 @@ import (
 //	q0   bids as they are: what reading and writing alone cost
 //	q1   bids with the price in euros
 //	q2   bids for every 123rd auction
+//	q3   sellers of some states, with their auctions of a category
+//	q4   per category: the mean of the winning prices of its auctions
+//	q5   per window: the auctions with most bids
+//	q7   per window: the highest bid
+//	q8   per window: the persons who came and opened an auction in it
+//	q9   per auction: the winning bid
 //	q17  per auction and day: how many bids there are, below 10,000, below 1,000,000 and above, least, greatest, mean and sum of prices
 //	q18  per auction and bidder: the last bid
 type query struct {
@@ -23,7 +30,7 @@ type query struct {
 	shuffled func() Shuffled
 }
 
-// nexmark are the queries that today's operators can express.
+// nexmark are the queries.
 func nexmark() []Workload {
 	q0 := &query{each: func(b bid) (bid, bool) { return b, true }}
 	q1 := &query{each: func(b bid) (bid, bool) { b.price = b.price * 908 / 1000; return b, true }}
@@ -32,6 +39,30 @@ func nexmark() []Workload {
 		{Name: "nexmark-q0", Data: Nexmark, About: "passes bids on", build: keepBids, query: q0},
 		{Name: "nexmark-q1", Data: Nexmark, About: "converts the prices of bids", build: convertBids, query: q1},
 		{Name: "nexmark-q2", Data: Nexmark, About: "picks the bids for some auctions", build: pickBids, query: q2},
+		{
+			Name: "nexmark-q3", Data: Nexmark, About: "joins auctions with their sellers by a foreign key", Shuffles: true,
+			build: localItems, query: &query{shuffled: newLocalItemsJudge},
+		},
+		{
+			Name: "nexmark-q4", Data: Nexmark, About: "keeps the mean of the winning prices by category", Shuffles: true,
+			build: categoryPrices, query: &query{shuffled: newCategoryPricesJudge},
+		},
+		{
+			Name: "nexmark-q5", Data: Nexmark, About: "keeps the auctions with most bids by hopping window", Shuffles: true,
+			build: hotItems(hotWindows.Grace(wholeInput)), query: &query{shuffled: newHotItemsJudge},
+		},
+		{
+			Name: "nexmark-q7", Data: Nexmark, About: "finds the highest bid of each window when it closes", Shuffles: true,
+			build: highestBids, query: &query{shuffled: newHighestBidsJudge},
+		},
+		{
+			Name: "nexmark-q8", Data: Nexmark, About: "joins new persons with the auctions that they open in the same window",
+			Shuffles: true, build: newSellers(wholeInput), query: &query{shuffled: newNewSellersJudge},
+		},
+		{
+			Name: "nexmark-q9", Data: Nexmark, About: "keeps the winning bid of each auction", Shuffles: true,
+			build: winningBids, query: &query{shuffled: newWinningBidsJudge},
+		},
 		{
 			Name: "nexmark-q17", Data: Nexmark, About: "keeps statistics of bids by auction and day", Shuffles: true,
 			build: auctionStatistics, query: &query{shuffled: newStatisticsJudge},
@@ -45,6 +76,31 @@ func nexmark() []Workload {
 
 func bids(b *topology.Builder, t Topics) stream {
 	return read(b, t).Filter("bids", func(r record) (bool, error) { return isBid(r.Value), nil })
+}
+
+// wholeInput is a grace period longer than an input lasts. Behind a repartition topic, the
+// partitions of the input interleave as they are read. With this grace no record is late, and the
+// results do not depend on that order.
+const wholeInput = 24 * time.Hour
+
+// ofKind keeps the events of a kind, with their fields and without their padding.
+func ofKind(s stream, name string, kind, fields int) stream {
+	kept := s.Filter(name, func(r record) (bool, error) { return kindOf(r.Value) == kind, nil })
+	return topology.MapValues(kept, name+"-fields", func(v []byte) ([]byte, error) {
+		if len(v) < fields {
+			return nil, errNoEvent
+		}
+		return v[:fields], nil
+	})
+}
+
+// movedBy brings the records with one number together, through a repartition topic.
+func movedBy(s stream, name string, number func(value []byte) (uint64, error)) stream {
+	keyed := topology.SelectKey(s, name+"-key", func(r record) ([]byte, error) {
+		n, err := number(r.Value)
+		return binary.BigEndian.AppendUint64(nil, n), err
+	})
+	return topology.RepartitionWith(keyed, name, schemas.Bytes(), schemas.Bytes())
 }
 
 func into(s stream, t Topics) { s.Into(topology.Topic(t.Out, schemas.Bytes(), schemas.Bytes())) }
