@@ -164,7 +164,7 @@ func (a *attempt) race(ctx context.Context) error {
 		defer first()
 		var err error
 		a.result.Progress, err = throughput.Watch(watched, throughput.WatchConfig{
-			Brokers: a.cfg.Brokers, Application: a.job.application, In: a.job.in, Until: a.input.Records,
+			Brokers: a.cfg.Brokers, Application: a.job.application, In: a.job.in, Out: a.job.out, Until: a.input.Records,
 			Usage: func() (throughput.Usage, error) {
 				defer first() // it is asked at the start
 				return a.processes.usage()

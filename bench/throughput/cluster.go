@@ -178,7 +178,7 @@ func sum(offsets []int64) (all int64) {
 }
 
 // repartitionTopics returns the names of the application's repartition topics. Kafka Streams names
-// its own alike.
+// its own alike, but for those of a join by a foreign key, which end with "-topic".
 func (c *cluster) repartitionTopics(ctx context.Context, application string) ([]string, error) {
 	listed, err := c.adm.ListTopics(ctx)
 	if err != nil {
@@ -186,7 +186,8 @@ func (c *cluster) repartitionTopics(ctx context.Context, application string) ([]
 	}
 	var names []string
 	for name := range listed {
-		if strings.HasPrefix(name, application+"-") && strings.HasSuffix(name, "-repartition") {
+		own := strings.HasPrefix(name, application+"-")
+		if own && (strings.HasSuffix(name, "-repartition") || strings.HasSuffix(name, "-topic")) {
 			names = append(names, name)
 		}
 	}

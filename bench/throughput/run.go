@@ -198,7 +198,8 @@ func (r *Result) measure(ctx context.Context, cfg RunConfig, app *txn.App) (tota
 		done <- err
 	}()
 	r.Progress, err = Watch(watching, WatchConfig{
-		Brokers: cfg.Brokers, Application: cfg.Application, In: cfg.In, Until: cfg.Until, Usage: selfUsage, Steady: profiles.begin,
+		Brokers: cfg.Brokers, Application: cfg.Application, In: cfg.In, Out: cfg.Out, Until: cfg.Until, Usage: selfUsage,
+		Steady: profiles.begin,
 	})
 	if err != nil && watching.Err() != nil {
 		err = context.Cause(watching) // a request that was given up does not say why

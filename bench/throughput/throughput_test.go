@@ -371,3 +371,19 @@ func TestDataEnds(t *testing.T) {
 		t.Errorf("read are %v to %v, %v", read, behind, err)
 	}
 }
+
+// TestReach: offsets have reached the ends if none is below its end. A partition without an offset
+// has nothing before its end, and one whose records were deleted since ends earlier.
+func TestReach(t *testing.T) {
+	for _, tc := range []struct {
+		offsets, ends []int64
+		want          bool
+	}{
+		{nil, []int64{0, 0}, true}, {nil, []int64{0, 1}, false}, {[]int64{3, 5}, []int64{3, 5}, true}, {[]int64{3, 5}, []int64{3, 6}, false},
+		{[]int64{3, 5}, []int64{0, 5}, true}, {[]int64{3, 5}, []int64{0, 6}, false},
+	} {
+		if got := reach(tc.offsets, tc.ends); got != tc.want {
+			t.Errorf("from %v to %v: %v, want %v", tc.offsets, tc.ends, got, tc.want)
+		}
+	}
+}

@@ -34,6 +34,9 @@ type WatchConfig struct {
 	// Application is the consumer group, and what the names of its repartition topics begin with.
 	Application string
 	In          string
+	// Out is the output. Behind repartition topics, the end is when its last record came. Records
+	// that are committed later have led to nothing, and an application need not hurry with them.
+	Out string
 	// Until is the number of committed records, of all partitions of In together, at which the
 	// watching ends.
 	Until int64
@@ -146,14 +149,10 @@ func (w *watcher) watch(ctx context.Context) (p Progress, err error) {
 	if err != nil {
 		return p, err
 	}
-	shuffled, err := w.awaitShuffled(ctx)
-	if err != nil {
+	if end.usage, err = w.usage(); err != nil {
 		return p, err
 	}
-	if shuffled {
-		end.at = time.Now()
-	}
-	if end.usage, err = w.usage(); err != nil {
+	if end, err = w.awaitShuffled(ctx, end); err != nil {
 		return p, err
 	}
 	return Progress{Span: begin.to(end), ToFirstCommit: first.at.Sub(begin.at).Seconds(), Steady: steady.to(end)}, nil
@@ -181,37 +180,66 @@ func (w *watcher) await(ctx context.Context, records int64) (m moment, err error
 	return m, err
 }
 
-// awaitShuffled waits until all records of the repartition topics are committed. The records of one
-// topic can lead to records of another, so it looks at all of them again until none has grown. It
-// returns false if there are none.
-func (w *watcher) awaitShuffled(ctx context.Context) (shuffled bool, err error) {
+// awaitShuffled waits until everything in the repartition topics is committed, too. In a join by a
+// foreign key, records of one topic lead to records in another one. So it looks at all topics until
+// none has grown. It returns the moment of the last output, or end if there are no such topics.
+func (w *watcher) awaitShuffled(ctx context.Context, end moment) (moment, error) {
 	shuffles, err := w.cluster.repartitionTopics(ctx, w.cfg.Application)
-	if err != nil {
-		return false, err
+	if err != nil || len(shuffles) == 0 {
+		return end, err
 	}
-	committed := map[string][]int64{}
-	for grown := true; grown; {
-		grown = false
+	last := &lastOutput{watcher: w, moment: end}
+	if err := last.look(ctx, w.cluster.ends); err != nil {
+		return end, err
+	}
+	seen := map[string][]int64{}
+	for more := true; more; {
+		more = false
 		for _, topic := range shuffles {
 			ends, err := w.cluster.dataEnds(ctx, w.cfg.Brokers, topic)
 			if err != nil {
-				return false, err
+				return end, err
 			}
-			if reach(committed[topic], ends) {
+			if reach(seen[topic], ends) {
 				continue
 			}
-			grown = true
-			err = w.poll(ctx, "the records of "+topic+" to be committed", func() (int64, bool, error) {
-				offsets, err := w.cluster.committed(ctx, w.cfg.Application, topic, len(ends))
-				return sum(offsets), err == nil && reach(offsets, ends), err
-			})
-			if err != nil {
-				return false, err
+			if err := last.awaitCommitted(ctx, topic, ends); err != nil {
+				return end, err
 			}
-			committed[topic] = ends
+			seen[topic], more = ends, true
 		}
 	}
-	return len(shuffles) > 0, nil
+	// Markers in the output may come a little later than the offsets of their transaction.
+	err = last.look(ctx, w.cluster.settledEnds)
+	return last.moment, err
+}
+
+// lastOutput is the moment at which the output has become longer the last time.
+type lastOutput struct {
+	*watcher
+	moment
+	end int64
+}
+
+func (l *lastOutput) look(ctx context.Context, ends func(ctx context.Context, topic string) ([]int64, error)) error {
+	now, err := ends(ctx, l.cfg.Out)
+	if err != nil || sum(now) == l.end {
+		return err
+	}
+	l.end, l.at = sum(now), time.Now()
+	l.moment.usage, err = l.watcher.usage()
+	return err
+}
+
+// awaitCommitted waits until the group has committed the ends of a topic.
+func (l *lastOutput) awaitCommitted(ctx context.Context, topic string, ends []int64) error {
+	return l.poll(ctx, "the records of "+topic+" to be committed", func() (int64, bool, error) {
+		offsets, err := l.cluster.committed(ctx, l.cfg.Application, topic, len(ends))
+		if err != nil {
+			return 0, false, err
+		}
+		return sum(offsets), reach(offsets, ends), l.look(ctx, l.cluster.ends)
+	})
 }
 
 // reach reports whether the offsets of all partitions have reached the ends. An offset that is not

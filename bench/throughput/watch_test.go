@@ -16,7 +16,7 @@ import (
 func TestRepartitionTopicsInARow(t *testing.T) {
 	// The second one is the first one by name.
 	const first, second = "chain-b-repartition", "chain-a-repartition"
-	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, first, second))
+	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, first, second, "out"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,8 +46,8 @@ func TestRepartitionTopicsInARow(t *testing.T) {
 	defer cancel()
 	done := make(chan error, 1)
 	go func() {
-		w := &watcher{cfg: WatchConfig{Brokers: brokers, Application: "chain"}, cluster: c}
-		_, err := w.awaitShuffled(ctx)
+		w := &watcher{cfg: WatchConfig{Brokers: brokers, Application: "chain", Out: "out"}, cluster: c}
+		_, err := w.awaitShuffled(ctx, moment{})
 		done <- err
 	}()
 	// awaitAsked waits until the offset of a topic is asked for.
