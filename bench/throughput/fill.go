@@ -57,6 +57,7 @@ func Fill(ctx context.Context, cfg FillConfig) (Filled, error) {
 	if cfg.Interval < 0 {
 		return Filled{}, fmt.Errorf("%w: the interval between records is negative", ErrUnusable)
 	}
+	cfg.Input = w.Uses(cfg.Input)
 	source, err := w.NewSource(cfg.Input)
 	if err != nil {
 		return Filled{}, fmt.Errorf("%w: %w", ErrUnusable, err)

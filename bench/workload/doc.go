@@ -30,11 +30,24 @@
 //	repartition  counterparty → the number of its records, through a repartition topic     record
 //	flights      ledger's dedupe, then count and balance per counterparty, through a       event
 //	             repartition topic, over the flights of 2013: plane, carrier, delay
+//	stream-table   an event and the last row of its key                                   event with a row
+//	stream-stream  the two sides of a pair, from 5 s before to 10 s after                 pair
+//	foreign-key    a row and the row of another table that it names, through internal     change of either
+//	               topics
+//	sessions       account → times, count and sum of the session, with a gap of 10 s      record
 //	nexmark-q..  queries 0 to 5, 7, 8, 9, 17 and 18 of Nexmark, over its own events
 //
 // A count is 8 bytes. Count and balance are 32: the count, the balance, 8 zero bytes, and the clock
 // of the event that led to it. So a reader of pass, ledger and flights finds the clock at the same
 // place as in the event.
+//
+// Joins and sessions have records of their own, with a side in the value. Both sides are in one
+// topic, so they have the same partitions, and the offsets say what a record meets. Event time goes
+// its own pace: 10 s from one record of a key to the next, in the mean. One of eight records is up
+// to 5 s late, which is within the grace of every window. So no outcome depends on a stream time
+// that a task would lose when it moves. An input may span 12 hours of event time, which are 4,320
+// records for each key. An output of a join has number and amount of both sides. One of sessions
+// has beginning, end, count and sum. A session that became part of another one has no output.
 //
 // The topologies are what a user would write: the public API, its processors and its defaults, with
 // no path of their own.
@@ -67,6 +80,10 @@
 // partition, each output is compared with the expected next one ([Ordered]). Behind a repartition
 // topic, the outputs of a key are those of its records in some order ([Shuffled]): counts go 1, 2,
 // 3, no record is doubled or missing, and balances follow from the records.
+//
+// In a join by a foreign key the last rows meet in every run, and earlier rows in some runs. Each
+// output must be of a row and the row that it names. The rows of a key get newer from output to
+// output. The last output of each key is that of the last rows.
 //
 // Evidence is read before the input: what has been decided about says how much of the input was
 // processed ([Audit]).

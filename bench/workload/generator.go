@@ -34,7 +34,7 @@ const amountMax = 10_000
 type Input struct {
 	Seed uint64 `json:"seed"`
 	// Keys is the number of accounts, Distribution how events are spread over them. The flights
-	// have their own.
+	// have their own. Of pairs, Keys is how many records apart the two of a pair are at most.
 	Keys         int64        `json:"keys,omitempty"`
 	Distribution Distribution `json:"distribution,omitempty"`
 	// Duplicates is the share of records that repeat an earlier one, from 0 to 0.5.
@@ -65,6 +65,9 @@ type generator struct {
 func (w Workload) NewSource(in Input) (Source, error) {
 	if w.query != nil {
 		return newAuctions(in), nil
+	}
+	if w.sided != nil {
+		return newSidedSource(in, w.sided.content)
 	}
 	return w.newGenerator(in)
 }

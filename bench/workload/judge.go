@@ -52,6 +52,9 @@ type Shuffled interface {
 
 // NewOrdered returns the judge of a partition, for a workload that does not shuffle.
 func (w Workload) NewOrdered() Ordered {
+	if w.sided != nil {
+		return &orderedSides{meeter: w.sided.meets()}
+	}
 	if w.query != nil {
 		return &orderedBids{w.query}
 	}
@@ -60,6 +63,9 @@ func (w Workload) NewOrdered() Ordered {
 
 // NewShuffled returns the judge of a workload that shuffles.
 func (w Workload) NewShuffled() Shuffled {
+	if w.sided != nil {
+		return w.sided.shuffled()
+	}
 	if w.query != nil {
 		return w.query.shuffled()
 	}
@@ -76,6 +82,7 @@ var (
 	errMissing   = errors.New("outputs are missing")
 	errTooMany   = errors.New("there are more outputs than inputs")
 	errOthers    = errors.New("the outputs are those of other records")
+	errOrder     = errors.New("the rows of the output are not newer than those of the output before")
 )
 
 // lacking is the error of so many outputs that did not come, nil for none.

@@ -2,6 +2,7 @@ package workload
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/onceward/onceward/topology"
@@ -46,13 +47,14 @@ type Workload struct {
 	Evidence bool
 
 	build func(b *topology.Builder, t Topics)
-	// output processes events, query bids; one of them is set.
+	// output processes events, query bids, sided the sides of joins; one of them is set.
 	output *output
 	query  *query
+	sided  *sided
 }
 
 // All are the workloads.
-func All() []Workload { return append(overEvents(), nexmark()...) }
+func All() []Workload { return slices.Concat(overEvents(), joins(), nexmark()) }
 
 func overEvents() []Workload {
 	return []Workload{
