@@ -1,5 +1,5 @@
-// Package comparison compares Onceward with what else one could run: Kafka Streams, at its defaults and
-// tuned, and a plain loop over franz-go's GroupTransactSession. All of them work on one real
+// Package comparison compares Onceward with what else one could run: Kafka Streams, at its defaults
+// and tuned, and a plain loop over franz-go's GroupTransactSession. All of them work on one real
 // broker, on the same input, in turns. It is the library behind the tool in the directory run.
 //
 // # Candidates
@@ -18,8 +18,10 @@
 //
 // Kafka Streams has less work in the workloads with dedupe. Its inbox keeps a timestamp of each id;
 // the inbox of Onceward also keeps the hash of the payload, which tells a duplicate from a
-// conflict. Its state is in RocksDB in every workload. All candidates have the default compression,
-// except the loop, which does not compress.
+// conflict. Its state is in RocksDB in every workload. In the joins and in the sessions both have
+// the same windows and grace periods. The caches of its DSL are off where they would keep outputs
+// back: in counts, in sessions and in the tables of a join by a foreign key. All candidates have
+// the default compression, except the loop, which does not compress.
 //
 // # Rules
 //
@@ -28,8 +30,12 @@
 // once, not compressed, and is the same topic for all. Times are measured from outside in the same
 // way (throughput.Watch): committed offsets, the steady state from a quarter of the records on. So
 // neither the start of a JVM nor its warm-up is in a rate. After each run the output is recomputed
-// from the input (throughput.Check), and the stores are compared with the expected ones. A wrong
-// result ends the measurement without a figure.
+// from the input (throughput.Check). The stores of counts, balances and ids are compared with the
+// expected ones. A wrong result ends the measurement without a figure.
+//
+// A run ends when its input is committed. Behind repartition topics, and the topics of a join by a
+// foreign key, it ends with the last output. Onceward commits records that have led to nothing up
+// to ten seconds later, and Kafka Streams at its next commit.
 //
 // The candidates take turns, in every round in another order. Every run is printed. Ratios are of
 // runs of one round, so that a slow phase of the machine slows both.

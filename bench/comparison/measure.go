@@ -210,7 +210,7 @@ func (m *measurement) say(format string, args ...any) {
 
 // compared are the workloads that Kafka Streams has too, but for the flights, which have their own
 // data.
-var compared = []string{"pass", "count", "ledger", "repartition"}
+var compared = []string{"pass", "count", "ledger", "repartition", "stream-table", "stream-stream", "foreign-key", "sessions"}
 
 // flights is that workload.
 const flights = "flights"

@@ -54,8 +54,8 @@ func (r Result) Markdown() string {
 		p.line("- Onceward: the defaults of txn.Config %s", r.Limits)
 	}
 	p.line("\nThe documentation of package `bench/comparison` has the rules of the comparison. Every output of every run was")
-	p.line("compared with a recomputation from its input, and so were the stores. Figures are medians, with the least and the greatest in")
-	p.line("parentheses; ratios are of runs of one round. Rates are of the steady state, from a quarter of the records on.\n")
+	p.line("compared with a recomputation from its input, and so were the stores of counts, balances and ids. Figures are medians, with the")
+	p.line("least and the greatest in parentheses; ratios are of runs of one round. Rates are of the steady state, from a quarter of the records on.\n")
 	if brief := r.brief(); len(brief) > 0 {
 		p.line("**Some steady states were so short that their rates say little: %s. More records are needed.**\n", strings.Join(brief, ", "))
 	}
@@ -188,8 +188,14 @@ func tuned(c Comparison) string {
 // describe says in words what is in an input.
 func describe(in workload.Input) string {
 	out := fmt.Sprintf("%.3g %% of them duplicates (seed %d)", 100*in.Duplicates, in.Seed)
-	if in.Keys > 0 {
-		out = fmt.Sprintf("%d keys, %s, ", in.Keys, in.Distribution) + out
+	if in.Duplicates == 0 {
+		out = fmt.Sprintf("without duplicates (seed %d)", in.Seed)
+	}
+	switch {
+	case in.Keys > 0 && in.Distribution == "": // pairs
+		return fmt.Sprintf("a key for each pair, whose records are at most %d apart, ", in.Keys) + out
+	case in.Keys > 0:
+		return fmt.Sprintf("%d keys, %s, ", in.Keys, in.Distribution) + out
 	}
 	return out
 }

@@ -26,6 +26,11 @@ func TestSelect(t *testing.T) {
 		t.Errorf("selected is %+v", cfg)
 	}
 	cfg = Thorough()
+	sided := []string{"stream-table", "stream-stream", "foreign-key", "sessions"}
+	if err := cfg.Select(sided); err != nil || !slices.Equal(cfg.Workloads, sided) || cfg.Recovery != nil {
+		t.Errorf("joins and sessions are selected as %+v, %v", cfg.Workloads, err)
+	}
+	cfg = Thorough()
 	if err := cfg.Select([]string{"scaling"}); err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +163,8 @@ func TestTuned(t *testing.T) {
 	choices := Choices{"ledger": {Tuning: streams.Tuning{Name: "fast", Threads: 3}, Heap: "1g", SmallHeap: "512m"}}
 	for name, want := range map[string]string{
 		"ledger": "the fastest of its sweep.", "count": "**the fastest of the sweep of ledger**; none was made for this workload.",
-		"repartition": "**for which no sweep was made**.",
+		"sessions":    "**the fastest of the sweep of ledger**; none was made for this workload.",
+		"repartition": "**for which no sweep was made**.", "foreign-key": "**for which no sweep was made**.",
 	} {
 		w, err := workload.Find(name)
 		if err != nil {
@@ -168,6 +174,24 @@ func TestTuned(t *testing.T) {
 		text := tuned(Comparison{Workload: name, Tuned: &Tuned{of.Tuning, of.Heap, of.SmallHeap, sweptFor}})
 		if !strings.HasSuffix(text, want) || !strings.Contains(text, "heap "+of.Heap) {
 			t.Errorf("of %s the report says%s", name, text)
+		}
+	}
+}
+
+// TestDescribe: the report says of an input what its records have of the settings.
+func TestDescribe(t *testing.T) {
+	all := workload.Input{Seed: 1, Keys: 200, Distribution: workload.Zipf, Duplicates: 0.01}
+	for name, want := range map[string]string{
+		"ledger":        "200 keys, zipf, 1 % of them duplicates (seed 1)",
+		"sessions":      "200 keys, zipf, without duplicates (seed 1)",
+		"stream-stream": "a key for each pair, whose records are at most 200 apart, without duplicates (seed 1)",
+	} {
+		w, err := workload.Find(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := describe(w.Uses(all)); got != want {
+			t.Errorf("of %s the report says %q, want %q", name, got, want)
 		}
 	}
 }

@@ -75,6 +75,7 @@ func (r Result) Targets() []Target {
 		of("ledger", 2.5, 4), of("count", 2.5, 4), of("pass", 4, 0),
 		Target{What: "pass, records/s", Against: Loop, Limit: 1.5}.measured(r.ratios("pass", Loop, Run.Rate)),
 		of("repartition", 2.5, 0),
+		of("stream-table", 2.5, 0), of("stream-stream", 2.5, 0), of("foreign-key", 2.5, 0), of("sessions", 2.5, 0),
 		Target{What: "full restore, records/s", Against: StreamsTuned, Limit: 1.5, Aim: 2.5}.measured(r.restoreRatios()),
 		Target{What: "restart after kill -9 under load, time", Against: static, Limit: 0.1, Most: true}.measured(recovered),
 		r.latencyTarget("p50", func(l Latency) time.Duration { return l.Latency.P50 }),

@@ -2,9 +2,9 @@
 //
 //	go run ./bench/comparison/run -brokers 127.0.0.1:9092 -out bench
 //
-// See package comparison. The command creates its own topics and groups, and deletes them. With -parts
-// it measures the named parts again, and keeps the others of the existing report. With -sweep it
-// searches settings of Kafka Streams instead, and writes them to a file.
+// See package comparison. The command creates its own topics and groups, and deletes them. With
+// -parts it measures the named parts again, and keeps the others of the existing report. With
+// -sweep it searches settings of Kafka Streams instead, and writes them to a file.
 package main
 
 import (
@@ -82,7 +82,8 @@ func parse() (cfg comparison.Config, o options, err error) {
 	cfg = comparison.Thorough()
 	brokers := flag.String("brokers", "", "host:port,... of a running cluster (required)")
 	flag.IntVar(&cfg.BrokerPID, "broker-pid", 0, "process of the only broker, on this machine, for its processor time")
-	parts := flag.String("parts", "", "parts to measure: the workloads pass, count, ledger, repartition and flights; latency, recovery, restore and scaling. "+
+	parts := flag.String("parts", "", "parts to measure: the workloads pass, count, ledger, repartition, stream-table, stream-stream, foreign-key, "+
+		"sessions and flights; latency, recovery, restore and scaling. "+
 		"The default is all, the flights with -flights. The report keeps the other parts. A sweep is of workloads")
 	flag.StringVar(&cfg.Revision, "revision", "", "which Onceward this is, for the report, such as a commit")
 	only := flag.String("only", "", "candidates, such as \"onceward,streams tuned\" (default: all)")
