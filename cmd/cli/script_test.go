@@ -137,6 +137,7 @@ func TestScripts(t *testing.T) {
 			"produce":       produce,
 			"consume":       consume,
 			"topics":        topics,
+			"createtopic":   createTopic,
 			"deletegroup":   deleteGroup,
 			"code":          scripttest.Code,
 			"signal":        sendSignal,
@@ -196,6 +197,17 @@ type brokerKey struct{}
 // stopKafka takes the broker away.
 func stopKafka(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Value(brokerKey{}).(*broker).Close()
+}
+
+// createTopic creates a topic on the running cluster: createtopic topic:partitions.
+func createTopic(ts *testscript.TestScript, _ bool, args []string) {
+	name, partitions, _ := strings.Cut(args[0], ":")
+	n, err := strconv.ParseInt(partitions, 10, 32)
+	ts.Check(err)
+	withAdmin(ts, func(ctx context.Context, adm *kadm.Client) {
+		_, err := adm.CreateTopic(ctx, int32(n), 1, nil, name)
+		ts.Check(err)
+	})
 }
 
 // topics prints the topics of the cluster.

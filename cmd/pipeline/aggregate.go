@@ -13,6 +13,7 @@ import (
 type aggregation struct {
 	name    string
 	windows windowSpec
+	rows    rowsIn
 	// by is the key of the groups of a table.
 	by *expression
 
@@ -32,7 +33,7 @@ const (
 
 // readAggregation reads what counts and other aggregations have in common.
 func (r *reader) readAggregation(m yamldoc.Mapping) aggregation {
-	a := aggregation{name: r.name(m), windows: readWindows(m)}
+	a := aggregation{name: r.name(m), windows: readWindows(m), rows: readRowsIn(m)}
 	windows, by := m.Optional("windows"), m.Optional("by")
 	a.by = r.compileIn(ofRows, by, "by", wantStringOrNull)
 	switch in := r.input(); in.shape {
@@ -67,7 +68,7 @@ func (r *reader) readAggregation(m yamldoc.Mapping) aggregation {
 }
 
 func readAggregate(r *reader, v yamldoc.Value) step {
-	m := r.mapping(v, "name", "initial", "value", "windows", "emit", "merge", "by", "subtract")
+	m := r.mapping(v, "name", "initial", "value", "windows", "emit", "merge", "by", "subtract", inMemory)
 	a := r.readAggregation(m)
 	a.initial = r.readInitial(m.Required("initial", `write the aggregate of no records, such as '{"sum": 0}'`))
 	merge, subtract := m.Optional("merge"), m.Optional("subtract")
@@ -125,7 +126,7 @@ func (r *reader) readInitial(v yamldoc.Value) func() *document {
 }
 
 func readCount(r *reader, v yamldoc.Value) step {
-	a := r.readAggregation(r.mapping(v, "name", "windows", "emit", "by"))
+	a := r.readAggregation(r.mapping(v, "name", "windows", "emit", "by", inMemory))
 	a.fold = func(sofar *document, _ record) (*document, error) { return counted(countIn(sofar) + 1), nil }
 	a.merge = func(_ key, sofar, other *document) (*document, error) {
 		return counted(countIn(sofar) + countIn(other)), nil
@@ -156,15 +157,15 @@ func (a aggregation) declare(in flow, _ []flow) flow {
 			return to, d, err
 		}
 		g := topology.GroupTable(in.table, a.name+groupSuffix, nullableKeys(), values, group)
-		return ofTable(topology.AggregateTable(g, tableStore(a.name), a.initial, a.add, a.subtract))
+		return ofTable(topology.AggregateTable(g, tableStore(a.name, a.rows), a.initial, a.add, a.subtract))
 	case a.windows.kind == "":
-		return ofTable(topology.Aggregate(in.stream, tableStore(a.name), a.initial, a.fold))
+		return ofTable(topology.Aggregate(in.stream, tableStore(a.name, a.rows), a.initial, a.fold))
 	case a.windows.kind == "sessions":
-		store := topology.SessionStore(a.name, keys, values, a.windows.sessions.Retention())
+		store := placed(a.rows, topology.SessionStore(a.name, keys, values, a.windows.sessions.Retention()))
 		t := topology.AggregateSessions(in.stream, a.windows.sessions, store, a.initial, a.fold, a.merge)
 		return a.results(t.Table, t.Closed)
 	default:
-		store := topology.WindowStore(a.name, keys, values, a.windows.windows.Retention())
+		store := placed(a.rows, topology.WindowStore(a.name, keys, values, a.windows.windows.Retention()))
 		t := topology.AggregateWindows(in.stream, a.windows.windows, store, a.initial, a.fold)
 		return a.results(t.Table, t.Closed)
 	}

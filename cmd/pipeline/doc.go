@@ -30,6 +30,16 @@
 //	  - join: {name: with-customer, reads: orders, with: customers, value: '{"id": event.id, "city": other.city}'}
 //	  - sink: {topic: orders-with-city}
 //
+// A source can have a pattern in place of a topic. It reads all topics whose names match, also
+// those that are created while the pipeline runs. Each has tasks of its own without state, so that
+// rekey with a number of partitions stands before a step that keeps state. See
+// topology.FromPattern:
+//
+//	source: {name: sales, pattern: 'sales\..+'}
+//	steps:
+//	  - rekey: {name: by-customer, key: event.customer, partitions: 6}
+//	  - count: {name: totals}
+//
 // A step reads and passes on a stream, a table, or a table of windows. The steps changes and table
 // make one of the other. The reference, docs/reference/pipeline.md, has a table of them.
 //
@@ -45,13 +55,13 @@
 //	           is null. Two streams meet by time: within, or before and after, with a grace. key chooses
 //	           the row of a global table, foreign_key that of another table. See topology.JoinStreams,
 //	           JoinStreamTable, JoinGlobalTable, JoinTables and JoinForeignKey.
-//	count      name, windows?, emit?, by?
+//	count      name, windows?, emit?, by?, in_memory?
 //	           {"count": 2} for each key, or for each key and window. by is the group of a row of a table.
-//	aggregate  name, initial, value, windows?, emit?, merge?, by?, subtract?
+//	aggregate  name, initial, value, windows?, emit?, merge?, by?, subtract?, in_memory?
 //	           A document for each key, or for each key and window. value is made of sofar and the record;
 //	           a null removes the aggregate. merge is for sessions that become one, subtract for a row
 //	           that leaves its group.
-//	table      name
+//	table      name, in_memory?
 //	           The newest value of each key of a stream; a null deletes.
 //	changes    name
 //	           The values after each change of a table as a stream; a null for a deleted row.
@@ -99,9 +109,10 @@
 //	         Records get ids of their own in their headers, which follow from those that they have and the name:
 //	         for outputs whose readers dedupe. cause is the id of what caused them, such as
 //	         headers["onceward.message-id"]. See package processors/envelope.
-//	rekey    name, key, keep_origin?
-//	         Records get another key and go to the partition of it, through a topic of their own; with
-//	         keep_origin: true evidence and dead letters behind it name the record of the source.
+//	rekey    name, key, partitions?, keep_origin?
+//	         Records get another key and go to the partition of it, through a topic of their own, which has
+//	         that many partitions. With keep_origin: true evidence and dead letters behind it name the record
+//	         of the source.
 //	sink     topic; feedback, true if the pipeline reads the topic as well and something ends the way of what comes back
 //	         Records are written to a topic, as they are.
 //
@@ -110,6 +121,10 @@
 // per key, so related records must have one key; use rekey for that. These four write their
 // decisions to the topic of evidence, one record for each decision; see package
 // processors/evidence.
+//
+// in_memory: true keeps the rows of a step, or of a source that is a table, in memory and none on
+// the disk. The changelog of the store restores them in full at each start. See
+// topology.Store.InMemory.
 //
 // # Expressions
 //

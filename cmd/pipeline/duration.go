@@ -31,15 +31,19 @@ func duration(v yamldoc.Value, least time.Duration) time.Duration {
 	return 0
 }
 
-// bound reads a number of at least one. It is 0 if v is missing or wrong.
-func bound(v yamldoc.Value) int64 {
+// bound reads a number from one to most. It is 0 if v is missing or wrong.
+func bound(v yamldoc.Value, most int64) int64 {
 	text := v.Word()
 	if text == "" {
 		return 0
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < 1 {
+	switch {
+	case err != nil || n < 1:
 		v.Mistake("must be a number of at least 1, and is %q", text)
+		return 0
+	case n > most:
+		v.Mistake("must be at most %d, and is %q", most, text)
 		return 0
 	}
 	return n

@@ -40,6 +40,8 @@ type place struct {
 	windowed bool
 	// unkept says that the rows of the table are in no store, so that they cannot be looked up.
 	unkept bool
+	// pattern is the source by pattern whose tasks pass the records on, empty if other tasks do.
+	pattern string
 	// read says that a step reads the place.
 	read bool
 }
@@ -117,7 +119,8 @@ func (r *reader) add(p place) {
 // noPlace is the index of a place that there is not.
 const noPlace = -1
 
-// mapping reads the keys of a step, and what the step reads: the key reads, or else the step before.
+// mapping reads the keys of a step, and what the step reads: the key reads, or else the step
+// before.
 func (r *reader) mapping(v yamldoc.Value, known ...string) yamldoc.Mapping {
 	m := v.Mapping(append(known, "reads")...)
 	r.reads = v
@@ -132,7 +135,7 @@ func (r *reader) mapping(v yamldoc.Value, known ...string) yamldoc.Mapping {
 	if r.in != noPlace {
 		in := r.places[r.in]
 		in.read = true
-		r.out.shape, r.out.windowed, r.out.unkept = in.shape, in.windowed, in.unkept // unless the step says otherwise
+		r.out.shape, r.out.windowed, r.out.unkept, r.out.pattern = in.shape, in.windowed, in.unkept, in.pattern // unless the step says otherwise
 	}
 	return m
 }
@@ -176,7 +179,9 @@ func (r *reader) possible() string {
 }
 
 // passes says what the current step passes on, for the steps that read it.
-func (r *reader) passes(s shape) { r.out.shape, r.out.windowed, r.out.unkept = s, false, false }
+func (r *reader) passes(s shape) {
+	r.out.shape, r.out.windowed, r.out.unkept, r.out.pattern = s, false, false, ""
+}
 
 // checkInput notes a mistake if the current step, of that kind, cannot read its input.
 func (r *reader) checkInput(k kind) {
@@ -191,6 +196,9 @@ func (r *reader) checkInput(k kind) {
 		}
 		if k.keyed && in.windowed {
 			at.Mistake("the step keeps state by key, and the keys of %s name windows; put a step rekey: {key: event.key} between", in)
+		}
+		if k.keyed {
+			r.checkTasks(at, in)
 		}
 	case slices.Contains(k.reads, aStream):
 		at.Mistake("the step reads a stream, and %s is %s; put a step changes between", in, in.shape)

@@ -95,8 +95,14 @@ func readJoin(r *reader, v yamldoc.Value) step {
 	}
 	r.claimJoin(j, m)
 	r.checkKept(with, other)
+	pattern := r.input().pattern
+	if form.right != aGlobalTable {
+		r.checkTasks(r.reads, r.input())
+		r.checkTasks(with, other)
+		pattern = ""
+	}
 	r.passes(form.left)
-	r.out.unkept = form.foreign
+	r.out.unkept, r.out.pattern = form.foreign, pattern
 	r.out.windowed = !form.keyed && r.input().windowed
 	return j
 }

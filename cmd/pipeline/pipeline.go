@@ -22,8 +22,12 @@ type reader struct {
 	names map[string]yamldoc.Value
 	// topics are the places of the topics of sources.
 	topics map[string]yamldoc.Value
+	// patterns are the sources by pattern.
+	patterns []patternOf
 	// sinks are the places of sink steps by their topics.
 	sinks map[string]yamldoc.Position
+	// outputs are the places of the topics that steps write.
+	outputs []yamldoc.Value
 
 	// places are the sources and steps so far, and placesOf their indexes by name.
 	places   []*place
@@ -69,6 +73,7 @@ func (r *reader) pipeline() pipeline {
 		p.steps = append(p.steps, r.step(v))
 	}
 	r.checkUnread(p.sources)
+	r.checkPatterns(p.deadLetters)
 	if r.evidence.Present() && !r.decides {
 		r.evidence.Mistake("no step decides anything; remove evidence, or add dedupe, project, ledger or transition")
 	}

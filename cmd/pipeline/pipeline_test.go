@@ -49,6 +49,7 @@ func TestDocumentedPipeline(t *testing.T) {
 //
 //	pipeline     a pipeline, and the mistakes in it, or nothing
 //	describe     the same for a pipeline whose topology is shown
+//	create       a topic with two partitions
 //	pipe         records for a topic, and everything that they lead to
 //
 // A line of pipe is a key, a value and headers (name=text after a #); - is null. With several lines
@@ -72,9 +73,12 @@ func TestTranscripts(t *testing.T) {
 					return top.Describe()
 				}
 				return ""
-			case "pipe":
+			case "create", "pipe":
 				if d == nil {
 					return "there is no pipeline\n"
+				}
+				if td.Cmd == "create" {
+					return create(t, d, td)
 				}
 				return pipe(t, d, td)
 			}
@@ -82,6 +86,15 @@ func TestTranscripts(t *testing.T) {
 			return ""
 		})
 	})
+}
+
+func create(t *testing.T, d *topologytest.Driver, td *datadriven.TestData) string {
+	var topic string
+	td.ScanArgs(t, "topic", &topic)
+	if err := d.CreateTopic(topic, 2); err != nil {
+		return err.Error() + "\n"
+	}
+	return ""
 }
 
 func pipe(t *testing.T, d *topologytest.Driver, td *datadriven.TestData) string {

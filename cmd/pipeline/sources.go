@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -12,10 +13,13 @@ import (
 // source is where records come from.
 type source struct {
 	shape shape
-	// name is that of a table and of its store.
+	// name is that of a table and of its store, and that of a source by pattern.
 	name  string
 	topic string
-	start topology.SourceOption
+	// pattern is what the names of the topics have to match, for a source by pattern.
+	pattern string
+	start   topology.SourceOption
+	rows    rowsIn
 }
 
 // sourceKinds are the kinds of sources.
@@ -46,7 +50,7 @@ func (r *reader) sources(root yamldoc.Mapping) []source {
 		}
 	}
 	if len(sources) == 1 && sources[0].shape == aStream {
-		list.Mistake("the only source is a stream; write source: {topic: %s}", sources[0].topic)
+		list.Mistake("the only source is a stream; write source: {%s}", sources[0].keys())
 	}
 	return sources
 }
@@ -63,30 +67,48 @@ func (r *reader) source(e yamldoc.Entry) source {
 }
 
 func (r *reader) streamSource(v yamldoc.Value) source {
-	m := v.Mapping("topic", "key", "value", "start")
+	m := v.Mapping("topic", "name", "pattern", "key", "value", "start")
+	if m.Optional("pattern").Present() {
+		return r.patternSource(v, m)
+	}
+	if name := m.Optional("name"); name.Present() {
+		name.Mistake("a stream of one topic is named after it; remove name, or write a pattern in place of the topic")
+	}
 	s := source{shape: aStream, topic: r.topic(m), start: startOf(m.Optional("start"))}
 	r.add(place{name: s.topic, at: v.Position(), shape: aStream})
 	return s
 }
 
 func (r *reader) tableSource(v yamldoc.Value, shape shape) source {
-	m := v.Mapping("name", "topic", "key", "value")
-	s := source{shape: shape, name: r.name(m), topic: r.topic(m)}
+	m := v.Mapping("name", "topic", "key", "value", inMemory)
+	s := source{shape: shape, name: r.name(m), topic: r.topic(m), rows: readRowsIn(m)}
+	if shape == aGlobalTable && s.rows.memory {
+		m.Optional(inMemory).Mistake("the rows of a global table are on the disk; remove %s", inMemory)
+	}
 	r.add(place{name: s.name, at: v.Position(), shape: shape})
 	return s
+}
+
+// readFormats reads how the records of a source are encoded.
+func readFormats(m yamldoc.Mapping) {
+	m.Optional("key").Choice("string")
+	m.Optional("value").Choice("json")
 }
 
 // topic reads the topic of a source, and how its records are encoded.
 func (r *reader) topic(m yamldoc.Mapping) string {
 	v := m.Required("topic")
-	m.Optional("key").Choice("string")
-	m.Optional("value").Choice("json")
+	readFormats(m)
 	topic := v.Text()
 	if topic == "" {
 		return ""
 	}
 	if first, read := r.topics[topic]; read {
 		v.Mistake("the topic is a source already, in line %d; let the steps read that one", first.Position().Line)
+		return topic
+	}
+	if i := slices.IndexFunc(r.patterns, func(p patternOf) bool { return p.name == topic }); i >= 0 {
+		v.Mistake("%q is the name of the source by pattern in line %d; rename that one", topic, r.patterns[i].at.Position().Line)
 		return topic
 	}
 	r.topics[topic] = v
@@ -124,10 +146,13 @@ func startOf(v yamldoc.Value) topology.SourceOption {
 func (s source) declare(b *topology.Builder) flow {
 	switch s.shape {
 	case aTable:
-		return ofTable(topology.TableFrom(b, rowsOf(s.topic), tableStore(s.name)))
+		return ofTable(topology.TableFrom(b, rowsOf(s.topic), tableStore(s.name, s.rows)))
 	case aGlobalTable:
-		return flow{shape: aGlobalTable, global: topology.GlobalTableFrom(b, rowsOf(s.topic), tableStore(s.name))}
+		return flow{shape: aGlobalTable, global: topology.GlobalTableFrom(b, rowsOf(s.topic), tableStore(s.name, s.rows))}
 	default:
+		if s.pattern != "" {
+			return ofStream(topology.FromPattern(b, s.name, s.pattern, nullableKeys(), nullableValues()))
+		}
 		return ofStream(topology.From(b, topicOf(s.topic), s.start))
 	}
 }

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -78,6 +79,7 @@ func (r *reader) branch(v yamldoc.Value, step string) branch {
 	if b.topic == "" || step == "" {
 		return branch{}
 	}
+	r.outputs = append(r.outputs, v)
 	b.sink = step + "-" + v.Key() + "-sink"
 	r.claim(b.sink, v)
 	return b
@@ -235,11 +237,18 @@ type rekey struct {
 }
 
 func readRekey(r *reader, v yamldoc.Value) streamStep {
-	m := r.mapping(v, "name", "key", "keep_origin")
+	m := r.mapping(v, "name", "key", "partitions", "keep_origin")
+	partitions := m.Optional("partitions")
+	if pattern := r.input().pattern; pattern != "" {
+		partitions = m.Required("partitions", "write how many the topic of the step has, such as 6; no number follows from the pattern "+pattern)
+	}
 	r.passes(aStream)
 	k := rekey{
 		name: r.name(m, "-repartition-sink", "-repartition-source"),
 		key:  r.compile(m.Required("key"), "key", wantString),
+	}
+	if n := bound(partitions, math.MaxInt32); n > 0 {
+		k.topic = append(k.topic, topology.Partitions(int32(n)))
 	}
 	if m.Optional("keep_origin").Bool() {
 		k.topic = append(k.topic, topology.KeepOrigin())
@@ -289,6 +298,7 @@ func readSink(r *reader, v yamldoc.Value) step {
 		return s
 	}
 	r.sinks[s.topic] = topic.Position()
+	r.outputs = append(r.outputs, topic)
 	r.claim(s.topic+"-sink", topic)
 	return s
 }

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"math"
 	"time"
 
 	"github.com/onceward/onceward/cmd/internal/yamldoc"
@@ -10,21 +11,25 @@ import (
 )
 
 // tableStore is the store of a table.
-func tableStore(name string) topology.Store[state.Timestamped[key, *document]] {
-	return topology.TimestampedStore(name, schemas.Codec[key](keyCodec{}), schemas.Codec[*document](documentCodec{}))
+func tableStore(name string, rows rowsIn) topology.Store[state.Timestamped[key, *document]] {
+	store := topology.TimestampedStore(name, schemas.Codec[key](keyCodec{}), schemas.Codec[*document](documentCodec{}))
+	return placed(rows, store)
 }
 
 // table makes a table of a stream.
-type table struct{ name string }
+type table struct {
+	name string
+	rows rowsIn
+}
 
 func readTable(r *reader, v yamldoc.Value) step {
-	m := r.mapping(v, "name")
+	m := r.mapping(v, "name", inMemory)
 	r.passes(aTable)
-	return table{name: r.name(m)}
+	return table{name: r.name(m), rows: readRowsIn(m)}
 }
 
 func (t table) declare(in flow, _ []flow) flow {
-	return ofTable(topology.ToTableWithDeletes(in.stream, tableStore(t.name)))
+	return ofTable(topology.ToTableWithDeletes(in.stream, tableStore(t.name, t.rows)))
 }
 
 // changes makes a stream of a table.
@@ -53,7 +58,7 @@ func readSuppress(r *reader, v yamldoc.Value) step {
 		r.claimWindows(s.name, m)
 	}
 	s.until = topology.UntilTimeLimit(duration(m.Required("limit", "write how long the first change of a key waits, such as 10s"), time.Millisecond)).
-		MaxRecords(bound(m.Optional("max_records"))).MaxBytes(bound(m.Optional("max_bytes")))
+		MaxRecords(bound(m.Optional("max_records"), math.MaxInt64)).MaxBytes(bound(m.Optional("max_bytes"), math.MaxInt64))
 	return s
 }
 
@@ -75,7 +80,7 @@ type merge struct {
 func readMerge(r *reader, v yamldoc.Value) step {
 	m := r.mapping(v, "name", "with")
 	s := merge{name: r.name(m)}
-	seen := map[int]bool{r.in: true}
+	seen, mixed := map[int]bool{r.in: true}, false
 	for _, with := range m.Required("with").List() {
 		i := r.find(with)
 		if i == noPlace {
@@ -87,10 +92,16 @@ func readMerge(r *reader, v yamldoc.Value) step {
 			with.Mistake("only streams are merged, and %s is %s", other, other.shape)
 		case seen[i]:
 			with.Mistake("%s is merged twice, which would double its records; remove it", other)
+		case other.pattern != r.input().pattern:
+			r.checkTasks(with, other)
+			mixed = true
 		}
 		seen[i] = true
 		r.out.windowed = r.out.windowed || other.windowed
 		s.with = append(s.with, i)
+	}
+	if mixed {
+		r.checkTasks(r.reads, r.input())
 	}
 	return s
 }
