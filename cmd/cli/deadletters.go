@@ -78,7 +78,7 @@ type letterFlags struct {
 	Node        []string `placeholder:"NAME" help:"Letters of records that failed in this node."`
 	From        []string `placeholder:"TOPIC" help:"Letters of records that died first in this topic, or come from it where an internal topic keeps that (topology.KeepOrigin)."`
 	Of          []string `placeholder:"ID" help:"Letters of this application."`
-	Since       string   `placeholder:"TIME" help:"Letters that failed last at this time or later: a time such as 2026-01-31T08:00:00Z, or how long ago, such as 2h."`
+	Since       string   `placeholder:"TIME" help:"Letters that failed last at this time or later: a time such as 2026-01-31T08:00:00Z, milliseconds since the epoch, or how long ago, such as 2h."`
 	Until       string   `placeholder:"TIME" help:"Letters that failed last before this time."`
 }
 
@@ -107,21 +107,6 @@ func (f letterFlags) filter() (out admin.DeadLetterFilter, some bool, err error)
 	}
 	some = len(f.ID)+len(f.Key)+len(f.Class)+len(f.Node)+len(f.From)+len(f.Of) > 0 || f.Since != "" || f.Until != ""
 	return out, some, nil
-}
-
-// timeOf reads a time as it is given in a flag; an empty text is the zero time.
-func timeOf(flag, text string) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
-		return time.Now().Add(-ago), nil
-	}
-	t, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		return t, usage("%s: %q is no time; give one such as 2026-01-31T08:00:00Z, or how long ago, such as 2h", flag, text)
-	}
-	return t, nil
 }
 
 // letterJSON is the JSON form of a dead letter. Its fields are for programs and stay.

@@ -76,6 +76,9 @@
 // arguments, including those of ranges, have the same form. Stores of windows, sessions, series and
 // ids sort by time first.
 //
+// state get --as-of shows what a key of a versioned store had at a time, as state.Versioned.GetAsOf
+// has it.
+//
 // state export writes lines of JSON. The file is there when it is complete.
 //
 //	{"type":"partition"}  the positions, before the rows of each partition

@@ -83,7 +83,7 @@ func (n *presently) row(ctx context.Context, store string, key []byte) (presentR
 	row := presentRow{Store: store, Partitions: append([]int32{}, here.partitions...), Of: here.of, Answers: []stateGetAnswer{}}
 	rows := n.rows(store, here.layout, n.encoding)
 	for _, partition := range here.partitions {
-		found, err := n.lookUp(ctx, store, partition, key, rows, n.stale)
+		found, err := n.lookUp(ctx, store, partition, key, rows, nil, n.stale)
 		if err != nil {
 			return row, explainStale(err, n.stale)
 		}

@@ -290,14 +290,21 @@ func withAdmin(ts *testscript.TestScript, do func(ctx context.Context, adm *kadm
 
 // produce writes the lines of a file to a topic: produce topic file. A line is a key, a space and a
 // value; - is a null key or value. All go to the partition of their key, and those without one to
-// partition 0.
+// partition 0. The timestamps are the present time, or the one of produce -at time topic file.
 func produce(ts *testscript.TestScript, _ bool, args []string) {
+	var at time.Time
+	if args[0] == "-at" {
+		var err error
+		at, err = time.Parse(time.RFC3339, args[1])
+		ts.Check(err)
+		args = args[2:]
+	}
 	cl, err := kgo.NewClient(kgo.SeedBrokers(ts.Getenv("BROKERS")), kgo.DefaultProduceTopic(args[0]))
 	ts.Check(err)
 	defer cl.Close()
 	for line := range strings.Lines(ts.ReadFile(args[1])) {
 		k, v, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
-		r := &kgo.Record{}
+		r := &kgo.Record{Timestamp: at}
 		if k != "-" {
 			r.Key = []byte(k)
 		}

@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology/graph"
@@ -20,6 +22,7 @@ type stateGetCommand struct {
 	Key   string `arg:"" placeholder:"KEY" help:"The key."`
 	stateDirectory
 	encodingFlags
+	asOfFlag
 	Partition *int32 `placeholder:"N" help:"Partition to look in; default is every one that the instance has."`
 	Stale     bool   `help:"Read also what may be behind: while a task is restored, has stopped, was lost, or a commit is in doubt."`
 	outputFlag
@@ -28,14 +31,16 @@ type stateGetCommand struct {
 // Help is for --help.
 func (c *stateGetCommand) Help() string {
 	return "All rows of the key are shown. Of a key-value store that is one, found at once. A store of windows, sessions, series or ids has its rows in " +
-		"the order of time, and is read from one end to the other."
+		"the order of time, and is read from one end to the other. A versioned store has all versions of the key; with --as-of only the one of that time is shown."
 }
 
 // stateGetResult is the JSON form. Its fields are for programs and stay.
 type stateGetResult struct {
 	Store string `json:"store"`
 	rowJSON
-	Found bool `json:"found"`
+	// AsOf is the time of --as-of, in milliseconds since the epoch.
+	AsOf  *int64 `json:"as_of,omitempty"`
+	Found bool   `json:"found"`
 	// Answers has one for each partition that was asked.
 	Answers []stateGetAnswer `json:"answers"`
 }
@@ -59,15 +64,24 @@ func (c *stateGetCommand) Run(p *process) (err error) {
 	if err != nil {
 		return err
 	}
+	at, err := c.moment(c.Store, here.layout)
+	if err != nil {
+		return err
+	}
 	rows := s.rows(c.Store, here.layout, c.Encoding)
 	key, err := rows.key("KEY", c.KeyEncoding, c.Key)
 	if err != nil {
 		return err
 	}
 	result := stateGetResult{Store: c.Store, rowJSON: keyJSON(rows.keyPart(key))}
+	if at != nil {
+		ms := at.UnixMilli()
+		result.AsOf = &ms
+	}
 	var text strings.Builder
+	var before []int32
 	for _, partition := range here.partitions {
-		found, err := s.lookUp(p.ctx, c.Store, partition, key, rows, c.Stale)
+		found, err := s.lookUp(p.ctx, c.Store, partition, key, rows, at, c.Stale)
 		if err != nil {
 			return explainStale(err, c.Stale)
 		}
@@ -78,6 +92,9 @@ func (c *stateGetCommand) Run(p *process) (err error) {
 			fmt.Fprintf(&text, "# %s[%d]: %s\n", c.Store, partition, atText(found.at))
 			result.Found = true
 		}
+		if found.beforeHistory {
+			before = append(before, partition)
+		}
 		result.Answers = append(result.Answers, found.answer())
 	}
 	if c.Output == "json" {
@@ -85,7 +102,11 @@ func (c *stateGetCommand) Run(p *process) (err error) {
 	} else {
 		_, err = io.WriteString(p.out, text.String())
 	}
-	if err == nil && !result.Found {
+	switch {
+	case err != nil || result.Found:
+	case at != nil:
+		err = absentAt(c.Store, *at, here.partitions, before)
+	default:
 		err = c.absent(key, here.partitions, here.of)
 	}
 	return err
@@ -97,6 +118,8 @@ type lookedUp struct {
 	rows []shownRow
 	// single says that there cannot be more than one.
 	single bool
+	// beforeHistory says that the chosen time is before the history.
+	beforeHistory bool
 }
 
 // answer is the JSON form.
@@ -124,9 +147,10 @@ func (f lookedUp) lines() (lines []string) {
 	return lines
 }
 
-// lookUp finds the one row that a key can have, or all of them in one view.
+// lookUp finds the one row that a key can have, or all rows of the key in one view. With a time at
+// it finds the version of that time.
 func (o opened) lookUp(
-	ctx context.Context, store string, partition int32, key []byte, rows rowEncoder, stale bool,
+	ctx context.Context, store string, partition int32, key []byte, rows rowEncoder, at *time.Time, stale bool,
 ) (found lookedUp, err error) {
 	if found.single = rows.single(); found.single {
 		row, err := o.Get(ctx, store, partition, key, stale)
@@ -148,13 +172,21 @@ func (o opened) lookUp(
 	}
 	defer func() { err = errors.Join(err, scan.Close()) }()
 	found.at = scan.At
+	var entries []state.Entry
 	for e, err := range scan.Rows() {
 		if err != nil {
 			return lookedUp{}, err
 		}
 		if rows.shows(e) {
-			found.rows = append(found.rows, rows.row(e.Key, e.Value))
+			entries = append(entries, state.Entry{Key: bytes.Clone(e.Key), Value: bytes.Clone(e.Value)})
 		}
+	}
+	if at != nil {
+		lookup := asOfIn(store, rows.layout, *at, scan.At)
+		entries, found.beforeHistory = lookup.find(entries), lookup.beforeHistory()
+	}
+	for _, e := range entries {
+		found.rows = append(found.rows, rows.row(e.Key, e.Value))
 	}
 	return found, nil
 }
