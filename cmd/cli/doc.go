@@ -102,6 +102,9 @@
 // verify ends with 0 only if every store was verified and is equal.
 //
 //   - A store that the last topology no longer had is not verified. Its outcome is "unused".
+//   - A global table is compared with its topic, if the program or the pipeline that ran last is
+//     known. Otherwise, and for a table that is restored from its topic (RestoreFromTopic), the
+//     outcome is "skipped". Such a store is no failure, unless no other store was verified.
 //   - A key that differs and was written again past the position of the state cannot be judged,
 //     because compaction may have removed the record that the state came from.
 //   - A row that only the state has cannot be judged if brokers may have deleted or compacted its

@@ -55,7 +55,7 @@ func codeOf(err error) int {
 	switch {
 	case isUsage, isFilePlace(err):
 		return codeUsage
-	case errors.Is(err, demo.ErrDiffers), errors.Is(err, errDiffers), errors.Is(err, errNotMade), errors.Is(err, errBalances):
+	case errors.Is(err, demo.ErrDiffers), errors.Is(err, errDiffers), errors.Is(err, errTableDiffers), errors.Is(err, errNotMade), errors.Is(err, errBalances):
 		return codeIntegrity
 	}
 	return onceward.ExitCode(err)

@@ -16,12 +16,19 @@ func TestVerdict(t *testing.T) {
 	equal, unjudged := admin.Verification{}, admin.Verification{Unjudged: 1}
 	differs := admin.Verification{Differences: 1}
 	failed := admin.Verification{Err: errors.New("the network")}
+	skipped := admin.Verification{Skipped: admin.ErrFromSource}
+	table := admin.Verification{Differences: 1}
+	table.Task.Subtopology = "globals/rates"
 	lost := admin.Verification{Err: fmt.Errorf("%w: it is gone", admin.ErrChangelog)}
 	for _, tc := range []struct {
 		outcomes []admin.Verification
 		code     int
 	}{
 		{[]admin.Verification{equal, equal}, codeDone},
+		{[]admin.Verification{equal, skipped}, codeDone},
+		{[]admin.Verification{skipped}, codeFailed},
+		{[]admin.Verification{skipped, unjudged}, codeFailed},
+		{[]admin.Verification{table, skipped, unjudged}, codeIntegrity},
 		{[]admin.Verification{equal, unjudged}, codeFailed},
 		{[]admin.Verification{failed, equal}, codeFailed},
 		{[]admin.Verification{lost, failed}, codeIntegrity},

@@ -26,8 +26,11 @@ type verifyCommand struct {
 	outputFlag
 }
 
-// errDiffers says that state is not what its changelog says.
-var errDiffers = errors.New("the state is not what its changelogs say")
+// errDiffers and errTableDiffers say that state is not what its changelog or its topic says.
+var (
+	errDiffers      = errors.New("the state is not what its changelogs say")
+	errTableDiffers = errors.New("the global table is not what its topic says")
+)
 
 func (c *verifyCommand) Run(p *process) (err error) {
 	switch {
@@ -51,7 +54,7 @@ func (c *verifyCommand) Run(p *process) (err error) {
 	defer client.Close()
 	meter := c.meter(p)
 	outcomes, err := client.Verify(ctx, s.State, admin.VerifyOptions{
-		Task: c.Task, Store: c.Store, Scratch: c.ScratchDir, DifferencesMax: c.Differences, Progress: meter.callback("verifying"),
+		Task: c.Task, Store: c.Store, Topology: s.topology, Scratch: c.ScratchDir, DifferencesMax: c.Differences, Progress: meter.callback("verifying"),
 	})
 	meter.end()
 	switch {
@@ -80,14 +83,19 @@ func (c *verifyCommand) selected() string {
 // verdict says what is wrong altogether: a difference weighs more than what could not be verified,
 // and a changelog that is another one more than one that could not be read.
 func verdict(outcomes []admin.Verification) error {
-	var differ, unjudged, failed, lost int
-	var why, whyLost error
+	var differ, tables, unjudged, failed, lost, skipped int
+	var why, whyLost, whySkipped error
+	table := ""
 	for _, o := range outcomes {
 		switch {
 		case errors.Is(o.Err, admin.ErrChangelog):
 			lost, whyLost = lost+1, o.Err
 		case o.Err != nil:
 			failed, why = failed+1, o.Err
+		case o.Skipped != nil:
+			skipped, whySkipped = skipped+1, o.Skipped
+		case o.Differences > 0 && o.GlobalTable():
+			tables, table = tables+1, o.Store
 		case o.Differences > 0:
 			differ++
 		case o.Unjudged > 0:
@@ -97,6 +105,9 @@ func verdict(outcomes []admin.Verification) error {
 	switch {
 	case differ > 0:
 		return fmt.Errorf("%d of %d: %w; rebuild repairs them", differ, len(outcomes), errDiffers)
+	case tables > 0:
+		return fmt.Errorf("%d of %d: %w. Stop the instance and remove globals/%s from its state directory: the next start reads the topic again",
+			tables, len(outcomes), errTableDiffers, table)
 	case lost > 0, failed > 0:
 		return fmt.Errorf("%d of %d stores could not be verified, one of them because: %w", lost+failed, len(outcomes),
 			cmp.Or(whyLost, why))
@@ -104,6 +115,8 @@ func verdict(outcomes []admin.Verification) error {
 		return fmt.Errorf("no difference was found, but %d of %d stores have keys that cannot be judged. Their changelogs have advanced, and "+
 			"compaction or the retention of the brokers may have removed records that the state still has", unjudged,
 			len(outcomes))
+	case skipped == len(outcomes):
+		return fmt.Errorf("no store was verified: %w", whySkipped)
 	}
 	return nil
 }
@@ -117,7 +130,7 @@ type verifyResult struct {
 type verifyStore struct {
 	Store string  `json:"store"`
 	At    stateAt `json:"at"`
-	// Outcome is equal, different, unjudged, unused or failed.
+	// Outcome is equal, different, unjudged, unused, skipped or failed.
 	Outcome     string             `json:"outcome"`
 	Changelog   string             `json:"changelog"`
 	Start       int64              `json:"start"`
@@ -126,7 +139,9 @@ type verifyStore struct {
 	Differences int64              `json:"differences"`
 	Unjudged    int64              `json:"unjudged"`
 	First       []verifyDifference `json:"first"`
-	Error       string             `json:"error,omitempty"`
+	// Reason says why a store was skipped.
+	Reason string `json:"reason,omitempty"`
+	Error  string `json:"error,omitempty"`
 }
 
 type verifyDifference struct {
@@ -140,6 +155,8 @@ func outcomeOf(o admin.Verification) string {
 	switch {
 	case o.Err != nil:
 		return "failed"
+	case o.Skipped != nil:
+		return "skipped"
 	case o.Unused:
 		return "unused"
 	case o.Differences > 0:
@@ -161,6 +178,9 @@ func verifyResultOf(s opened, outcomes []admin.Verification, encoding string) ve
 		}
 		if o.Err != nil {
 			v.Error = o.Err.Error()
+		}
+		if o.Skipped != nil {
+			v.Reason = o.Skipped.Error()
 		}
 		for _, d := range o.First {
 			shown := verifyDifference{Kind: d.Kind}
@@ -200,21 +220,28 @@ func writeVerifications(out io.Writer, s opened, outcomes []admin.Verification, 
 		if o.Err != nil {
 			fmt.Fprintf(&text, "\n%s: %s\n", place, o.Err)
 		}
+		if o.Skipped != nil {
+			fmt.Fprintf(&text, "\n%s: left out: %s\n", place, o.Skipped)
+		}
 		if o.Start > 0 && o.Differences > 0 {
 			fmt.Fprintf(&text, "\n%s: the changelog begins at offset %d, what was before it is gone\n", place, o.Start)
 		}
 		if o.Differences+o.Unjudged > 0 {
 			fmt.Fprintf(&text, "\n%s: keys that differ: %d; that cannot be judged: %d\n", place, o.Differences, o.Unjudged)
 		}
+		log := "changelog"
+		if o.GlobalTable() {
+			log = "topic"
+		}
 		for _, d := range o.First {
 			local, logged := rows.row(d.Key, d.Local), rows.row(d.Key, d.Changelog)
 			switch d.Kind {
 			case admin.Missing:
-				fmt.Fprintf(&text, "  missing  %s  the changelog has %s\n", logged.keyText(), logged.valueText())
+				fmt.Fprintf(&text, "  missing  %s  the %s has %s\n", logged.keyText(), log, logged.valueText())
 			case admin.Extra:
 				fmt.Fprintf(&text, "  extra    %s  the state has %s\n", local.keyText(), local.valueText())
 			case admin.OtherValue:
-				fmt.Fprintf(&text, "  value    %s  the state has %s, the changelog %s\n", local.keyText(), local.valueText(), logged.valueText())
+				fmt.Fprintf(&text, "  value    %s  the state has %s, the %s %s\n", local.keyText(), local.valueText(), log, logged.valueText())
 			}
 		}
 		if more := o.Differences - int64(len(o.First)); more > 0 {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn"
 	"github.com/onceward/onceward/txn/internal/backoff"
 	"github.com/onceward/onceward/txn/internal/broker"
@@ -30,6 +31,8 @@ var ErrChangelog = fmt.Errorf("%w: the changelog is not the one of this state", 
 type VerifyOptions struct {
 	// Task and Store leave out every other one, unless they are empty.
 	Task, Store string
+	// Topology is the one that ran last, for its global tables. Without it they are left out.
+	Topology *topology.Topology
 	// Scratch is a directory for what is read from a changelog: about as large as the store, one
 	// store at a time. It is made and removed again; what a killed process left in it is removed as
 	// well. Default is the state directory's path with ".verify" behind it.
@@ -50,7 +53,8 @@ type Verification struct {
 	// At is what was verified.
 	At
 	Store, Changelog string
-	// Position is up to where the changelog was read, Start where it begins.
+	// Position is up to where the changelog was read, Start where it begins. Of a global table
+	// Position is the sum over the partitions of its topic, and Start is 0.
 	Start, Position int64
 	// Rows is the number of rows in the state.
 	Rows int64
@@ -66,11 +70,15 @@ type Verification struct {
 	// Unused says that the state names no position in the changelog: the topology that ran last
 	// does not have the store, and what is left of it was not looked at.
 	Unused bool
+	// Skipped is why the store was left out, nil if it was not: there is no changelog to compare it
+	// with. See ErrFromSource and VerifyOptions.Topology.
+	Skipped error
 	// Err is why the store could not be verified, nil if it was.
 	Err error
 }
 
-// Equal reports whether the state was verified in full, and is what the changelog says.
+// Equal reports whether the state is what the changelog says, and nothing of it is unknown. It is
+// true for a store that is unused or left out.
 func (v Verification) Equal() bool { return v.Err == nil && v.Differences == 0 && v.Unjudged == 0 }
 
 // Kind says how a key differs.
@@ -105,7 +113,8 @@ func (d *Difference) row() []byte {
 // names, store by store, and returns one outcome for each. The memory that it needs does not depend
 // on the size of the stores.
 //
-// A store in memory can be verified while its instance runs; see ErrInMemory.
+// A store in memory can be verified while its instance runs; see ErrInMemory. A global table is
+// compared with its topic if the options have the topology.
 //
 // Of a running instance, each store is compared in one view; no view is held while most of its
 // changelog is read. A store whose task is being restored cannot be verified.
@@ -162,7 +171,8 @@ func (v *verifier) tasks(ctx context.Context, tasks []TaskState) ([]Verification
 				outcomes = append(outcomes, Verification{At: t.At, Store: s.Name, Layout: s.Layout, Changelog: s.Changelog})
 				switch {
 				case s.FromSource:
-					outcomes[len(outcomes)-1].Err = ErrFromSource
+					o := &outcomes[len(outcomes)-1]
+					o.Skipped = v.leftOut(o)
 				case s.InMemory && !v.state.Running():
 					outcomes[len(outcomes)-1].Err = ErrInMemory
 				}
@@ -178,7 +188,7 @@ func (v *verifier) tasks(ctx context.Context, tasks []TaskState) ([]Verification
 	}
 	for i := range outcomes {
 		o := &outcomes[i]
-		if o.Err != nil {
+		if o.Err != nil || o.Skipped != nil {
 			continue
 		}
 		o.Err = v.store(ctx, o, slices.Contains(hidden, o.Changelog))
@@ -191,8 +201,11 @@ func (v *verifier) tasks(ctx context.Context, tasks []TaskState) ([]Verification
 
 // store verifies one store of one task into its outcome.
 func (v *verifier) store(ctx context.Context, o *Verification, hidden bool) error {
-	if errors.Is(o.Stale, txn.ErrRestoring) {
+	switch {
+	case errors.Is(o.Stale, txn.ErrRestoring):
 		return o.Stale // its positions are on their way, and say nothing of the changelog
+	case o.GlobalTable() && !hidden:
+		return v.global(ctx, o)
 	}
 	at, named := o.Positions.Changelog(o.Store)
 	if !named {
@@ -374,10 +387,15 @@ const tombstoneMargin = 0.8
 // changelog without a trace.
 func (r *replay) deletionsGone() bool {
 	o := r.outcome
-	millis, err := strconv.ParseInt(r.topics[o.Changelog].Settings["delete.retention.ms"].Value, 10, 64)
+	return r.stable > o.Position && tombstonesGone(r.topics[o.Changelog], o.Positions.WrittenAt)
+}
+
+// tombstonesGone reports whether tombstones that were written since a time, in milliseconds since
+// the epoch, may be gone.
+func tombstonesGone(t broker.TopicInfo, since int64) bool {
+	millis, err := strconv.ParseInt(t.Settings["delete.retention.ms"].Value, 10, 64)
 	if err != nil {
 		millis = (24 * time.Hour).Milliseconds() // Kafka's default, where the setting may not be seen
 	}
-	age := time.Since(time.UnixMilli(o.Positions.WrittenAt))
-	return r.stable > o.Position && age > time.Duration(tombstoneMargin*float64(millis))*time.Millisecond
+	return time.Since(time.UnixMilli(since)) > time.Duration(tombstoneMargin*float64(millis))*time.Millisecond
 }
