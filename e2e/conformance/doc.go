@@ -53,7 +53,8 @@
 // The test passes if the verifier prints SUCCESS and ALL-RECORDS-DELIVERED. The verifier does not
 // fail for records that echo has twice, so it must not print PROCESSED-MORE-THAN-GENERATED either.
 // It does not check the windows of two seconds in sws-suppressed and their sums; the test itself
-// does.
+// does. The application writes the same topics as Kafka's, which java/SmokeTopics.java lists;
+// neither reads fk, which the generator fills.
 //
 // Each negative control is an application with one mistake. For all but one of them the verifier
 // waits two to six minutes. Windows of days end at midnight, UTC: a run that would cross midnight

@@ -18,6 +18,8 @@ const (
 	smokeDuplicate = "duplicate" // every hundredth input of a partition is copied to echo twice
 	smokeForget    = "forget"    // it is left out of the sum
 	smokeEarly     = "early"     // each update of a window is given as its final result
+	// smokeEarlySeconds is smokeEarly in sws-suppressed alone.
+	smokeEarlySeconds = "early-seconds"
 )
 
 const (
@@ -47,7 +49,7 @@ type windowed = topology.Windowed[string]
 //	tagg                          how many keys have each count
 func smokeTopology(broken string) (*topology.Topology, error) {
 	switch broken {
-	case "", smokeDuplicate, smokeForget, smokeEarly:
+	case "", smokeDuplicate, smokeForget, smokeEarly, smokeEarlySeconds:
 	default:
 		return nil, fmt.Errorf("there is no mistake %q of %s", broken, smokeApplication)
 	}
@@ -128,7 +130,7 @@ func tableValues[K, V any](s topology.Stream[K, topology.Option[V]], name string
 
 // finalResults returns one result per window.
 func finalResults(t topology.WindowedTable[string, int32], name, broken string) topology.Stream[windowed, int32] {
-	if broken == smokeEarly {
+	if broken == smokeEarly || broken == smokeEarlySeconds && name == "sws-suppressed" {
 		return tableValues(t.Stream(), name)
 	}
 	return t.Closed()

@@ -87,4 +87,24 @@ func TestSmokeMistakesAreMade(t *testing.T) {
 	if _, n := lastOutput(t, driveSmoke(t, smokeEarly, 10), "min-suppressed", schemas.Int32()); n != 10 {
 		t.Errorf("early: min-suppressed has %d records", n)
 	}
+	early := driveSmoke(t, smokeEarlySeconds, 10)
+	if _, n := lastOutput(t, early, "min-suppressed", schemas.Int32()); n != 2 {
+		t.Errorf("early-seconds: min-suppressed has %d records", n)
+	}
+	// Two inputs of one second are two updates of each of their windows, and one final result.
+	for mistake, want := range map[string]int{"": 2, smokeEarlySeconds: 4} {
+		topo, err := smokeTopology(mistake)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := topologytest.Start(t, topo)
+		data := topologytest.In(d, int32Topic(generatedTopic))
+		for _, value := range []int32{1, 2} {
+			data.Pipe("a", value, topologytest.At(smokeMorning))
+		}
+		data.Pipe(smokeFlush, 0, topologytest.At(smokeMorning.Add(2*day)))
+		if got, n := lastOutput(t, d, "sws-suppressed", schemas.Int32()); n != want || strings.Count(got, "=3") != 2 {
+			t.Errorf("%q: sws-suppressed has %d records, want %d: %s", mistake, n, want, got)
+		}
+	}
 }

@@ -56,13 +56,16 @@ func TestSmokeVerifierFindsMistakes(t *testing.T) {
 	t.Parallel()
 	mistakes := []string{smokeDuplicate}
 	if *full {
-		mistakes = append(mistakes, smokeForget, smokeEarly)
+		mistakes = append(mistakes, smokeForget, smokeEarly, smokeEarlySeconds)
 	}
 	for _, mistake := range mistakes {
 		t.Run(mistake, func(t *testing.T) {
 			output, wrong := newSmokeScene(t, brokenSmoke, mistake, "broken").judged(t.Context())
 			if wrong == nil {
 				t.Fatalf("the verifier finds nothing wrong:\n%s", output)
+			}
+			if mistake == smokeEarlySeconds && !strings.Contains(output, "non-unique result") {
+				t.Errorf("the verifier does not say that a window has two results:\n%s", output)
 			}
 			t.Logf("found: %v", wrong)
 		})
