@@ -66,3 +66,41 @@ steps:
 	// payments.yaml:3:27: source: unknown key "vlaue"; did you mean "value"?
 	// payments.yaml:5:34: steps[0].filter.where: undeclared reference to 'evnt' (did you mean 'event'?)
 }
+
+// Each shop writes to a topic of its own. A topic that is created while the pipeline runs is read
+// from its first record. The counts are in memory.
+func ExampleParse_pattern() {
+	top, err := pipeline.Parse("shops.yaml", []byte(`
+name: shops
+source: {name: sales, pattern: 'sales\..+'}
+steps:
+  - rekey: {name: by-customer, key: event.customer, partitions: 6}
+  - count: {name: totals, in_memory: true}
+  - sink: {topic: totals}
+`))
+	if err != nil {
+		log.Fatal(err)
+	}
+	d, err := topologytest.New(top)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, shop := range []string{"sales.berlin", "sales.lisbon"} {
+		if err := d.CreateTopic(shop, 2); err != nil {
+			log.Fatal(err)
+		}
+		if err := d.PipeRaw(shop, nil, []byte(`{"customer": "ann"}`)); err != nil {
+			log.Fatal(err)
+		}
+	}
+	totals, err := d.OutputRaw("totals")
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, r := range totals {
+		fmt.Printf("%s %s\n", r.Key, r.Value)
+	}
+	// Output:
+	// ann {"count":1}
+	// ann {"count":2}
+}
