@@ -12,7 +12,6 @@ import (
 
 	"github.com/onceward/onceward/state/pebblestore/disktest"
 	"github.com/onceward/onceward/topology"
-	"github.com/onceward/onceward/txn"
 )
 
 // TestStoreInMemoryKilled: a process that is killed takes the memory with it, and what its disk has
@@ -71,14 +70,7 @@ func (p *prices) killed(top *topology.Topology, at string) {
 	})
 	app, stop := start(p.t, top, cfg)
 	if at == "" {
-		waitFor(p.t, "everything to be committed", func() bool {
-			view, err := txn.Read(app, pricesStore, 0)
-			if err != nil {
-				return false
-			}
-			in, _ := view.Positions().Input("prices", 0)
-			return view.Close() == nil && in.Offset == p.end()
-		})
+		waitFor(p.t, "everything to be committed", func() bool { return p.caughtUp(app) })
 		disk.Break(filepath.Join(p.cfg.StateDir, "tasks"))
 	} else {
 		select {

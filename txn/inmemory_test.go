@@ -12,6 +12,7 @@ import (
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn"
 	"github.com/onceward/onceward/txn/admin"
 )
 
@@ -33,22 +34,27 @@ func inMemoryTopology(t *testing.T, inMemory bool) *topology.Topology {
 		_ *topology.Context, firsts state.KeyValue[string, int64], r topology.Record[string, topology.Change[int]],
 		_ topology.Emit[string, int64],
 	) error {
-		_, had := r.Value.Old.Get()
-		_, has := r.Value.New.Get()
-		if had || !has {
-			return nil
-		}
-		n, _, err := firsts.Get(r.Key)
-		if err != nil {
-			return err
-		}
-		return firsts.Put(r.Key, n+1)
+		return countFirst(firsts, r)
 	})
 	top, err := b.Build()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return top
+}
+
+// countFirst counts a change that brings a key into the table.
+func countFirst(firsts state.KeyValue[string, int64], r topology.Record[string, topology.Change[int]]) error {
+	_, had := r.Value.Old.Get()
+	_, has := r.Value.New.Get()
+	if had || !has {
+		return nil
+	}
+	n, _, err := firsts.Get(r.Key)
+	if err != nil {
+		return err
+	}
+	return firsts.Put(r.Key, n+1)
 }
 
 // set makes a round that changes one row of the table, and no other store.
@@ -58,11 +64,20 @@ func (p *prices) set(value int) {
 	p.want["first"] = value
 }
 
-// wantFirsts compares the store on the disk with the changes that were written.
+// wantFirsts is compareFirsts in a life of its own.
 func (p *prices) wantFirsts(top *topology.Topology) {
 	p.t.Helper()
 	app, stop := start(p.t, top, p.cfg)
 	waitFor(p.t, "the task", running(app, 1))
+	p.compareFirsts(app)
+	if err := stop(); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// compareFirsts compares the store on the disk with the changes that were written.
+func (p *prices) compareFirsts(app *txn.App) {
+	p.t.Helper()
 	got := readStore(p.t, app, firstsStore, func(s state.KeyValue[string, int64]) (sum string) {
 		n := int64(0)
 		for e, err := range s.All() {
@@ -81,9 +96,6 @@ func (p *prices) wantFirsts(top *topology.Topology) {
 	}
 	if got != fmt.Sprint(want) {
 		p.t.Errorf("the store on the disk has counted %s keys, want %d", got, want)
-	}
-	if err := stop(); err != nil {
-		p.t.Fatal(err)
 	}
 }
 

@@ -70,6 +70,8 @@ type prices struct {
 	want map[string]int
 	// bad has feed write values that cannot be decoded, which compaction takes for newer ones.
 	bad bool
+	// inputs are the topics that the task reads.
+	inputs []string
 }
 
 // compacted and kept are what a topic of prices may be.
@@ -87,7 +89,7 @@ func newPrices(t *testing.T, configs map[string]string) *prices {
 // newPricesOn is newPrices with a broker that has the topics "changes" and "dead".
 func newPricesOn(t *testing.T, b *testBroker, configs map[string]string) *prices {
 	t.Helper()
-	p := &prices{testBroker: b, t: t, want: map[string]int{}}
+	p := &prices{testBroker: b, t: t, want: map[string]int{}, inputs: []string{"prices"}}
 	set := map[string]*string{}
 	for k, v := range configs {
 		set[k] = &v
@@ -154,12 +156,47 @@ func (p *prices) transactional() *kgo.Client {
 // end is where the topic ends.
 func (p *prices) end() int64 {
 	p.t.Helper()
-	ends, err := p.adm.ListCommittedOffsets(p.t.Context(), "prices")
+	return p.endOf("prices")
+}
+
+func (p *prices) endOf(topic string) int64 {
+	p.t.Helper()
+	ends, err := p.adm.ListCommittedOffsets(p.t.Context(), topic)
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	end, _ := ends.Lookup("prices", 0)
+	end, _ := ends.Lookup(topic, 0)
 	return end.Offset
+}
+
+// caughtUp reports whether everything in the inputs is committed.
+func (p *prices) caughtUp(app *txn.App) bool {
+	view, err := txn.Read(app, pricesStore, 0)
+	if err != nil {
+		return false
+	}
+	positions := view.Positions()
+	for _, topic := range p.inputs {
+		if in, _ := positions.Input(topic, 0); in.Offset != p.endOf(topic) {
+			return view.Close() != nil
+		}
+	}
+	return view.Close() == nil
+}
+
+// table returns the rows of the table.
+func (p *prices) table(app *txn.App) string {
+	p.t.Helper()
+	return readStore(p.t, app, pricesStore, func(s state.Timestamped[string, int]) string {
+		all := map[string]int{}
+		for e, err := range s.All() {
+			if err != nil {
+				p.t.Fatal(err)
+			}
+			all[e.Key] = e.Value
+		}
+		return fmt.Sprint(all)
+	})
 }
 
 // lives lets an application process everything, compares its table and all changes, and stops it.
@@ -182,24 +219,8 @@ func (p *prices) lives(top *topology.Topology) (restored int64) {
 func (p *prices) process(top *topology.Topology) (table string, restored int64) {
 	p.t.Helper()
 	app, stop := start(p.t, top, p.cfg)
-	waitFor(p.t, "everything to be committed", func() bool {
-		view, err := txn.Read(app, pricesStore, 0)
-		if err != nil {
-			return false
-		}
-		in, _ := view.Positions().Input("prices", 0)
-		return view.Close() == nil && in.Offset == p.end()
-	})
-	table = readStore(p.t, app, pricesStore, func(s state.Timestamped[string, int]) string {
-		all := map[string]int{}
-		for e, err := range s.All() {
-			if err != nil {
-				p.t.Fatal(err)
-			}
-			all[e.Key] = e.Value
-		}
-		return fmt.Sprint(all)
-	})
+	waitFor(p.t, "everything to be committed", func() bool { return p.caughtUp(app) })
+	table = p.table(app)
 	restored = app.Status().Tasks[0].Restored
 	if err := stop(); err != nil {
 		p.t.Fatal(err)
