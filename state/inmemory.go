@@ -9,12 +9,17 @@ const inMemorySuffix = " (in memory)"
 // OnDisk returns what the disk keeps of p where the rows of some stores are in memory. There are no
 // rows of such a store on the disk, so it has no position there. It has a note under a name of its
 // own: how far the changelog of the store was when the rest was written. A restore begins at
-// the start of that changelog, and judges the other stores by the note; see InMemory.
+// the start of that changelog, and judges the other stores by the note; see InMemory. A store that
+// has taken no record of a changelog has no note, and so has one without a changelog.
 func (p Positions) OnDisk(inMemory func(store string) bool) Positions {
 	q := p
 	q.Changelogs = slices.DeleteFunc(slices.Clone(p.Changelogs), func(c Changelog) bool { return inMemory(c.Store) })
 	for _, c := range p.Changelogs {
-		if inMemory(c.Store) {
+		if !inMemory(c.Store) {
+			continue
+		}
+		q.ForgetInMemory(c.Store)
+		if c.Applied > 0 {
 			q.SetChangelog(Changelog{Store: c.Store + inMemorySuffix, TopicID: c.TopicID, Applied: c.Applied, Scanned: c.Applied})
 		}
 	}

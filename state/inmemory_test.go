@@ -40,6 +40,12 @@ func TestPositionsOnDisk(t *testing.T) {
 	if note, _ := q.InMemory("b"); note.Applied != 9 {
 		t.Errorf("the note is %+v after a step to 9", note)
 	}
+	q.SetChangelog(state.Changelog{Store: "b", StreamTime: 9}) // of a store without a changelog
+	if q = q.OnDisk(inMemory); len(q.Changelogs) != 2 {
+		t.Errorf("the disk has %v of a store that has taken nothing", q)
+	}
+	q.SetChangelog(state.Changelog{Store: "b", Applied: 1})
+	q = q.OnDisk(inMemory)
 	q.ForgetInMemory("b")
 	if _, ok := q.InMemory("b"); ok || len(q.Changelogs) != 2 {
 		t.Errorf("the note is still in %v", q)

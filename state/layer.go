@@ -48,6 +48,11 @@ func (l *Layer) StreamTime(store StoreID) int64 {
 	return 0
 }
 
+// Wrote reports whether there is a write to one of the stores for which of is true.
+func (l *Layer) Wrote(of func(store StoreID) bool) bool {
+	return slices.ContainsFunc(l.overlay.entries, func(e overlayEntry) bool { return of(l.ids[e.store]) })
+}
+
 // Len returns the number of writes.
 func (l *Layer) Len() int { return len(l.overlay.entries) }
 

@@ -73,6 +73,9 @@ type Changelog struct {
 	// Expiry depends on it, so it is committed with the data and the same everywhere. A store
 	// without a changelog, which is restored from an input topic, has that topic above, and here
 	// 2^62 and more: a digest of the processed records. See FORMAT.md.
+	//
+	// A store whose rows are lost when its database is closed has its stream time here and nothing
+	// above. No commit names it, and the disk has nothing of it.
 	StreamTime int64
 }
 

@@ -89,7 +89,7 @@ func (b *Builder) checkStores() {
 						"store %s is %s here and %s in node %s (%s:%d); one name is one store",
 						s.name, s.layout, u.info.layout, u.node.name, u.node.pos.file, u.node.pos.line))
 				}
-				if u.info.inMemory != s.inMemory {
+				if u.info.place() != s.place() {
 					b.mistakeAt(n.pos, n.name, fmt.Errorf(
 						"store %s is %s here and %s in node %s (%s:%d); one name is one store",
 						s.name, s.place(), u.info.place(), u.node.name, u.node.pos.file, u.node.pos.line))
@@ -157,7 +157,9 @@ func (t *Topology) checkInternalNames() []*Mistake {
 	for _, s := range t.subtopologies {
 		for _, n := range s.nodes {
 			for _, store := range n.stores {
-				note(n.name, n.pos, checkInternalLength(t.changelog(store.name)))
+				if !store.lost {
+					note(n.name, n.pos, checkInternalLength(t.changelog(store.name)))
+				}
 			}
 			switch {
 			case n.kind == processorNode, n.topic.pattern != nil:

@@ -74,6 +74,13 @@ func TestCompare(t *testing.T) {
 			want: []string{"store counts: rows on disk becomes in memory"},
 			back: []string{"store counts: rows in memory becomes on disk"},
 		},
+		"store lost on restart": {
+			change: func(c *compared) {
+				c.store = topology.KeyValueStore("counts", schemas.String(), schemas.Int64()).LostOnRestart()
+			},
+			want: []string{"store counts: rows on disk becomes in memory and lost on restart"},
+			back: []string{"store counts: rows in memory and lost on restart becomes on disk"},
+		},
 		"another store": {
 			change: func(c *compared) { c.store = topology.KeyValueStore("totals", schemas.String(), schemas.Int64()) },
 			want: []string{

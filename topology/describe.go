@@ -84,7 +84,8 @@ func (t *Topology) Description() graph.Description {
 		for _, store := range sub.Stores {
 			s.Stores = append(s.Stores, graph.StoreDescription{
 				Name: store.Name, Layout: store.Layout.String(), ChangelogTopic: store.ChangelogTopic,
-				RestoredFrom: store.RestoredFrom, InMemory: store.InMemory, KeyFormat: store.KeyFormat, ValueFormat: store.ValueFormat,
+				RestoredFrom: store.RestoredFrom, InMemory: store.InMemory, LostOnRestart: store.LostOnRestart,
+				KeyFormat: store.KeyFormat, ValueFormat: store.ValueFormat,
 			})
 		}
 		for _, n := range declared.nodes {

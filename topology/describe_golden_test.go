@@ -143,6 +143,10 @@ var plainTopologies = map[string]func(b *topology.Builder){
 		store := topology.KeyValueStore("recent", schemas.String(), schemas.Int64()).InMemory()
 		topology.Stateful(topology.From(b, wordsTopic), "remember", store).Process(idle)
 	},
+	"lost-store": func(b *topology.Builder) {
+		store := topology.KeyValueStore("recent", schemas.String(), schemas.Int64()).LostOnRestart()
+		topology.Stateful(topology.From(b, wordsTopic), "remember", store).Process(idle)
+	},
 	"timestamped-store": func(b *topology.Builder) {
 		store := topology.TimestampedStore("latest", schemas.String(), schemas.Int64())
 		topology.Stateful(topology.From(b, wordsTopic), "latest", store).Process(idle)

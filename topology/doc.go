@@ -141,7 +141,8 @@
 // replace it.
 //
 // [Store.InMemory] keeps the rows of a store in memory, and none on the disk. Its changelog
-// restores it at each start.
+// restores it at each start. [Store.LostOnRestart] has no changelog either: for rows that can be
+// missing.
 //
 // [Table.Filter], [MapTable], [JoinTables], [LeftJoinTables] and [OuterJoinTables] make tables from
 // tables and store nothing. A change passes through them. A lookup of a key computes its value from

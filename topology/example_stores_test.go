@@ -68,6 +68,54 @@ func ExampleStore_InMemory() {
 	// Output: 2 <nil>
 }
 
+// A sensor that reports something impossible is mentioned once, and not with each report. That is
+// remembered in memory alone. After a restart it is mentioned once more, which does no harm.
+func ExampleStore_LostOnRestart() {
+	reports := topology.Topic("reports", schemas.String(), schemas.Int64())
+	mentioned := topology.KeyValueStore("mentioned", schemas.String(), schemas.Int64()).LostOnRestart()
+	remarks := topology.Topic("remarks", schemas.String(), schemas.String())
+
+	b := topology.NewBuilder("sensors")
+	topology.Process(topology.From(b, reports), "mention", mentioned, func(
+		c *topology.Context, mentioned state.KeyValue[string, int64], r topology.Record[string, int64],
+		emit topology.Emit[string, string],
+	) error {
+		if r.Value >= 0 {
+			return nil
+		}
+		switch _, known, err := mentioned.Get(r.Key); {
+		case err != nil || known:
+			return err
+		}
+		if err := mentioned.Put(r.Key, r.Value); err != nil {
+			return err
+		}
+		return emit(c, topology.WithValue(r, fmt.Sprint("reports ", r.Value)))
+	}).Into(remarks)
+	d := driver(b)
+	report := func(value int64) {
+		if err := topologytest.Pipe(d, reports, "boiler", value); err != nil {
+			log.Fatal(err)
+		}
+	}
+	report(-1)
+	report(-2)
+	if err := d.Restart(); err != nil {
+		log.Fatal(err)
+	}
+	report(-3)
+	report(-4)
+	out, err := topologytest.Output(d, remarks)
+	for _, r := range out {
+		fmt.Println(r.Key, r.Value)
+	}
+	fmt.Println(err)
+	// Output:
+	// boiler reports -1
+	// boiler reports -3
+	// <nil>
+}
+
 // Orders are priced as of the time at which they were made, also when a price arrives late.
 func ExampleVersionedStore() {
 	prices := topology.Topic("prices", schemas.String(), schemas.Int64())

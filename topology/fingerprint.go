@@ -45,6 +45,9 @@ func (t *Topology) writeStructure(w io.Writer) {
 			if store.inMemory {
 				fmt.Fprint(w, " in memory")
 			}
+			if store.lost {
+				fmt.Fprint(w, " lost on restart")
+			}
 			fmt.Fprintln(w)
 		}
 		for _, n := range s.nodes {

@@ -77,7 +77,7 @@ func GlobalTableFrom[K, V any](
 		b.mistakeAt(pos, store.name, fmt.Errorf("store %s: %w", info.name, err))
 	}
 	if info.inMemory {
-		b.mistakeAt(pos, store.name, fmt.Errorf("store %s: the rows of a global table are on the disk; leave InMemory out", info.name))
+		b.mistakeAt(pos, store.name, fmt.Errorf("store %s: the rows of a global table are on the disk; leave InMemory and LostOnRestart out", info.name))
 	}
 	b.claim(store.name, &node{kind: processorNode, name: store.name, pos: pos})
 	read := withDeletes(topic)

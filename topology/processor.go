@@ -52,7 +52,7 @@ func Stateful[K, V any](s Stream[K, V], name string, stores ...AnyStore) *Node[K
 			b.mistakeAt(n.pos, name, errors.New("a store is nil"))
 			continue
 		}
-		b.addStore(n, store)
+		b.addOwnStore(n, store)
 	}
 	connect(b, s.port, n, once(n, declared.build))
 	return declared

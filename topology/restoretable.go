@@ -196,11 +196,11 @@ func (t *Topology) restoredFrom(s *subtopology, store string) string {
 }
 
 // changelogOf returns the name of a store's changelog, nothing if it has none.
-func (t *Topology) changelogOf(s *subtopology, store string) string {
-	if _, ok := s.restoredFrom(store); ok {
+func (t *Topology) changelogOf(s *subtopology, store storeInfo) string {
+	if _, ok := s.restoredFrom(store.name); ok || store.lost {
 		return ""
 	}
-	return t.changelog(store)
+	return t.changelog(store.name)
 }
 
 // checkRestores notes what does not go with RestoreFromTopic at a source.
@@ -238,7 +238,7 @@ func (b *Builder) checkRestoredTables() {
 	for _, n := range b.nodes {
 		for _, s := range n.stores {
 			source, restored := tables[s.name]
-			if restored && s.inMemory && n.name == s.name {
+			if restored && s.inMemory && !s.lost && n.name == s.name { // one that is lost is refused for every table
 				b.mistakeAt(n.pos, n.name, fmt.Errorf("store %s: RestoreFromTopic is for rows on the disk; each restart would depend on what "+
 					"compaction has left of the topic %s", s.name, source.topic.name))
 			}

@@ -24,13 +24,22 @@ func addStateful[K, V, K2, V2 any](
 	return p
 }
 
-// addStore makes a store one of n's.
+// addStore makes a store one of n's, whose results depend on rows that last.
 func (b *Builder) addStore(n *node, store AnyStore) {
+	if info := b.addOwnStore(n, store); info.lost {
+		b.mistakeAt(n.pos, n.name, fmt.Errorf("store %s: LostOnRestart is for Stateful, Process and ProcessValues, whose code expects rows "+
+			"to be gone; the results of this operator would be wrong after a restart, so leave it out, or take InMemory", info.name))
+	}
+}
+
+// addOwnStore makes a store of the user's own code one of n's.
+func (b *Builder) addOwnStore(n *node, store AnyStore) storeInfo {
 	info, err := store.info()
 	if err != nil {
 		b.mistakeAt(n.pos, n.name, fmt.Errorf("store %s: %w", info.name, err))
 	}
 	n.stores = append(n.stores, info)
+	return info
 }
 
 // prepare runs f as the factory of a node of this package, and returns what is wrong.

@@ -32,6 +32,8 @@ type Store[S any] struct {
 	name      string
 	retention time.Duration
 	inMemory  bool
+	// lost says that nothing restores the rows, which are in memory then.
+	lost bool
 	// key and value are the codecs, as schemas.Codec of the types in S.
 	key, value any
 	describe   func() (storeInfo, error)
@@ -169,6 +171,33 @@ func (s Store[S]) InMemory() Store[S] {
 	return s
 }
 
+// LostOnRestart returns the store with its rows in memory and without a changelog. All rows are
+// lost whenever a task is opened: at each start of the process, when the task comes from another
+// process, and when a stopped task is resumed. Only the code of [Stateful], [Process] and
+// [ProcessValues] may use such a store, for what can be missing: the answers of another system, or
+// what would only be done once more.
+//
+//   - While a task is open, the store is like any other: a failed record and an aborted round leave
+//     nothing in it, and queries read committed rows.
+//   - The offsets stay committed when the rows are lost. Records, outputs and other stores still
+//     count exactly once. But what a record does can depend on rows, and so on the time of the last
+//     restart or move.
+//   - A record that a node has deferred in such a store ([DeferredOf]) is lost with it.
+//   - Stream time of the kinds with a retention begins again with the rows.
+//   - There is no topic, nothing is restored, and nothing is purged. The rows count to the memory
+//     budget, as with InMemory.
+//
+// Tables, aggregations and global tables refuse such a store, because they promise results of all
+// records. The store of a table whose topic can restore it needs no changelog either: see
+// [RestoreFromTopic].
+//
+// A store that gets LostOnRestart leaves its changelog behind. Delete that topic before the option
+// is taken away again, or give the store another name.
+func (s Store[S]) LostOnRestart() Store[S] {
+	s.inMemory, s.lost = true, true
+	return s
+}
+
 // Open returns the typed view of bytes, which must be the bytes of this store. It is for tools and
 // tests. A node gets its stores from [Store.In].
 func (s Store[S]) Open(bytes state.Bytes) S { return s.open(bytes) }
@@ -195,7 +224,7 @@ func (s Store[S]) info() (storeInfo, error) {
 		return storeInfo{}, errNoStore
 	}
 	info, err := s.describe()
-	info.inMemory = s.inMemory
+	info.inMemory, info.lost = s.inMemory, s.lost
 	return info, err
 }
 
@@ -252,11 +281,16 @@ type storeInfo struct {
 	formats  formats
 	rows     graph.Rows
 	inMemory bool
+	// lost implies inMemory.
+	lost bool
 }
 
 // place is where the rows are, in words.
 func (s storeInfo) place() string {
-	if s.inMemory {
+	switch {
+	case s.lost:
+		return graph.LostOnRestart
+	case s.inMemory:
 		return graph.InMemory
 	}
 	return graph.OnDisk

@@ -100,10 +100,11 @@ func (t *Topology) subtopologyOf(s *subtopology, matched string) graph.Subtopolo
 	for _, store := range s.stores {
 		sub.Stores = append(sub.Stores, graph.StoreInfo{
 			Name:           store.name,
-			ChangelogTopic: t.changelogOf(s, store.name),
+			ChangelogTopic: t.changelogOf(s, store),
 			RestoredFrom:   t.restoredFrom(s, store.name),
 			FromSource:     s.rowsOf(store.name),
 			InMemory:       store.inMemory,
+			LostOnRestart:  store.lost,
 			Layout:         store.layout,
 			KeyFormat:      store.formats.key,
 			ValueFormat:    store.formats.value,
@@ -141,8 +142,8 @@ func (t *Topology) InternalTopics() []string {
 	var topics []string
 	for _, s := range t.subtopologies {
 		for _, store := range s.stores {
-			if s.rowsOf(store.name) == nil {
-				topics = append(topics, t.changelog(store.name))
+			if changelog := t.changelogOf(s, store); changelog != "" {
+				topics = append(topics, changelog)
 			}
 		}
 		for _, n := range s.sources {

@@ -188,7 +188,7 @@ func (in *instance) subtopologies() (out []assign.Subtopology) {
 		for _, src := range sub.Sources {
 			as.Sources = append(as.Sources, src.Topic)
 		}
-		for _, st := range sub.Stores {
+		for _, st := range sub.Restored() {
 			if n := (*in.layout.Load())[st.Topic()].Partitions; as.PartitionsMax == 0 || n < as.PartitionsMax {
 				as.PartitionsMax = n
 			}

@@ -45,7 +45,7 @@ func (a *App) Rebuild(tasks []graph.TaskID, stores ...string) error {
 func (a *App) rebuildable(tasks []graph.TaskID, stores []string) ([]graph.TaskID, error) {
 	has := map[string][]string{}
 	for _, sub := range a.topology.Subtopologies() {
-		for _, st := range sub.Stores {
+		for _, st := range sub.Restored() {
 			has[sub.Name] = append(has[sub.Name], st.Name)
 		}
 	}

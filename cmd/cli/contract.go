@@ -212,7 +212,10 @@ func actionText(a topology.Action, letters string) string {
 func retentionsOf(t *topology.Topology) (lines []string) {
 	for _, sub := range t.Subtopologies() {
 		for _, s := range sub.Stores {
-			if s.Layout != (state.Layout{}) {
+			switch {
+			case s.LostOnRestart:
+				lines = append(lines, fmt.Sprintf("store %s: %s, lost on restart: it is empty whenever its task is opened", s.Name, s.Layout))
+			case s.Layout != (state.Layout{}):
 				lines = append(lines, fmt.Sprintf("store %s: %s", s.Name, s.Layout))
 			}
 		}

@@ -46,6 +46,7 @@ func TestMain(m *testing.M) {
 		"joined":   func() { run(joinedTopology()) },
 		"keeper":   func() { run(keeperTopology()) },
 		"kinds":    func() { run(kindsTopology()) },
+		"lossy":    func() { run(lossyTopology()) },
 		"audited":  func() { run(auditedTopology()) },
 		"chooser":  func() { run(chooserTopology()) },
 		"deciding": func() { run(decidingTopology()) },

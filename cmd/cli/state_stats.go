@@ -70,10 +70,11 @@ type stateStatsStore struct {
 	Store string `json:"store"`
 	// Keys are estimated unless they are counted, Bytes are those of tables on the disk, or in
 	// memory with InMemory.
-	Keys      int64  `json:"keys"`
-	Counted   bool   `json:"counted"`
-	Bytes     int64  `json:"bytes"`
-	InMemory  bool   `json:"in_memory,omitempty"`
+	Keys     int64 `json:"keys"`
+	Counted  bool  `json:"counted"`
+	Bytes    int64 `json:"bytes"`
+	InMemory bool  `json:"in_memory,omitempty"`
+	// Changelog is empty for a store that is lost on restart.
 	Changelog string `json:"changelog"`
 	Applied   int64  `json:"applied"`
 	// Lag is in offsets of the changelog; null if it is not known.
@@ -139,7 +140,11 @@ func writeStateStats(out io.Writer, s opened, tasks []admin.TaskState) error {
 			if st.InMemory {
 				bytes += " in memory"
 			}
-			fmt.Fprintf(&text, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", t.Task, st.Store, keys, bytes, st.Changelog, st.Applied, lag)
+			changelog := st.Changelog
+			if changelog == "" {
+				changelog, lag = "none, lost on restart", "none"
+			}
+			fmt.Fprintf(&text, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", t.Task, st.Store, keys, bytes, changelog, st.Applied, lag)
 		}
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)

@@ -28,7 +28,7 @@ const (
 	AttributeLayout = "layout"
 	// AttributeChangelog is the topic that a store is restored from.
 	AttributeChangelog = "changelog"
-	// AttributeRows is where the rows of a store are: OnDisk or InMemory.
+	// AttributeRows is where the rows of a store are: OnDisk, InMemory or LostOnRestart.
 	AttributeRows = "rows"
 	// AttributeTopic is the topic of a global table.
 	AttributeTopic = "topic"
@@ -56,8 +56,9 @@ const (
 
 // The values of AttributeRows.
 const (
-	OnDisk   = "on disk"
-	InMemory = "in memory"
+	OnDisk        = "on disk"
+	InMemory      = "in memory"
+	LostOnRestart = "in memory and lost on restart"
 )
 
 // Difference is one thing in which a topology differs from an earlier one.
@@ -117,11 +118,14 @@ func merged(a, b facts) facts {
 	return all
 }
 
-// implied reports whether a difference follows from another one: a new subject differs in all
-// attributes.
+// implied reports whether a difference follows from another one. A new subject differs in all
+// attributes, and a store that is lost on restart has no changelog.
 func implied(key factKey, was, is facts) bool {
-	if key.attribute == AttributeExistence {
+	switch rows := (factKey{key.subject, key.name, AttributeRows}); {
+	case key.attribute == AttributeExistence:
 		return false
+	case key.attribute == AttributeChangelog && was[rows] != is[rows] && (was[rows] == LostOnRestart || is[rows] == LostOnRestart):
+		return true
 	}
 	whole := factKey{key.subject, key.name, AttributeExistence}
 	return was[whole] == "" || is[whole] == ""
@@ -186,7 +190,10 @@ func factsOf(d Description) facts {
 
 // rows is where the rows of a store are.
 func (s StoreDescription) rows() string {
-	if s.InMemory {
+	switch {
+	case s.LostOnRestart:
+		return LostOnRestart
+	case s.InMemory:
 		return InMemory
 	}
 	return OnDisk

@@ -66,13 +66,15 @@ type StoreDescription struct {
 	// Layout is the text of its state.Layout.
 	Layout string `json:"layout"`
 	// ChangelogTopic is empty for a store without one, which is restored from the source topic
-	// RestoredFrom.
+	// RestoredFrom, or is LostOnRestart.
 	ChangelogTopic string `json:"changelog_topic"`
 	RestoredFrom   string `json:"restored_from,omitempty"`
-	// InMemory says that the rows are in memory, and none on the disk.
-	InMemory    bool   `json:"in_memory,omitempty"`
-	KeyFormat   string `json:"key_format"`
-	ValueFormat string `json:"value_format"`
+	// InMemory says that the rows are in memory, and none on the disk. LostOnRestart adds that
+	// nothing restores them.
+	InMemory      bool   `json:"in_memory,omitempty"`
+	LostOnRestart bool   `json:"lost_on_restart,omitempty"`
+	KeyFormat     string `json:"key_format"`
+	ValueFormat   string `json:"value_format"`
 }
 
 // The kinds of a [NodeDescription].

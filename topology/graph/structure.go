@@ -2,6 +2,7 @@ package graph
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"github.com/onceward/onceward/state"
@@ -55,7 +56,7 @@ type StoreInfo struct {
 	// Name is the stable name of the store.
 	Name string
 	// ChangelogTopic is the name of its changelog on the cluster, with as many partitions as the
-	// sources. It is empty if the store has none.
+	// sources. It is empty if the store has none: it is restored from a source, or not at all.
 	ChangelogTopic string
 	// RestoredFrom is the source topic from which a store without a changelog is restored, and
 	// FromSource makes rows of its records: see topology.RestoreFromTopic. A store with a changelog
@@ -64,6 +65,10 @@ type StoreInfo struct {
 	FromSource   *SourceRows
 	// InMemory says that the rows are in memory, and none on the disk: see topology.Store.InMemory.
 	InMemory bool
+	// LostOnRestart says that nothing restores the rows, which are in memory: see
+	// topology.Store.LostOnRestart. The store has no topic, and no position in a commit or on the
+	// disk.
+	LostOnRestart bool
 	// Layout says what its rows and its changelog records look like.
 	Layout state.Layout
 	// KeyFormat and ValueFormat are the names of the codecs.
@@ -90,8 +95,26 @@ func (s Subtopology) InMemory() []string {
 	return names
 }
 
+// Restored returns the stores that are restored when a task is opened, from a changelog or from a
+// source: all but those with LostOnRestart. Only these have a topic, and a position in commits and
+// on the disk.
+func (s Subtopology) Restored() []StoreInfo {
+	return slices.DeleteFunc(slices.Clone(s.Stores), func(store StoreInfo) bool { return store.LostOnRestart })
+}
+
+// LostOnRestart returns the other stores, in the form that a database takes.
+func (s Subtopology) LostOnRestart() []state.Declaration {
+	var lost []state.Declaration
+	for _, store := range s.Stores {
+		if store.LostOnRestart {
+			lost = append(lost, state.Declaration{Name: store.Name, Layout: store.Layout})
+		}
+	}
+	return lost
+}
+
 // Topic returns the topic from which the store is restored: its changelog, or else the source
-// topic.
+// topic. It is empty with LostOnRestart.
 func (s StoreInfo) Topic() string { return cmp.Or(s.ChangelogTopic, s.RestoredFrom) }
 
 // RetryTopic returns the name that the delayed retry topic of the source for a delay has in an

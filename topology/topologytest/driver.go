@@ -166,9 +166,10 @@ func (d *Driver) addTasks(sub graph.Subtopology) error {
 }
 
 // Restart makes new graphs of all tasks, as a restart of the program does. Stores, topics,
-// positions and stream time stay; handlers lose everything that they keep elsewhere. A stopped task
-// runs again. Wall-clock schedules start again. Restart first commits all work, as a program does
-// when it is told to stop. See [Driver.Crash] for a stop without a commit.
+// positions and stream time stay; handlers lose everything that they keep elsewhere. Stores with
+// topology.Store.LostOnRestart are empty then. A stopped task runs again. Wall-clock schedules
+// start again. Restart first commits all work, as a program does when it is told to stop. See
+// [Driver.Crash] for a stop without a commit.
 func (d *Driver) Restart() error {
 	if err := d.commit(); err != nil {
 		return err
@@ -179,10 +180,14 @@ func (d *Driver) Restart() error {
 	return d.run()
 }
 
-// reopen makes new graphs.
+// reopen makes new graphs, over stores of which those that are lost on restart are empty.
 func (d *Driver) reopen() error {
 	for _, tk := range d.tasks {
-		if err := tk.open(); err != nil {
+		err := tk.loseRows()
+		if err == nil {
+			err = tk.open()
+		}
+		if err != nil {
 			return fmt.Errorf("topologytest: %w", err)
 		}
 		d.ready.add(tk.index)

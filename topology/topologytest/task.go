@@ -68,6 +68,23 @@ func (t *task) open() error {
 	return nil
 }
 
+// loseRows empties the stores that nothing restores. It is called without uncommitted work.
+func (t *task) loseRows() error {
+	for _, s := range t.stores {
+		if !s.LostOnRestart {
+			continue
+		}
+		base := t.state.Positions()
+		next := base.Clone()
+		next.SetChangelog(state.Changelog{Store: s.Name}) // without its stream time
+		if err := t.state.Database().Remove(base, next, state.IDOf(s.Name), state.Range{}); err != nil {
+			return fmt.Errorf("emptying store %s of task %s: %w", s.Name, t.id, err)
+		}
+		t.state.Drop() // it reads the stream times again
+	}
+	return nil
+}
+
 // roundUnits is how many units of work are committed to the database together. It is large enough
 // that the commit costs little. It is small enough that deleted rows do not pile up; scans have to
 // skip them until the commit.

@@ -14,7 +14,9 @@ func (c *Client) FillEnds(ctx context.Context, tasks []TaskState) error {
 	var topics []string
 	for _, t := range tasks {
 		for _, s := range t.Stores {
-			topics = append(topics, s.Changelog)
+			if s.Changelog != "" {
+				topics = append(topics, s.Changelog)
+			}
 		}
 	}
 	slices.Sort(topics)

@@ -30,6 +30,9 @@ func (f *forensic) notComparable(ctx context.Context, t *forensicTask) (string, 
 	if parks := t.graph.Parked(); len(parks) > 0 { // one for each source that has ParkKeys
 		return "records of " + parks[0].Topic + " can be parked, and when they are released depends on the clock", nil
 	}
+	if lost := t.sub.LostOnRestart(); len(lost) > 0 {
+		return "the store " + lost[0].Name + " of the task is LostOnRestart, and when it was emptied depends on starts and moves", nil
+	}
 	if _, scheduled := t.graph.NextDue(); scheduled {
 		return "the task has schedules of the wall clock, which do not fire in this run", nil
 	}

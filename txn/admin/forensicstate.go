@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology/graph"
@@ -84,6 +85,9 @@ func (f *forensic) compare(ctx context.Context) error {
 			continue
 		}
 		for _, d := range t.stores {
+			if slices.Contains(t.sub.LostOnRestart(), d) {
+				continue // the inputs do not say when it was emptied
+			}
 			found, err := f.compareStore(ctx, t, d)
 			if err == nil && found.Differences > 0 {
 				found.NotComparable, err = f.notComparable(ctx, t)

@@ -52,6 +52,13 @@ func (a *Application) RebuildFromChangelog(ctx context.Context, stateDir string,
 }
 
 func (op *operation) rebuildIn(ctx context.Context, dir *state.Directory, stores []string, o Options) (Report, error) {
+	for _, sub := range op.topology.Subtopologies() {
+		for _, lost := range sub.LostOnRestart() {
+			if slices.Contains(stores, lost.Name) {
+				return Report{}, refuse("store %s cannot be rebuilt: %v", lost.Name, ErrLostOnRestart)
+			}
+		}
+	}
 	tasks, err := op.inDirectory(dir, stores, len(o.Tasks) > 0)
 	if err != nil {
 		return Report{}, err

@@ -156,7 +156,7 @@ func selectTasks(t *topology.Topology, layout topics.Layout, names []string) ([]
 	var out []target
 	for _, sub := range t.Subtopologies() {
 		partitions := layout[sub.Sources[0].Topic].Partitions
-		sub.Stores = slices.DeleteFunc(sub.Stores, func(st graph.StoreInfo) bool { // see completeTopics
+		sub.Stores = slices.DeleteFunc(sub.Restored(), func(st graph.StoreInfo) bool { // see completeTopics
 			_, there := layout[st.Topic()]
 			return !there
 		})

@@ -254,6 +254,10 @@ func (p planInput) judgeDifference(d graph.Difference) Finding {
 }
 
 func (p planInput) judgeStore(d graph.Difference, f *Finding) {
+	if lostOnRestart(p.before, d.Name) || lostOnRestart(&p.after, d.Name) {
+		p.judgeLost(d, f)
+		return
+	}
 	switch d.Attribute {
 	case graph.AttributeExistence:
 		switch {
@@ -324,6 +328,32 @@ func (p planInput) judgeStore(d graph.Difference, f *Finding) {
 	}
 }
 
+// judgeLost judges a store that is LostOnRestart, or was: no rows of it are there at the start.
+func (p planInput) judgeLost(d graph.Difference, f *Finding) {
+	becomes := d.Attribute == graph.AttributeRows && p.started()
+	switch {
+	case becomes && d.After == graph.LostOnRestart:
+		f.Judgement = Rebuild
+		f.What += ": its rows are gone with the start, and with each later one. Its changelog stays, and is in the way if it gets a changelog again"
+		f.Remedy = "nothing is to be done if the rows may be lost; if not, take InMemory"
+	case becomes:
+		f.Judgement = Rebuild
+		f.What += ": it begins empty once more, and keeps what comes from then on"
+		f.Remedy = "if it needs no past, nothing is to be done"
+	case d.Attribute == graph.AttributeExistence && d.After != "":
+		f.What += ": it is empty after each start"
+	case d.Attribute == graph.AttributeExistence:
+		f.What += ": it has no changelog that would stay"
+	}
+}
+
+// lostOnRestart reports whether nothing restores a store.
+func lostOnRestart(d *graph.Description, store string) bool {
+	return slices.ContainsFunc(d.Subtopologies, func(sub graph.SubtopologyDescription) bool {
+		return slices.ContainsFunc(sub.Stores, func(s graph.StoreDescription) bool { return s.Name == store && s.LostOnRestart })
+	})
+}
+
 // judgeKind judges a store that becomes one of another kind, which cannot read the records of the
 // earlier one. A start goes by the changelog too. If the changelog is empty, as after the topic was
 // deleted, no record can be misread, and rows that a directory has of it are left behind.
@@ -384,10 +414,11 @@ func fromSource(d *graph.Description, store string) bool {
 	return false
 }
 
-// keepsState reports whether the tasks that read a topic have stores.
+// keepsState reports whether the tasks that read a topic have stores that are restored.
 func keepsState(d *graph.Description, topic string) bool {
 	return slices.ContainsFunc(d.Subtopologies, func(sub graph.SubtopologyDescription) bool {
-		return len(sub.Stores) > 0 && slices.ContainsFunc(sub.Sources, func(s graph.SourceDescription) bool { return s.Topic == topic })
+		keeps := slices.ContainsFunc(sub.Stores, func(s graph.StoreDescription) bool { return !s.LostOnRestart })
+		return keeps && slices.ContainsFunc(sub.Sources, func(s graph.SourceDescription) bool { return s.Topic == topic })
 	})
 }
 

@@ -50,7 +50,7 @@ func (l taskInspector) tasksOf(sub graph.Subtopology) int32 {
 	for _, source := range sub.Sources {
 		n = max(n, l.layout[source.Topic].Partitions)
 	}
-	for _, store := range sub.Stores {
+	for _, store := range sub.Restored() {
 		if there := l.layout[store.Topic()].Partitions; there > 0 && (changelogs == 0 || there < changelogs) {
 			changelogs = there
 		}

@@ -41,9 +41,13 @@ type stateSource interface {
 	Close() error
 }
 
-// ErrInMemory says that the state directory has no rows of a store with topology.Store.InMemory. The
-// running instance has them, and the changelog.
+// ErrInMemory says that the state directory has no rows of a store with topology.Store.InMemory.
+// The running instance has them, and the changelog.
 var ErrInMemory = errors.New("the rows of the store are in memory, and not in the directory; ask the running instance, or read the changelog")
+
+// ErrLostOnRestart says that a store has neither rows in a state directory nor a changelog: only
+// the running instance has its rows (topology.Store.LostOnRestart).
+var ErrLostOnRestart = errors.New("the store is LostOnRestart: only the running instance has its rows, and no changelog has them")
 
 // At says what an answer contains and whose it is.
 type At struct {
@@ -93,7 +97,7 @@ type StoreState struct {
 	// (topology.RestoreFromTopic): Changelog is that topic.
 	FromSource bool
 	// Changelog is the topic of the changelog, Partitions the number of its partitions, 0 if that
-	// is not known.
+	// is not known. It is empty for a store that is LostOnRestart.
 	Changelog  string
 	Partitions int32
 	// End is the last stable offset of the changelog's partition, -1 if it is not known.

@@ -125,9 +125,13 @@ func (s *stopped) tasks(ctx context.Context, d Detail) ([]TaskState, error) {
 				return nil, err
 			}
 			source, fromSource := ran.sources[store.Name]
+			changelog := cmp.Or(source, graph.ChangelogTopic(s.dir.Identity().Application, store.Name))
+			if ran.lost[store.Name] {
+				changelog = ""
+			}
 			t.Stores = append(t.Stores, StoreState{
 				Name: store.Name, Layout: store.Layout, Keys: m.Keys, Counted: m.Counted, DiskBytes: m.DiskBytes, FromSource: fromSource, InMemory: ran.inMemory[store.Name],
-				Changelog: cmp.Or(source, graph.ChangelogTopic(s.dir.Identity().Application, store.Name)), End: -1,
+				Changelog: changelog, End: -1,
 			})
 		}
 		tasks = append(tasks, t)
@@ -139,8 +143,8 @@ func (s *stopped) tasks(ctx context.Context, d Detail) ([]TaskState, error) {
 type ranStores struct {
 	// sources has the topics of the stores that have no changelog.
 	sources map[string]string
-	// inMemory has the stores whose rows are in memory.
-	inMemory map[string]bool
+	// inMemory has the stores whose rows are in memory, lost those of them that nothing restores.
+	inMemory, lost map[string]bool
 }
 
 // ran returns what the description of the topology that ran last says of its stores.
@@ -153,13 +157,13 @@ func (s *stopped) ran() (ranStores, error) {
 	if err := json.Unmarshal(text, &d); err != nil {
 		return ranStores{}, fmt.Errorf("the description in the state directory: %w", err)
 	}
-	out := ranStores{sources: map[string]string{}, inMemory: map[string]bool{}}
+	out := ranStores{sources: map[string]string{}, inMemory: map[string]bool{}, lost: map[string]bool{}}
 	for _, sub := range d.Subtopologies {
 		for _, store := range sub.Stores {
 			if store.RestoredFrom != "" {
 				out.sources[store.Name] = store.RestoredFrom
 			}
-			out.inMemory[store.Name] = store.InMemory
+			out.inMemory[store.Name], out.lost[store.Name] = store.InMemory, store.LostOnRestart
 		}
 	}
 	for _, table := range d.GlobalTables {
@@ -200,7 +204,10 @@ func (s *stopped) find(store string, partition int32, stale bool) (At, state.Rea
 	if err != nil {
 		return At{}, nil, err
 	}
-	if ran.inMemory[store] {
+	switch {
+	case ran.lost[store]:
+		return At{}, nil, fmt.Errorf("store %s in %s: %w", store, s.dir.Path(), ErrLostOnRestart)
+	case ran.inMemory[store]:
 		return At{}, nil, fmt.Errorf("store %s in %s: %w", store, s.dir.Path(), ErrInMemory)
 	}
 	var elsewhere []int32

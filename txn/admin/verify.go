@@ -114,7 +114,8 @@ func (d *Difference) row() []byte {
 // on the size of the stores.
 //
 // A store in memory can be verified while its instance runs; see ErrInMemory. A global table is
-// compared with its topic if the options have the topology.
+// compared with its topic if the options have the topology. A store that is LostOnRestart has no
+// changelog: it is left out, and its name in the options is an error.
 //
 // Of a running instance, each store is compared in one view; no view is held while most of its
 // changelog is read. A store whose task is being restored cannot be verified.
@@ -167,9 +168,12 @@ func (v *verifier) tasks(ctx context.Context, tasks []TaskState) ([]Verification
 			outcomes = append(outcomes, Verification{At: t.At, Err: t.Stale})
 		}
 		for _, s := range t.Stores {
-			if v.options.Store == "" || v.options.Store == s.Name {
+			if v.options.Store == "" && s.Changelog != "" || v.options.Store == s.Name {
 				outcomes = append(outcomes, Verification{At: t.At, Store: s.Name, Layout: s.Layout, Changelog: s.Changelog})
 				switch {
+				case s.Changelog == "":
+					outcomes[len(outcomes)-1].Err = ErrLostOnRestart
+					continue
 				case s.FromSource:
 					o := &outcomes[len(outcomes)-1]
 					o.Skipped = v.leftOut(o)

@@ -26,6 +26,9 @@ const (
 	Restore Mechanism = "restore"
 	// InMemory takes the note of a store in memory for a position of its rows.
 	InMemory Mechanism = "in-memory"
+	// LostOnRestart gives the state the id of a round that has written to a store without a
+	// changelog alone.
+	LostOnRestart Mechanism = "lost-on-restart"
 	// Age restores a table from its topic whatever compaction has taken out of it.
 	Age Mechanism = "age"
 	// Identity has a fencer go on to use the producer id and epoch that it got for a transactional
@@ -48,7 +51,7 @@ const (
 )
 
 var mechanisms = []Mechanism{
-	Uncommitted, Offsets, Early, Apply, Restore, InMemory, Age, Identity, Removal, Look, Live, GlobalsFirst, GlobalsPosition, MarksLate,
+	Uncommitted, Offsets, Early, Apply, Restore, InMemory, LostOnRestart, Age, Identity, Removal, Look, Live, GlobalsFirst, GlobalsPosition, MarksLate,
 	MarksEarly,
 }
 

@@ -276,7 +276,10 @@ func (o *Opener) newTask(id graph.TaskID, r restore.Result, epoch uint64, member
 			spec.Delays[src.Topic] = src.Delay
 		}
 	}
-	for _, st := range sub.Stores {
+	for _, st := range sub.LostOnRestart() {
+		spec.Lost = append(spec.Lost, state.IDOf(st.Name))
+	}
+	for _, st := range sub.Restored() {
 		if st.FromSource != nil {
 			input := slices.IndexFunc(spec.Inputs, func(in state.Input) bool { return in.Topic == st.RestoredFrom })
 			spec.Tables = append(spec.Tables, task.Table{Store: st.Name, Input: input, Written: st.FromSource.Written})

@@ -160,7 +160,7 @@ func (p *Purger) expiring() (map[dispatch.Input]expiring, error) {
 		if err != nil {
 			return nil, fmt.Errorf("reading the positions of task %s: %w", id, err)
 		}
-		for _, st := range p.cfg.Subtopologies[id.Subtopology].Stores {
+		for _, st := range p.cfg.Subtopologies[id.Subtopology].Restored() {
 			at, ok := positions.Changelog(st.Name)
 			if oldest := st.Layout.OldestInChangelog(at.StreamTime); ok && st.FromSource == nil && oldest > 0 {
 				out[dispatch.Input{Topic: st.ChangelogTopic, Partition: id.Partition}] = expiring{at.Applied, oldest}

@@ -116,11 +116,11 @@ func misread(at state.Positions, changelogs []Changelog, store string) bool {
 
 // declarations are the stores as a database is told of them.
 func (r *Request) declarations() []state.Declaration {
-	declared := make([]state.Declaration, 0, len(r.Stores))
+	declared := make([]state.Declaration, 0, len(r.Stores)+len(r.Lost))
 	for _, s := range r.Stores {
 		declared = append(declared, state.Declaration{Name: s.Name, Layout: s.Layout})
 	}
-	return declared
+	return append(declared, r.Lost...)
 }
 
 // replaceDatabase makes a new one.

@@ -76,7 +76,7 @@ type Found struct {
 	Rebuilding bool
 	// Database are the positions in the task's database; zero for a new one.
 	Database state.Positions
-	// HasState says that the task has stores.
+	// HasState says that the task has stores that are restored.
 	HasState bool
 	Now      time.Time
 }

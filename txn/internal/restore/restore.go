@@ -50,6 +50,9 @@ type Request struct {
 	Task    graph.TaskID
 	Sources []Source // sorted by topic
 	Stores  []Store  // sorted by name
+	// Lost are the stores that nothing restores (topology.Store.LostOnRestart). They are empty in
+	// the database that Open opens.
+	Lost []state.Declaration
 	// Parking are the stores in which records of its inputs wait, or would if the topology had
 	// them.
 	Parking []ParkStore
@@ -83,7 +86,7 @@ func StartsOf(t *topology.Topology) map[string]broker.Start {
 // RequestOf describes a task of a subtopology, without its database. starts knows where inputs
 // begin that do not begin at the start of their logs.
 func RequestOf(id graph.TaskID, sub graph.Subtopology, starts *broker.Starts) Request {
-	req := Request{Task: id}
+	req := Request{Task: id, Lost: sub.LostOnRestart()}
 	for _, src := range sub.Sources {
 		source := Source{Topic: src.Topic}
 		if starts.Has(src.Topic) {
@@ -96,7 +99,7 @@ func RequestOf(id graph.TaskID, sub graph.Subtopology, starts *broker.Starts) Re
 			req.Parking = append(req.Parking, ParkStore{Name: src.ParkStore, ChangelogTopic: src.ParkChangelog})
 		}
 	}
-	for _, st := range sub.Stores {
+	for _, st := range sub.Restored() {
 		req.Stores = append(req.Stores, Store{
 			Name: st.Name, ChangelogTopic: st.Topic(), Layout: st.Layout, FromSource: st.FromSource, InMemory: st.InMemory,
 			Parks: slices.ContainsFunc(req.Parking, func(p ParkStore) bool { return p.Name == st.Name }),
@@ -282,7 +285,7 @@ func (r *Restorer) restore(ctx context.Context, req Request, p *Progress) (resul
 	if err := req.checkMode(found.Commit); err != nil {
 		return Result{}, err
 	}
-	if !found.HasState {
+	if len(req.declarations()) == 0 {
 		plan, err := Judge(found)
 		return Result{Positions: plan.Positions, Metadata: metadata, Retry: found.retry()}, err
 	}
@@ -365,6 +368,9 @@ func (o *opening) open(ctx context.Context, found Found) (Plan, error) {
 	plan, err := Judge(found)
 	if err != nil {
 		return Plan{}, err
+	}
+	for _, lost := range o.req.Lost { // with the stream time of an empty store
+		plan.Positions.SetChangelog(state.Changelog{Store: lost.Name})
 	}
 	if plan.Wipe != "" {
 		o.full = plan.Wipe

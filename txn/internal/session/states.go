@@ -40,8 +40,14 @@ func globalID(store string) graph.TaskID {
 	return graph.TaskID{Subtopology: control.GlobalPrefix + store}
 }
 
+// at leaves out the stores without a changelog: of them, positions have the stream time only.
 func (r Reader) at(id graph.TaskID, p state.Positions) control.StateAt {
+	p.Changelogs = withoutLost(p.Changelogs)
 	return control.StateAt{Subtopology: id.Subtopology, Partition: id.Partition, Positions: p}
+}
+
+func withoutLost(changelogs []state.Changelog) []state.Changelog {
+	return slices.DeleteFunc(slices.Clone(changelogs), func(c state.Changelog) bool { return c.TopicID == [16]byte{} && c.Scanned == 0 })
 }
 
 // stateReasons are the names of the errors that the other side of the socket tells apart. The first
@@ -157,7 +163,8 @@ func (r Reader) taskState(
 		return out, err
 	}
 	defer func() { err = errors.Join(err, got.View.Close()) }()
-	out.Positions, out.Member, out.Revokes = got.View.Positions(), got.Member, got.Revokes
+	out.StateAt = r.at(id, got.View.Positions())
+	out.Member, out.Revokes = got.Member, got.Revokes
 	out.Stale = r.refusal(got.Stale)
 	db, _, _ := s.readable(id) // for estimates, which need no consistency
 	for _, info := range sub.Stores {
@@ -189,6 +196,9 @@ func (s *Session) addChangelogs(ctx context.Context, tasks []control.TaskState, 
 	var topics []string
 	for _, t := range tasks {
 		for i := range t.Stores {
+			if t.Stores[i].Changelog == "" {
+				continue
+			}
 			t.Stores[i].Partitions = layout[t.Stores[i].Changelog].Partitions
 			topics = append(topics, t.Stores[i].Changelog)
 		}

@@ -2,6 +2,7 @@ package task
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/onceward/onceward/state"
@@ -135,11 +136,15 @@ func (c *Contribution) Seal(now time.Time) {
 // First reports whether this is the task's first commit by a round of this incarnation.
 func (c *Contribution) First() bool { return !c.Task.named }
 
-// Flushed completes Next: the round's id, and for every changelog that was written the offset after
-// its last record.
-func (c *Contribution) Flushed(round state.RoundID, fingerprint [8]byte, applied map[string]int64) {
+// WroteState reports whether the round has changed state that a commit names. A round that has
+// written to stores in Lost alone has not: a database without its writes is as complete as before.
+func (c *Contribution) WroteState() bool { return c.Layer != nil && c.Layer.Wrote(c.Task.Lasts) }
+
+// Flushed completes Next: the round's id, which with wroteState is that of the state too, and for
+// every changelog that was written the offset after its last record.
+func (c *Contribution) Flushed(round state.RoundID, wroteState bool, fingerprint [8]byte, applied map[string]int64) {
 	c.Next.Round = round
-	if c.Layer != nil && c.Layer.Len() > 0 {
+	if wroteState {
 		c.Next.State = round
 	}
 	for i := range c.Next.Changelogs {
@@ -154,7 +159,7 @@ func (c *Contribution) Flushed(round state.RoundID, fingerprint [8]byte, applied
 	for i, table := range c.Task.Tables {
 		c.digest(i, table)
 	}
-	b := NewCommitMetadata(fingerprint, c.Next)
+	b := NewCommitMetadata(fingerprint, c.named())
 	b.Retry, b.Mode = c.retry, c.Task.Mode
 	for _, p := range c.parked {
 		if p.Records > 0 {
@@ -162,6 +167,15 @@ func (c *Contribution) Flushed(round state.RoundID, fingerprint [8]byte, applied
 		}
 	}
 	c.metadata = b.Encode()
+}
+
+// named returns the part of Next that a commit names.
+func (c *Contribution) named() state.Positions {
+	p := c.Next
+	if len(c.Task.Lost) > 0 {
+		p.Changelogs = slices.DeleteFunc(slices.Clone(p.Changelogs), func(cl state.Changelog) bool { return !c.Task.Lasts(state.IDOf(cl.Store)) })
+	}
+	return p
 }
 
 // digest sets the position of a store that is restored from an input: where that input is, and what

@@ -2,6 +2,7 @@ package task
 
 import (
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -38,7 +39,9 @@ type Spec struct {
 	Changelogs []Changelog
 	// Tables are the stores without one.
 	Tables []Table
-	Graph  *topology.Graph
+	// Lost are the stores with topology.Store.LostOnRestart, which have nothing but rows.
+	Lost  []state.StoreID
+	Graph *topology.Graph
 	// State is nil for a task without stores.
 	State *state.Task
 	// Committed are the positions of the last commit.
@@ -170,6 +173,9 @@ func (t *Task) HasTable(store state.StoreID) bool {
 	}
 	return false
 }
+
+// Lasts reports whether the writes to a store outlive the task: those of the stores in Lost do not.
+func (t *Task) Lasts(store state.StoreID) bool { return !slices.Contains(t.Lost, store) }
 
 // Input returns the index of a topic among the task's inputs.
 func (t *Task) Input(topic string) (int, bool) {

@@ -71,7 +71,7 @@ func Needs(t *topology.Topology) []Need {
 	}
 	own := []broker.Operation{broker.Create, broker.DescribeConfigs, broker.Read, broker.Write}
 	for _, sub := range t.Subtopologies() {
-		for _, store := range sub.Stores {
+		for _, store := range sub.Restored() {
 			if store.FromSource != nil {
 				continue // an input
 			}

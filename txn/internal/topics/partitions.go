@@ -58,7 +58,7 @@ func resolve(t *topology.Topology, external map[string]int32, found map[string]b
 // yet. A store that is restored from its source has no changelog of its own.
 func tasksOf(sub graph.Subtopology, found map[string]broker.TopicInfo) int32 {
 	tasks := int32(0)
-	for _, store := range sub.Stores {
+	for _, store := range sub.Restored() {
 		if store.FromSource != nil {
 			continue
 		}
@@ -76,7 +76,7 @@ func (l Layout) Unassigned(t *topology.Topology) map[string]int32 {
 	out := map[string]int32{}
 	for _, sub := range t.Subtopologies() {
 		tasks := int32(math.MaxInt32)
-		for _, store := range sub.Stores {
+		for _, store := range sub.Restored() {
 			tasks = min(tasks, l[store.Topic()].Partitions)
 		}
 		for _, src := range sub.Sources {

@@ -312,7 +312,7 @@ const KeepChangelog = "set retention.ms of the topic to -1 (kafka-configs.sh --a
 func (l Layout) DeletedByClock(t *topology.Topology) map[string]time.Duration {
 	out := map[string]time.Duration{}
 	for _, sub := range t.Subtopologies() {
-		for _, store := range sub.Stores {
+		for _, store := range sub.Restored() {
 			if c := l[store.Topic()]; store.FromSource == nil && c.Deletes && c.Retention > 0 {
 				out[c.Name] = c.Retention
 			}

@@ -128,7 +128,7 @@ func internalTopics(
 					map[string]string{"retention.ms": "-1", "retention.bytes": "-1"})
 			}
 		}
-		for _, store := range sub.Stores {
+		for _, store := range sub.Restored() {
 			if store.FromSource != nil {
 				continue
 			}

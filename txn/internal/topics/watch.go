@@ -102,7 +102,7 @@ func (l Layout) whyNotRead(t *topology.Topology, input string) string {
 		if !slices.ContainsFunc(sub.Sources, func(src graph.Source) bool { return src.Topic == input }) {
 			continue
 		}
-		if len(sub.Stores) > 0 {
+		if len(sub.Restored()) > 0 {
 			return fmt.Sprintf("the state of subtopology %s was made for that many, and keys have moved to the others; copy the topic by key into "+
 				"a new one, and read that under another application id", sub.Name)
 		}
@@ -140,7 +140,7 @@ func usesOf(t *topology.Topology) map[string]use {
 			before := uses[topic]
 			uses[topic] = use{name: name, stops: append(before.stops, sub.Name), matched: before.matched || matched}
 		}
-		for _, store := range sub.Stores {
+		for _, store := range sub.Restored() {
 			if store.FromSource == nil {
 				needs(store.ChangelogTopic, useChangelog, false)
 			}

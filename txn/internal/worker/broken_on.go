@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/txn/internal/failpoint"
+	"github.com/onceward/onceward/txn/internal/task"
 )
 
 // brokenPause keeps transactions open for so long that a kill meets them.
@@ -44,3 +45,9 @@ func applyUncommitted(r *round) error {
 
 // brokenApplied reports whether rounds are in the databases before they are committed.
 func brokenApplied(s failpoint.Set) bool { return s.Broken(failpoint.Apply) }
+
+// brokenState reports whether a round counts as one of the state that has written to stores
+// without a changelog alone.
+func brokenState(s failpoint.Set, c *task.Contribution) bool {
+	return s.Broken(failpoint.LostOnRestart) && c.Layer != nil && c.Layer.Len() > 0
+}

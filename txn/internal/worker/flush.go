@@ -53,7 +53,8 @@ func (t *committer) flush(ctx context.Context, c command) (protocol.EventKind, e
 	}
 	large := map[*task.Contribution]batch.Place{}
 	for i, contribution := range r.contributions {
-		contribution.Flushed(s.id, t.w.cfg.Fingerprint, applied[i])
+		wroteState := contribution.WroteState() || brokenState(t.w.cfg.Failpoints, contribution)
+		contribution.Flushed(s.id, wroteState, t.w.cfg.Fingerprint, applied[i])
 		if len(contribution.Metadata()) > t.w.cfg.MetadataMax {
 			large[contribution] = t.note(task.RecordKey(contribution.Task.ID.String()), []byte(contribution.Metadata()))
 		}
@@ -125,8 +126,8 @@ func (t *committer) sendChangelogs(r *round) (logged []*changelog, err error) {
 		}
 		for w := range contribution.Layer.Logged() {
 			l := logs[w.Store]
-			if l == nil && contribution.Task.HasTable(w.Store) {
-				continue // its topic has the record already
+			if l == nil && (contribution.Task.HasTable(w.Store) || !contribution.Task.Lasts(w.Store)) {
+				continue // its topic has the record already, or nothing restores it
 			}
 			entry, err := l.layout.Record(w)
 			if err != nil {
