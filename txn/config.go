@@ -16,6 +16,7 @@ import (
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/state/pebblestore"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/assign"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/endpoint"
 	"github.com/onceward/onceward/txn/internal/failpoint"
@@ -132,6 +133,17 @@ type Config struct {
 	Security security.Config
 	// Dialer replaces the way connections are made. TLS goes over its connections.
 	Dialer func(ctx context.Context, network, host string) (net.Conn, error)
+	// Standbys is how many warm copies of the state of each task other instances keep, as far as
+	// there are other instances. One that takes over such a task reads the rest of its changelogs
+	// only, and a task moves to an instance once that has a warm copy. Each copy takes the disk
+	// space of the task's state, and for stores in memory the memory, and reads its changelogs. All
+	// instances of an application should have the same number: the highest counts, and one with 0
+	// keeps no copy. Default 0; at most 8.
+	Standbys int
+	// Rack names the place of the process that fails as a whole, such as an availability zone.
+	// Copies are kept in another rack than their task where that is possible. By default the
+	// instances are not told apart.
+	Rack string
 	// Peers is how the instances of the application watch each other, so that the partitions of one
 	// that dies go on at once. By default they do so if the brokers are on loopback.
 	Peers Peers
@@ -183,6 +195,13 @@ type ConfigError struct {
 }
 
 func (e *ConfigError) Error() string { return fmt.Sprintf("configuration: %s: %s", e.Field, e.Reason) }
+
+const (
+	// standbysMax copies of a task survive more failures than a cluster of Kafka does.
+	standbysMax = assign.StandbysMax
+	// rackMax bounds the join data, which the group's coordinator keeps in one record.
+	rackMax = 255
+)
 
 // emptyMaxFailpoints replaces [worker.EmptyMaxDefault] in an application with failpoints, so that a
 // round that sends no record reaches them soon.
@@ -271,6 +290,12 @@ func (c Config) validate() error {
 	}
 	if c.RestoreBytesMax < restore.BytesMin {
 		wrong("RestoreBytesMax", fmt.Sprintf("%d bytes is less than %d MiB", c.RestoreBytesMax, restore.BytesMin>>20))
+	}
+	if c.Standbys < 0 || c.Standbys > standbysMax {
+		wrong("Standbys", fmt.Sprintf("%d is not between 0 and %d", c.Standbys, standbysMax))
+	}
+	if len(c.Rack) > rackMax {
+		wrong("Rack", fmt.Sprintf("%d bytes are more than %d", len(c.Rack), rackMax))
 	}
 	if c.RoundBytesMax < 64<<10 {
 		wrong("RoundBytesMax", "less than 64 KiB")

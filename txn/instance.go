@@ -164,13 +164,8 @@ func reportAfter(transactionTimeout time.Duration) time.Duration {
 
 // newSelf reads which tasks have state on disk. It opens no database.
 func (in *instance) newSelf() (*assign.Self, error) {
-	of := assign.Process{Instance: in.dir.Instance(), Fingerprint: in.fingerprint, Stateful: map[string]bool{}, RevokeMax: session.RevokeWait}
-	of.Subtopologies = in.subtopologies()
-	for _, sub := range in.topology.Subtopologies() {
-		if len(sub.Stores) > 0 {
-			of.Stateful[sub.Name] = true
-		}
-	}
+	of := assign.Process{Instance: in.dir.Instance(), Fingerprint: in.fingerprint, RevokeMax: session.RevokeWait}
+	of.Subtopologies, of.Standbys, of.Rack = in.subtopologies(), int32(in.app.cfg.Standbys), in.app.cfg.Rack
 	places, err := in.dir.Tasks()
 	if err != nil {
 		return nil, err
@@ -184,7 +179,7 @@ func (in *instance) newSelf() (*assign.Self, error) {
 // subtopologies are what the process tells the group that it can run.
 func (in *instance) subtopologies() (out []assign.Subtopology) {
 	for _, sub := range in.topology.Subtopologies() {
-		as := assign.Subtopology{Name: sub.Name}
+		as := assign.Subtopology{Name: sub.Name, Stateful: len(sub.Restored()) > 0}
 		for _, src := range sub.Sources {
 			as.Sources = append(as.Sources, src.Topic)
 		}

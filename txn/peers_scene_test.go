@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/onceward/onceward/e2e/virtual"
+	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn"
 )
 
@@ -28,6 +29,8 @@ type peerScene struct {
 	stops map[string]func() error  // an orderly stop
 	dirs  map[string]string        // its state directory
 	lives int
+	// topology is what the instances run, that of countTopology if it is nil.
+	topology *topology.Topology
 
 	mu   sync.Mutex
 	logs map[string][]string // by instance
@@ -102,7 +105,11 @@ func (s *peerScene) startAt(instance, address string, change func(*txn.Config)) 
 		change(&cfg)
 	}
 	s.hosts[instance], s.names[instance] = host, name
-	app, stop := start(s.t, countTopology(s.t), cfg)
+	top := s.topology
+	if top == nil {
+		top = countTopology(s.t)
+	}
+	app, stop := start(s.t, top, cfg)
 	s.apps[instance], s.stops[instance] = app, stop
 }
 

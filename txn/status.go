@@ -66,6 +66,8 @@ type Status struct {
 	// without one.
 	HTTP  string       `json:"http,omitempty"`
 	Tasks []TaskStatus `json:"tasks"`
+	// Standbys are the copies of tasks of other instances ([Config].Standbys).
+	Standbys []StandbyStatus `json:"standbys,omitempty"`
 	// GlobalTables are the tables that every process has as a whole.
 	GlobalTables []GlobalTableStatus `json:"global_tables,omitempty"`
 	Totals       Totals              `json:"totals"`

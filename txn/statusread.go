@@ -29,6 +29,7 @@ func (a *App) Status() Status {
 			s.State, s.Reason = Joining, "the process is not a member of the group yet; the group waits for its other members, for one that died until its session timeout"
 		}
 		s.Tasks = taskStatuses(current.Tasks(), current.Ends())
+		s.Standbys = standbyStatuses(current.Copies(), current.Ends())
 		for _, f := range in.hangwatch.Found() {
 			s.Hanging = append(s.Hanging, hangingStatus(f))
 		}
@@ -67,19 +68,24 @@ func (s *TaskStatus) restore(p restore.Snapshot) {
 	s.RestoreRate, s.RestoreLeft = p.Rate, p.Left
 }
 
+// inputStatus tells a committed position, with its lag as far as the end of the input is known.
+func inputStatus(in state.Input, listed ends.PartitionEnds) InputStatus {
+	s := InputStatus{Topic: in.Topic, Partition: in.Partition, Offset: in.Offset}
+	if in.StreamTime != state.NoTime {
+		s.StreamTime = time.UnixMilli(in.StreamTime).UTC()
+	}
+	if end, ok := listed[in.Topic][in.Partition]; ok {
+		lag := max(end.HighWatermark-in.Offset, 0)
+		s.Lag = &lag
+	}
+	return s
+}
+
 func (s *TaskStatus) fill(r worker.TaskStatus, listed ends.PartitionEnds) {
 	s.State, s.Remaining, s.RestoreRate, s.RestoreLeft = TaskRunning, 0, 0, 0
 	s.Records, s.DeadLetters = r.Records, r.DeadLetters
 	for _, in := range r.Inputs {
-		is := InputStatus{Topic: in.Topic, Partition: in.Partition, Offset: in.Offset}
-		if in.StreamTime != state.NoTime {
-			is.StreamTime = time.UnixMilli(in.StreamTime).UTC()
-		}
-		if end, ok := listed[in.Topic][in.Partition]; ok {
-			lag := max(end.HighWatermark-in.Offset, 0)
-			is.Lag = &lag
-		}
-		s.Inputs = append(s.Inputs, is)
+		s.Inputs = append(s.Inputs, inputStatus(in, listed))
 	}
 	if r.Retry != nil {
 		s.Retry = &RetryStatus{

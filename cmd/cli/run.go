@@ -38,6 +38,9 @@ type runCommand struct {
 	SessionTimeout     time.Duration `default:"45s" placeholder:"DURATION" env:"ONCEWARD_SESSION_TIMEOUT" help:"How long the group waits for an instance that is gone before others take its tasks; default ${default}."`
 	TransactionTimeout time.Duration `default:"10s" placeholder:"DURATION" env:"ONCEWARD_TRANSACTION_TIMEOUT" help:"How long a broker waits for an instance that is gone before it aborts its transactions; default ${default}."`
 
+	Standbys int    `placeholder:"N" env:"ONCEWARD_STANDBYS" help:"Warm copies of each task's state that other instances keep, so that one takes over at once; all instances should have the same number. Default is none."`
+	Rack     string `placeholder:"NAME" env:"ONCEWARD_RACK" help:"Place of the instance that fails as a whole, such as an availability zone. Copies are kept in another one than their task where that is possible."`
+
 	Peers           string `placeholder:"ADDRESS" env:"ONCEWARD_PEERS" help:"HOST:PORT where other instances of the application connect, or off. Instances that watch each other take over at once from one that dies. Default is a free port of 127.0.0.1 if all brokers are at loopback addresses, else off."`
 	PeersAdvertise  string `placeholder:"ADDRESS" env:"ONCEWARD_PEERS_ADVERTISE" help:"HOST:PORT at which other instances reach --peers; default is the same."`
 	PeersSecretFile string `placeholder:"FILE" env:"ONCEWARD_PEERS_SECRET_FILE" help:"Secret that all instances share, of at least 16 bytes."`
@@ -90,8 +93,8 @@ func (c *runCommand) Run(p *process) error {
 		CacheBytes: int64(c.StateMemory), RestoreBytesMax: int64(c.RestoreMemory), Compression: txn.Compression(c.Compression),
 		SessionTimeout: c.SessionTimeout, TransactionTimeout: c.TransactionTimeout,
 		InternalReplicas: c.InternalReplicas, InternalMinInSync: c.InternalInSync, AcceptLostRows: c.AcceptLostRows,
-		RepairTransactions: c.RepairTransactions,
-		FailFast:           c.FailFast, Remain: c.Remain, Logger: log, HTTP: c.HTTP, HTTPExposed: c.HTTPExposed, Security: c.security(),
+		RepairTransactions: c.RepairTransactions, Standbys: c.Standbys, Rack: c.Rack,
+		FailFast: c.FailFast, Remain: c.Remain, Logger: log, HTTP: c.HTTP, HTTPExposed: c.HTTPExposed, Security: c.security(),
 		Peers: txn.Peers{
 			Listen: c.Peers, Advertise: c.PeersAdvertise, SecretFile: c.PeersSecretFile,
 			CertFile: c.PeersCert, KeyFile: c.PeersKey, CAFile: c.PeersCA,
@@ -165,6 +168,8 @@ var flagOf = map[string]string{
 	"RestoreBytesMax":    "--restore-memory",
 	"SessionTimeout":     "--session-timeout",
 	"TransactionTimeout": "--transaction-timeout",
+	"Standbys":           "--standbys",
+	"Rack":               "--rack",
 	"InternalReplicas":   "--internal-replicas",
 	"InternalMinInSync":  "--internal-min-in-sync",
 	"HTTP":               "--http",

@@ -41,7 +41,8 @@ type instanceStatus struct {
 	Reason string       `json:"reason,omitempty"`
 	Totals txn.Totals   `json:"totals"`
 	Tasks  []taskStatus `json:"tasks"`
-	// GlobalTables are left out where there are none.
+	// Standbys are left out where there are none, and so are GlobalTables.
+	Standbys     []standbyStatus         `json:"standbys,omitempty"`
 	GlobalTables []txn.GlobalTableStatus `json:"global_tables,omitempty"`
 	// PeersAddress is where other instances dial this one, empty without peers. Peers are those
 	// that it watches.
@@ -53,6 +54,22 @@ type instanceStatus struct {
 	Hanging []txn.HangingStatus `json:"hanging"`
 	// NotLookedAt says where hanging transactions are not found.
 	NotLookedAt string `json:"not_looked_at,omitempty"`
+}
+
+// standbyStatus is the copy of a task of another instance.
+type standbyStatus struct {
+	Task        string           `json:"task"`
+	Subtopology string           `json:"subtopology"`
+	Partition   int32            `json:"partition"`
+	State       txn.StandbyState `json:"state"`
+	Reason      string           `json:"reason,omitempty"`
+	// Since is when a copy began to fail.
+	Since  time.Time         `json:"since,omitzero"`
+	Inputs []txn.InputStatus `json:"inputs"`
+	// Restored to Remaining are records and bytes read of changelogs, and offsets left.
+	Restored      int64 `json:"restored"`
+	RestoredBytes int64 `json:"restored_bytes"`
+	Remaining     int64 `json:"remaining"`
 }
 
 type taskStatus struct {
@@ -116,6 +133,16 @@ func statusOf(s txn.Status) instanceStatus {
 		}
 		out.Tasks = append(out.Tasks, task)
 	}
+	for _, c := range s.Standbys {
+		copied := standbyStatus{
+			Task: c.ID.String(), Subtopology: c.ID.Subtopology, Partition: c.ID.Partition, State: c.State, Reason: c.Reason, Since: c.Since,
+			Inputs: c.Inputs, Restored: c.Restored, RestoredBytes: c.RestoredBytes, Remaining: c.Remaining,
+		}
+		if copied.Inputs == nil {
+			copied.Inputs = []txn.InputStatus{}
+		}
+		out.Standbys = append(out.Standbys, copied)
+	}
 	return out
 }
 
@@ -142,6 +169,12 @@ func writeStatus(out io.Writer, s txn.Status) error {
 	for _, task := range s.Tasks {
 		fmt.Fprintf(&text, "%s\t%s\t%d\t%d\t%s\t%s\n", task.ID, stateOf(task), task.Records, task.DeadLetters,
 			positions(task.Inputs), reasonOf(task))
+	}
+	if len(s.Standbys) > 0 {
+		text.WriteString("\nSTANDBY\tSTATE\tRESTORED\tLEFT\tAT\tREASON\n")
+	}
+	for _, c := range s.Standbys {
+		fmt.Fprintf(&text, "%s\t%s\t%d\t%d\t%s\t%s\n", c.ID, c.State, c.Restored, c.Remaining, positions(c.Inputs), oneLine(c.Reason))
 	}
 	if len(s.GlobalTables) > 0 {
 		text.WriteString("\nGLOBAL TABLE\tSTATE\tRECORDS\tLEFT\tTOPIC\n")

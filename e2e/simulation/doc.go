@@ -24,15 +24,15 @@
 // At the end all faults are healed and the application has to work off its input, with every task
 // at exactly one instance. Package check judges the history that the observers have recorded, with
 // the content of databases at the end and after kills. The run itself judges purges: none may reach
-// beyond a committed position, but in the changelogs of stores whose rows expire during a run. A
-// [Subject] may add a judgement of its own.
+// beyond a committed position, but in the changelogs of stores whose rows expire during a run. And
+// it judges standbys: each is at a commit. A [Subject] may add a judgement of its own.
 //
 // # Subjects
 //
 //   - [Copy], [Ledger], [Repartition], [Accounts]: the applications of package testapp. Package
 //     check follows each input.
-//   - [Tables]: two tables, one of them in memory, and their joins. A joined record is a path through
-//     the versions of both inputs.
+//   - [Tables]: two tables, one of them in memory, and their joins. A joined record is a path
+//     through the versions of both inputs.
 //   - [Links]: two joins by a foreign key, whose records go through internal topics and back. They
 //     end as the join of both inputs, and no two versions meet twice.
 //   - [Joins]: all joins in one topology: those of [Tables] and [Links], of a stream with a table
@@ -66,10 +66,11 @@
 // # Broken builds
 //
 // With [Config].Broken a mechanism of the runtime does not work. A simulation that does not find it
-// proves nothing, so the tests run apply, offsets, uncommitted, early, restore, identity, removal
-// and dedupe (negative controls). Removal costs a rebalance and loses nothing, so the run judges it
-// by [Config].Removals. Other mechanisms have theirs where a test is about them: age, globals-first
-// and globals-position in package txn, marks-late and marks-early in package e2e/processing.
+// proves nothing, so the tests run apply, offsets, uncommitted, early, restore, copies, identity,
+// removal and dedupe (negative controls). Removal costs a rebalance and loses nothing, so the run
+// judges it by [Config].Removals. Other mechanisms have theirs where a test is about them: age,
+// globals-first and globals-position in package txn, marks-late and marks-early in package
+// e2e/processing.
 //
 // # What it does not do
 //

@@ -90,7 +90,7 @@ func (i *instance) start() error {
 	l.release = sync.OnceFunc(func() { close(l.released) })
 	l.host = i.r.network.Host(l.name)
 	cfg := txn.Config{
-		Brokers: i.r.kafka.Brokers(), StateDir: i.dir, Instance: i.name, Workers: i.workers, CacheBytes: 8 << 20,
+		Brokers: i.r.kafka.Brokers(), StateDir: i.dir, Instance: i.name, Workers: i.workers, CacheBytes: 8 << 20, Standbys: i.r.cfg.Standbys,
 		Dialer: l.host.Dial, NoControl: true, Logger: slog.New(&traceHandler{run: i.r, who: l.name}),
 	}
 	cfg = onDisk(cfg, i.disk)
@@ -119,6 +119,9 @@ func (i *instance) start() error {
 		defer close(l.ended)
 		l.err = app.Run(ctx)
 	}()
+	if i.r.cfg.Standbys > 0 {
+		i.r.dead.Go(l.judgeCopies)
+	}
 	return nil
 }
 

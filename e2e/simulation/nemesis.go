@@ -53,6 +53,8 @@ const (
 // were not, among the faults of a [Result].
 const (
 	FencedByPeer = "fenced by a peer"
+	// Copied counts the looks at positions of copies.
+	Copied       = "looks at copies"
 	FencedInVain = "fenced in vain"
 )
 

@@ -52,6 +52,8 @@ type Config struct {
 	Instances int
 	// Peers lets the instances watch each other over the network.
 	Peers bool
+	// Standbys is how many copies of each task the instances keep.
+	Standbys int
 	// Removals has the run find instances that were removed from their group although no peer has
 	// suspected their incarnation. No fault may keep an instance from its group otherwise.
 	Removals bool

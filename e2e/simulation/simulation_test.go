@@ -71,7 +71,7 @@ func TestSeeds(t *testing.T) {
 	if *seedCount > 0 || *only != "" || *faults != "" || virtual.RaceDetector || len(happened.subjects) < len(subjects) {
 		return
 	}
-	for _, fault := range append(simulation.AllFaults(), simulation.Refused, simulation.FencedByPeer) {
+	for _, fault := range append(simulation.AllFaults(), simulation.Refused, simulation.FencedByPeer, simulation.Copied) {
 		if happened.counts[fault] == 0 {
 			t.Errorf("no seed has the fault %q", fault)
 		}
@@ -115,7 +115,7 @@ func (c *faultCounts) log(t *testing.T) {
 func simulateSeed(t *testing.T, name string, subject func() (simulation.Subject, error), seed uint64) *simulation.Result {
 	t.Helper()
 	// The failpoints also make databases flush often: half of the seeds do without.
-	cfg := simulation.Config{Seed: seed, Failpoints: seed%2 == 0, Peers: seed%3 > 0}
+	cfg := simulation.Config{Seed: seed, Failpoints: seed%2 == 0, Peers: seed%3 > 0, Standbys: int(seed % 4 / 2)}
 	if *faults != "" {
 		cfg.Faults = strings.Split(*faults, ",")
 	}

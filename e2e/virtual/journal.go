@@ -74,6 +74,20 @@ func (k *Kafka) AskedToCommit(group, topic string, partition int32) (highest int
 	return highest
 }
 
+// IsCommit reports whether the coordinator was asked to commit exactly this position in a partition.
+func (k *Kafka) IsCommit(group, topic string, partition int32, offset int64) bool {
+	k.journal.mu.Lock()
+	defer k.journal.mu.Unlock()
+	for _, commits := range [][]Commit{k.journal.commits, k.journal.answered} {
+		for _, c := range slices.Backward(commits) {
+			if c.Group == group && slices.Contains(c.Positions, Position{Topic: topic, Partition: partition, Offset: offset}) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 func (j *journal) stage(kreq kmsg.Request) (kmsg.Response, bool) {
 	req := kreq.(*kmsg.TxnOffsetCommitRequest)
 	if j.k.CurrentNode() != j.k.CoordinatorFor(req.Group) {

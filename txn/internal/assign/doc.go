@@ -20,8 +20,9 @@
 //  1. the member that holds it, if it knows the subtopology with the same sources;
 //  2. the member to which its move was pending in the previous plan;
 //  3. the member that had it, and was restarted while the group was joining;
-//  4. the member whose local state is the furthest;
-//  5. the member that has the fewest, of the subtopology first and in total next;
+//  4. the member with a warm copy of it;
+//  5. the member whose local state is the furthest;
+//  6. the member that has the fewest, of the subtopology first and in total next;
 //
 // and then as few as possible move until every two members differ by at most one task, in total and
 // of each subtopology. A stopped task does not move, and does not count: it is no work, and its
@@ -36,6 +37,21 @@
 //
 // Members may run different topologies, as in a rolling upgrade. If two definitions share a source
 // topic, the one that most members know is used, and only the members that know it get its tasks.
+//
+// # Copies
+//
+// Where members ask for standbys, the plan also says which member keeps a copy of the state of
+// which task. A copy is warm once it has reached a commit that was the last one a moment before:
+// package standby says so. Each task with state has as many copies as the members ask for, as far
+// as there are members. They are evenly divided, stay where they are, and are in other racks than
+// their task where the members have racks.
+//
+// A task with state that is to move waits for a warm copy at the member that it moves to. Meanwhile
+// it stays where it can go on at once: with its holder, or with a member that has a warm copy. In
+// the same way a warm copy stays until the one that replaces it is warm. The plan marks the copies
+// that it waits for ([Copy].Awaited), and their member forces a rebalance once they are warm. A
+// task does not wait if no member can go on with it at once, or if the member that it moves to
+// keeps no copies.
 //
 // # Forcing a rebalance
 //
@@ -66,14 +82,20 @@
 //
 //	Join  1 nonce          8 bytes
 //	      2 fingerprint    8 bytes
-//	      3 subtopology    name, most partitions (0: no bound), number of sources, sources; once for each
+//	      3 subtopology    name, most partitions (0: no bound), number of sources, sources, and since minor version 2
+//	                       flags (1: with state); once for each
 //	      4 local state    subtopology, number of tasks, partition and position of each; once for each subtopology
 //	      5 stopped task   subtopology, partition, reason; once for each
 //	      6 address        where other members reach the process, since minor version 1
+//	      7 standbys       how many copies of each task, since minor version 2 as what follows
+//	      8 rack           where the process is
+//	      9 warm copy      subtopology, number of tasks, partitions; once for each subtopology
 //	Plan  1 id             8 bytes
 //	      2 pending move   subtopology, partition, from, to; once for each
 //	      3 member         instance id (else member id), fingerprint 8 bytes, subscription 8 bytes, number of its stopped tasks,
-//	                       address (since minor version 1); once for each
+//	                       address (since minor version 1), standbys and rack (since minor version 2); once for each
+//	      4 copy           member, subtopology, number of tasks, of each the partition times two, plus one if it is awaited;
+//	                       once for each member and subtopology, since minor version 2
 //
 // A minor version may add tags and may append to a field. A reader skips tags that it does not know
 // and what follows in a field after what it knows; what an older writer left out is zero. So
@@ -92,6 +114,6 @@
 //
 // # What it is not
 //
-// There are no standby tasks, and a task does not wait for its new owner to catch up. Weights are
-// counts of tasks.
+// It does not know how far a copy is behind: its member says whether it is warm. Weights are counts
+// of tasks.
 package assign

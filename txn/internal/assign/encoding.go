@@ -24,11 +24,18 @@ const (
 	joinLocal       = 4
 	joinStopped     = 5
 	joinAddress     = 6
+	joinStandbys    = 7
+	joinRack        = 8
+	joinWarm        = 9
 
 	planID    = 1
 	planOwed  = 2
 	planEntry = 3
+	planCopy  = 4
 )
+
+// definitionStateful is a bit of what a definition says beside its sources.
+const definitionStateful = 1
 
 // ErrUserData says that user data cannot be read: damaged, or of a newer major version, which also
 // is a state.ErrFormat.
@@ -47,6 +54,9 @@ func (j Join) Encode() []byte {
 		f = binary.AppendUvarint(f, uint64(len(s.Sources)))
 		for _, topic := range s.Sources {
 			f = appendString(f, topic)
+		}
+		if s.Stateful {
+			f = binary.AppendUvarint(f, definitionStateful)
 		}
 		out = appendField(out, joinDefinition, f)
 	}
@@ -71,6 +81,24 @@ func (j Join) Encode() []byte {
 	if j.Address != "" {
 		out = appendField(out, joinAddress, []byte(j.Address))
 	}
+	if j.Standbys > 0 {
+		out = appendField(out, joinStandbys, binary.AppendUvarint(nil, uint64(j.Standbys)))
+	}
+	if j.Rack != "" {
+		out = appendField(out, joinRack, []byte(j.Rack))
+	}
+	for rest := j.Warm; len(rest) > 0; {
+		n := 1
+		for n < len(rest) && rest[n].Subtopology == rest[0].Subtopology {
+			n++
+		}
+		f := binary.AppendUvarint(appendString(nil, rest[0].Subtopology), uint64(n))
+		for _, id := range rest[:n] {
+			f = binary.AppendUvarint(f, uint64(max(id.Partition, 0)))
+		}
+		out = appendField(out, joinWarm, f)
+		rest = rest[n:]
+	}
 	return appendCheck(appendNext(out))
 }
 
@@ -88,6 +116,9 @@ func DecodeJoin(data []byte) (Join, error) {
 			for n := f.uvarint(); n > 0 && !f.bad; n-- {
 				s.Sources = append(s.Sources, f.string())
 			}
+			if len(f.rest) > 0 { // else of a build that did not say it
+				s.Stateful = f.uvarint()&definitionStateful > 0
+			}
 			j.Subtopologies = append(j.Subtopologies, s)
 		case joinLocal:
 			name := f.string()
@@ -99,6 +130,15 @@ func DecodeJoin(data []byte) (Join, error) {
 			j.Stopped = append(j.Stopped, StoppedTask{Task: f.task(), Reason: f.string()})
 		case joinAddress:
 			j.Address = string(f.rest)
+		case joinStandbys:
+			j.Standbys = f.int32()
+		case joinRack:
+			j.Rack = string(f.rest)
+		case joinWarm:
+			name := f.string()
+			for n := f.uvarint(); n > 0 && !f.bad; n-- {
+				j.Warm = append(j.Warm, graph.TaskID{Subtopology: name, Partition: f.int32()})
+			}
 		}
 	})
 	if err != nil {
@@ -121,7 +161,25 @@ func (p Plan) Encode() []byte {
 		f = append(f, e.Fingerprint[:]...)
 		f = binary.BigEndian.AppendUint64(f, e.Subscription)
 		f = binary.AppendUvarint(f, uint64(max(e.Stopped, 0)))
-		out = appendField(out, planEntry, appendString(f, e.Address))
+		f = binary.AppendUvarint(appendString(f, e.Address), uint64(max(e.Standbys, 0)))
+		out = appendField(out, planEntry, appendString(f, e.Rack))
+	}
+	for rest := p.Copies; len(rest) > 0; {
+		n := 1
+		for n < len(rest) && rest[n].Member == rest[0].Member && rest[n].Task.Subtopology == rest[0].Task.Subtopology {
+			n++
+		}
+		f := appendString(appendString(nil, rest[0].Member), rest[0].Task.Subtopology)
+		f = binary.AppendUvarint(f, uint64(n))
+		for _, c := range rest[:n] {
+			at := uint64(max(c.Task.Partition, 0)) << 1
+			if c.Awaited {
+				at |= 1
+			}
+			f = binary.AppendUvarint(f, at)
+		}
+		out = appendField(out, planCopy, f)
+		rest = rest[n:]
 	}
 	return appendCheck(appendNext(out))
 }
@@ -145,7 +203,18 @@ func DecodePlan(data []byte) (Plan, error) {
 			if len(f.rest) > 0 { // as above
 				e.Address = f.string()
 			}
+			if len(f.rest) > 0 { // as above
+				e.Standbys, e.Rack = f.int32(), f.string()
+			}
 			p.Entries = append(p.Entries, e)
+		case planCopy:
+			member, name := f.string(), f.string()
+			for n := f.uvarint(); n > 0 && !f.bad; n-- {
+				at := f.below(math.MaxInt32<<1 | 1)
+				p.Copies = append(p.Copies, Copy{
+					Task: graph.TaskID{Subtopology: name, Partition: int32(at >> 1)}, Member: member, Awaited: at&1 > 0,
+				})
+			}
 		}
 	})
 	if err != nil {

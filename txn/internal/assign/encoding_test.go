@@ -15,13 +15,14 @@ import (
 func exampleJoin() Join {
 	return Join{
 		Nonce: 7, Fingerprint: [8]byte{1, 2, 3, 4, 5, 6, 7, 8},
-		Subtopologies: []Subtopology{{Name: "a", Sources: []string{"a", "b"}, PartitionsMax: 300}, {Name: "c", Sources: []string{"c"}}},
+		Subtopologies: []Subtopology{{Name: "a", Sources: []string{"a", "b"}, PartitionsMax: 300, Stateful: true}, {Name: "c", Sources: []string{"c"}}},
 		Local: []LocalTask{
 			{graph.TaskID{Subtopology: "a", Partition: 0}, 1000}, {graph.TaskID{Subtopology: "a", Partition: 5}, 0},
 			{graph.TaskID{Subtopology: "c", Partition: 1}, 1},
 		},
 		Stopped: []StoppedTask{{graph.TaskID{Subtopology: "a", Partition: 5}, "lost its log"}},
-		Address: "10.0.0.1:7000",
+		Address: "10.0.0.1:7000", Standbys: 1, Rack: "east",
+		Warm: []graph.TaskID{{Subtopology: "a", Partition: 2}, {Subtopology: "a", Partition: 300}, {Subtopology: "c", Partition: 0}},
 	}
 }
 
@@ -31,18 +32,24 @@ func examplePlan() Plan {
 		Pending: []Move{{graph.TaskID{Subtopology: "a", Partition: 2}, "one", "two"}},
 		Entries: []Entry{
 			{Member: "one", Fingerprint: [8]byte{9}, Subscription: 3},
-			{Member: "two", Subscription: 4, Stopped: 300, Address: "10.0.0.2:7000"},
+			{Member: "two", Subscription: 4, Stopped: 300, Address: "10.0.0.2:7000", Standbys: 2, Rack: "west"},
+		},
+		Copies: []Copy{
+			{Task: graph.TaskID{Subtopology: "a", Partition: 2}, Member: "one"},
+			{Task: graph.TaskID{Subtopology: "a", Partition: 70}, Member: "one", Awaited: true},
+			{Task: graph.TaskID{Subtopology: "c", Partition: 0}, Member: "two"},
 		},
 	}
 }
 
 // The golden texts are what other builds send and read. A change of one is a change of the format.
 const (
-	goldenJoin = "0101" + "01080000000000000007" + "02080102030405060708" + "03090161ac02020161" + "0162" + "0306016300010163" +
+	goldenJoin = "0102" + "01080000000000000007" + "02080102030405060708" + "030a0161ac02020161" + "016201" + "0306016300010163" +
 		"040801610200e8070500" + "04050163010101" + "05100161050c6c6f737420697473206c6f67" +
-		"060d31302e302e302e313a37303030"
-	goldenPlan = "010101080000000100000009020b016102036f6e650374776f0316036f6e65090000000000000000000000000000030000" +
-		"03240374776f00000000000000000000000000000004ac020d31302e302e302e323a37303030"
+		"060d31302e302e302e313a37303030" + "070101" + "080465617374" + "090601610202ac02" + "090401630100"
+	goldenPlan = "010201080000000100000009020b016102036f6e650374776f0318036f6e6509000000000000000000000000000003000000" + "00" +
+		"032a0374776f00000000000000000000000000000004ac020d31302e302e302e323a37303030" + "02" + "0477657374" +
+		"040a036f6e65016102048d01" + "04080374776f01630100"
 )
 
 func TestGolden(t *testing.T) {
@@ -69,8 +76,8 @@ func TestNextVersion(t *testing.T) {
 	newer = appendField(newer, 99, []byte("a field of the future"))
 	newer = appendField(newer, planID, append(binary.BigEndian.AppendUint64(nil, 4), "and more"...))
 	entry := append(appendString(nil, "one"), make([]byte, 16)...)
-	newer = appendField(newer, planEntry, append(appendString(append(entry, 2), "a:1"), "and more"...))
-	want := []Entry{{Member: "one", Stopped: 2, Address: "a:1"}}
+	newer = appendField(newer, planEntry, append(appendString(append(appendString(append(entry, 2), "a:1"), 1), "east"), "and more"...))
+	want := []Entry{{Member: "one", Stopped: 2, Address: "a:1", Standbys: 1, Rack: "east"}}
 	if p, err := DecodePlan(appendCheck(newer)); err != nil || p.ID != 4 || !reflect.DeepEqual(p.Entries, want) {
 		t.Errorf("a newer plan is read as %+v, %v", p, err)
 	}
@@ -80,6 +87,12 @@ func TestNextVersion(t *testing.T) {
 	}
 	if j, err := DecodeJoin(appendCheck([]byte{formatMajor, 0})); err != nil || !reflect.DeepEqual(j, Join{}) {
 		t.Errorf("an older join is read as %+v, %v", j, err)
+	}
+	definition := appendString(append(appendString(nil, "a"), 0, 1), "a") // without flags
+	data := appendField(appendField([]byte{formatMajor, 1}, joinDefinition, definition), joinDefinition, append(definition, 1, 5))
+	wantJoin := Join{Subtopologies: []Subtopology{{Name: "a", Sources: []string{"a"}}, {Name: "a", Sources: []string{"a"}, Stateful: true}}}
+	if j, err := DecodeJoin(appendCheck(data)); err != nil || !reflect.DeepEqual(j, wantJoin) {
+		t.Errorf("definitions of an older and of a newer build are read as %+v, %v", j, err)
 	}
 	if _, err := DecodePlan(appendCheck([]byte{formatMajor + 1, 0})); !errors.Is(err, ErrUserData) || !errors.Is(err, state.ErrFormat) || !strings.Contains(err.Error(), "major version 2, this build reads 1") {
 		t.Errorf("another major version: %v", err)

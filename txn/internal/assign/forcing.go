@@ -1,9 +1,12 @@
 package assign
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"time"
+
+	"github.com/onceward/onceward/topology/graph"
 )
 
 // Reason is why a rebalance is forced.
@@ -21,6 +24,8 @@ const (
 	// Gone: an instance of the plan is gone, and its member was removed from the group. The
 	// rebalance has begun. Unless it is forced, this member hears of it with its next heartbeat.
 	Gone Reason = "an instance is gone and its member was removed"
+	// Warm: the plan waits for copies of this member, and they are warm.
+	Warm Reason = "the plan waits for copies of this instance that are warm"
 )
 
 const (
@@ -59,6 +64,12 @@ type Forcing struct {
 	stoppedSaid   int32 // how many were when a rebalance was forced because of them; stoppedUnsaid if none was since a plan had it right
 	pendingAt     time.Time
 	pendingForced int // rebalances forced in a row while moves were pending
+
+	warm       map[graph.TaskID]bool // copies of this member that are warm
+	warmFor    map[graph.TaskID]bool // tasks that a rebalance was forced for, and that wait still
+	warmAt     time.Time
+	warmForced int // rebalances forced in a row for the same tasks
+	warmSome   int // rebalances forced in a row for some of the copies that are awaited
 }
 
 // NewForcing returns the policy of the member that own describes. A revoke takes at most revokeMax.
@@ -99,7 +110,55 @@ func (f *Forcing) Planned(now time.Time, p Plan, leader bool) {
 	if len(p.Pending) == 0 {
 		f.pendingForced = 0
 	}
+	waiting, _, _ := f.waiting()
+	maps.DeleteFunc(f.warmFor, func(id graph.TaskID, _ bool) bool { _, waits := waiting[id]; return !waits })
+	if len(f.warmFor) == 0 {
+		f.warmForced = 0
+	}
+	if len(waiting) == 0 {
+		f.warmSome = 0
+	}
 	f.stoppedRight()
+}
+
+// Warm takes the tasks of which this member has a warm copy. It is to be told before Due.
+func (f *Forcing) Warm(tasks []graph.TaskID) {
+	f.warm = map[graph.TaskID]bool{}
+	for _, id := range tasks {
+		f.warm[id] = true
+	}
+}
+
+// waiting returns the tasks of this member's copies that the plan waits for, and how many of the
+// copies are warm; fresh says that no rebalance was forced yet for one of these.
+func (f *Forcing) waiting() (tasks map[graph.TaskID]bool, warm int, fresh bool) {
+	tasks = map[graph.TaskID]bool{}
+	for _, c := range f.plan.CopiesOf(f.own.Member) {
+		pending := slices.ContainsFunc(f.plan.Pending, func(m Move) bool { return m.Task == c.Task })
+		if !c.Awaited || pending { // what is pending comes when its holder has given it up
+			continue
+		}
+		tasks[c.Task] = f.warm[c.Task]
+		if f.warm[c.Task] {
+			warm++
+			fresh = fresh || !f.warmFor[c.Task]
+		}
+	}
+	return tasks, warm, fresh
+}
+
+// dueWarm is Due for the reason Warm.
+func (f *Forcing) dueWarm() (at time.Time, ok bool) {
+	tasks, warm, fresh := f.waiting()
+	switch {
+	case warm == 0:
+		return time.Time{}, false
+	case !fresh:
+		return later(f.since, f.warmAt).Add(backoff(f.warmForced)), true
+	case warm == len(tasks):
+		return f.since, true
+	}
+	return later(f.since, f.warmAt).Add(backoff(f.warmSome)), true
 }
 
 // Joining says that this member joins the group. Nothing is due until the next plan. A rebalance
@@ -140,10 +199,13 @@ func (f *Forcing) Due() (at time.Time, why Reason, ok bool) {
 		at, why, ok = later(f.since.Add(workingFor), f.describedAt.Add(describedEvery)), Working, true
 	}
 	if f.leader && len(f.plan.Pending) > 0 {
-		pending := later(later(f.since, f.pendingAt).Add(f.backoff()), f.since.Add(f.revokeMax))
+		pending := later(later(f.since, f.pendingAt).Add(backoff(f.pendingForced)), f.since.Add(f.revokeMax))
 		if !ok || pending.Before(at) {
 			at, why, ok = pending, PendingMoves, true
 		}
+	}
+	if warm, due := f.dueWarm(); due && (!ok || warm.Before(at)) {
+		at, why, ok = warm, Warm, true
 	}
 	return at, why, ok
 }
@@ -160,6 +222,15 @@ func (f *Forcing) Forced(now time.Time, why Reason) {
 		f.pendingForced++
 	case Gone:
 		f.gone = false
+	case Warm:
+		f.warmAt = now
+		f.warmForced++
+		tasks, warm, _ := f.waiting()
+		if warm < len(tasks) {
+			f.warmSome++
+		}
+		maps.DeleteFunc(tasks, func(_ graph.TaskID, warm bool) bool { return !warm })
+		f.warmFor = tasks
 	}
 }
 
@@ -174,12 +245,14 @@ func (f *Forcing) entry() (Entry, bool) {
 
 func (f *Forcing) misdescribed() bool {
 	e, ok := f.entry()
-	return !ok || e.Fingerprint != f.own.Fingerprint || e.Subscription != f.own.Subscription
+	return !ok || e.Fingerprint != f.own.Fingerprint || e.Subscription != f.own.Subscription ||
+		e.Standbys != f.own.Standbys || e.Rack != f.own.Rack
 }
 
-func (f *Forcing) backoff() time.Duration {
+// backoff is the pause before a rebalance is forced once more, after so many for the same reason.
+func backoff(forced int) time.Duration {
 	d := pendingFirst
-	for range f.pendingForced {
+	for range forced {
 		if d *= 2; d >= pendingMost {
 			return pendingMost
 		}

@@ -23,6 +23,8 @@ type system struct {
 	fixedNonce bool
 	// stateless members have nothing in their join data that changes by itself.
 	stateless bool
+	// standbys is how many copies of each task with state the members ask for.
+	standbys int32
 }
 
 var sound = system{
@@ -33,14 +35,16 @@ var sound = system{
 // topologies are the versions that processes run.
 var topologies = map[int]Join{
 	1: {Fingerprint: [8]byte{1}, Subtopologies: []Subtopology{
-		{Name: "in", Sources: []string{"in"}}, {Name: "left", Sources: []string{"left", "right"}}, {Name: "rep", Sources: []string{"rep"}},
-	}},
-	2: {Fingerprint: [8]byte{2}, Subtopologies: []Subtopology{
-		{Name: "extra", Sources: []string{"extra"}}, {Name: "in", Sources: []string{"in"}}, {Name: "left", Sources: []string{"left", "right"}},
+		{Name: "in", Sources: []string{"in"}, Stateful: true}, {Name: "left", Sources: []string{"left", "right"}, Stateful: true},
 		{Name: "rep", Sources: []string{"rep"}},
 	}},
+	2: {Fingerprint: [8]byte{2}, Subtopologies: []Subtopology{
+		{Name: "extra", Sources: []string{"extra"}}, {Name: "in", Sources: []string{"in"}, Stateful: true},
+		{Name: "left", Sources: []string{"left", "right"}, Stateful: true}, {Name: "rep", Sources: []string{"rep"}},
+	}},
 	3: {Fingerprint: [8]byte{3}, Subtopologies: []Subtopology{
-		{Name: "in", Sources: []string{"in"}}, {Name: "left", Sources: []string{"left", "third"}}, {Name: "rep", Sources: []string{"rep"}},
+		{Name: "in", Sources: []string{"in"}, Stateful: true}, {Name: "left", Sources: []string{"left", "third"}, Stateful: true},
+		{Name: "rep", Sources: []string{"rep"}},
 	}},
 }
 
@@ -49,6 +53,8 @@ var modelPartitions = map[string]int32{"in": 6, "left": 5, "right": 5, "third": 
 const (
 	modelSession = 45 * time.Second
 	modelRevoke  = 30 * time.Second
+	// modelCopy is how long a copy takes to be warm.
+	modelCopy = 2 * time.Second
 )
 
 type parts map[partition]bool
@@ -71,6 +77,17 @@ type process struct {
 	forcing    *Forcing
 	local      map[graph.TaskID]int64
 	stopped    map[graph.TaskID]bool
+	copies     map[graph.TaskID]time.Time // and when each is warm
+}
+
+// warm returns the copies that are warm.
+func (p *process) warm(now time.Time) (warm []graph.TaskID) {
+	for _, id := range slices.SortedFunc(maps.Keys(p.copies), compareTasks) {
+		if !now.Before(p.copies[id]) {
+			warm = append(warm, id)
+		}
+	}
+	return warm
 }
 
 // slot is a member as the coordinator knows it.
@@ -101,7 +118,7 @@ func newGroup(s system) *group {
 // data is what a process says when it joins.
 func (g *group) data(p *process) (Member, []byte) {
 	join := topologies[p.version]
-	join.Nonce = p.nonce
+	join.Nonce, join.Standbys, join.Warm = p.nonce, g.standbys, p.warm(g.now)
 	for _, id := range slices.SortedFunc(maps.Keys(p.local), compareTasks) {
 		join.Local = append(join.Local, LocalTask{id, p.local[id]})
 	}
@@ -131,7 +148,7 @@ func (g *group) start(key string, version int) error {
 	g.serial++
 	p.alive, p.away, p.version, p.generation, p.stale, p.rejoin = true, false, version, -1, false, false
 	p.claims, p.revoking, p.stopped, p.plan = parts{}, parts{}, map[graph.TaskID]bool{}, nil
-	p.last = nil
+	p.last, p.copies = nil, map[graph.TaskID]time.Time{}
 	p.memberID = fmt.Sprintf("%s-%d", key, g.serial)
 	p.nonce = uint64(g.serial) << 32
 	p.forcing = NewForcing(topologies[version].Entry(key), modelRevoke)
@@ -272,6 +289,15 @@ func (g *group) sync(p *process) error {
 		}
 	}
 	p.claims, p.generation, p.stale, p.plan = now, g.generation, false, &plan
+	copies := map[graph.TaskID]time.Time{}
+	for _, c := range plan.CopiesOf(p.key) {
+		at, has := p.copies[c.Task]
+		if !has {
+			at = g.now.Add(modelCopy)
+		}
+		copies[c.Task] = at
+	}
+	p.copies = copies
 	for id := range p.stopped {
 		if !now[partition{id.Subtopology, id.Partition}] {
 			delete(p.stopped, id)
@@ -340,6 +366,12 @@ func (g *group) force() (bool, error) {
 	}
 	for _, p := range g.alive() {
 		p.forcing.Stopped(int32(len(p.stopped)))
+		p.forcing.Warm(p.warm(g.now))
+		for _, at := range p.copies {
+			if at.After(g.now) {
+				earliest(at, func() error { return nil })
+			}
+		}
 		if due, why, ok := g.due(p.forcing.Due()); ok {
 			earliest(due, func() error {
 				p.forcing.Forced(g.now, why)
@@ -434,6 +466,9 @@ func (g *group) checkSettled() error {
 	if !same || pinned {
 		return nil
 	}
+	if err := g.checkCopies(alive); err != nil {
+		return err
+	}
 	for what, of := range counts {
 		least, most := 1<<30, 0
 		for _, p := range alive {
@@ -441,6 +476,38 @@ func (g *group) checkSettled() error {
 		}
 		if most-least > 1 {
 			return fmt.Errorf("at rest: %s is uneven: %v", what, of)
+		}
+	}
+	return nil
+}
+
+// checkCopies asserts that each task with state has its copies at members of their own, and waits
+// for none. All processes run one topology.
+func (g *group) checkCopies(alive []*process) error {
+	for _, sub := range topologies[alive[0].version].Subtopologies {
+		for n := range modelPartitions[sub.Sources[0]] {
+			id, copies := graph.TaskID{Subtopology: sub.Name, Partition: n}, 0
+			for _, p := range alive {
+				if _, has := p.copies[id]; !has {
+					continue
+				}
+				copies++
+				if p.claims[partition{sub.Sources[0], n}] {
+					return fmt.Errorf("at rest: %s has task %s and a copy of it", p.key, id)
+				}
+			}
+			want := 0
+			if sub.Stateful {
+				want = min(int(g.standbys), len(alive)-1)
+			}
+			if copies != want {
+				return fmt.Errorf("at rest: task %s has %d copies, want %d", id, copies, want)
+			}
+		}
+	}
+	for _, c := range alive[0].plan.Copies {
+		if c.Awaited {
+			return fmt.Errorf("at rest: task %s waits for the copy of %s", c.Task, c.Member)
 		}
 	}
 	return nil

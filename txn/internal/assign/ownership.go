@@ -19,6 +19,8 @@ type Subtopology struct {
 	// PartitionsMax bounds the tasks: the partitions of the changelogs. Partitions that the sources
 	// gained later are not assigned. 0 says that there is no bound.
 	PartitionsMax int32
+	// Stateful says that its tasks have stores, so that there can be copies of them.
+	Stateful bool
 }
 
 // Claim is a task as it was when it was opened.

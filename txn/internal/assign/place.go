@@ -26,8 +26,8 @@ func (p *planner) move(t *planned, to *candidate) {
 }
 
 // place gives every task a member. The holder comes first, then the member to which its move was
-// pending, then the member that had it and was restarted. Then come a member that has its state and
-// room for it, and the member that has the fewest.
+// pending, then the member that had it and was restarted. Then come a member that has a warm copy,
+// a member that has some of its state and room for it, and the member that has the fewest.
 func (p *planner) place(r Request) {
 	promised := map[graph.TaskID]string{}
 	if r.Previous != nil {
@@ -38,6 +38,7 @@ func (p *planner) place(r Request) {
 	var free []*planned
 	for _, t := range p.tasks {
 		if t.owner != nil && t.owner.accepts(t) {
+			t.ready = t.owner
 			p.give(t, t.owner)
 			continue
 		}
@@ -64,6 +65,7 @@ func (p *planner) place(r Request) {
 	}
 	try(named(promised))
 	try(named(r.Last))
+	try(p.warmest)
 	try(p.furthest)
 	try(p.fewest)
 }
@@ -151,8 +153,9 @@ func (p *planner) evenOnce(among []*candidate, units []*unit, load func(*candida
 }
 
 // cheapest returns the task that is best moved from one member to the other, nil if there is none.
-// It is of a subtopology of which from has more. It prefers a task that from does not hold yet,
-// then one that to holds or has more state of.
+// It is of a subtopology of which from has more. A task that to holds comes first, then one that
+// from does not hold yet, then one of which to keeps a copy, a warm one before others. Of equals
+// the one comes first of which to has the most state.
 func cheapest(from, to *candidate, units []*unit) *planned {
 	var best *planned
 	cost := func(t *planned) int {
@@ -161,8 +164,12 @@ func cheapest(from, to *candidate, units []*unit) *planned {
 			return 0
 		case t.owner != from:
 			return 1
+		case to.warm[t.id()]:
+			return 2
+		case to.copied[t.id()]: // else a copy would be begun in vain
+			return 3
 		}
-		return 2
+		return 4
 	}
 	state := func(t *planned) int64 {
 		if position, has := to.local[t.id()]; has {

@@ -10,6 +10,9 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
+// StandbysMax is the most copies of a task.
+const StandbysMax = 8
+
 // Join is what a member says of itself when it joins.
 type Join struct {
 	// Nonce changes when a rebalance is to be forced: the coordinator ignores a member that joins
@@ -25,6 +28,13 @@ type Join struct {
 	Stopped []StoppedTask
 	// Address is where other members reach the process (package peers), "" if they do not.
 	Address string
+	// Standbys is how many copies of each task with state the member asks for. The highest number
+	// of all members counts. A member that asks for none keeps none.
+	Standbys int32
+	// Rack is where the process is, "" if that is not known.
+	Rack string
+	// Warm are the tasks of whose state the member has a copy that follows the commits, in order.
+	Warm []graph.TaskID
 }
 
 // LocalTask is a task with state on a member's disk.
@@ -64,6 +74,27 @@ type Plan struct {
 	Pending []Move
 	// Entries are the members as the leader saw them, by Member.
 	Entries []Entry
+	// Copies are the tasks of which members keep a copy, in order of members and tasks.
+	Copies []Copy
+}
+
+// Copy is a task of which a member keeps a copy. Member is its key.
+type Copy struct {
+	Task   graph.TaskID
+	Member string
+	// Awaited says that the plan waits for the copy to be warm. Then the task moves to the member,
+	// or another member gives up an older copy.
+	Awaited bool
+}
+
+// CopiesOf returns the copies that a member keeps.
+func (p Plan) CopiesOf(member string) (copies []Copy) {
+	for _, c := range p.Copies {
+		if c.Member == member {
+			copies = append(copies, c)
+		}
+	}
+	return copies
 }
 
 // Move is a task that changes hands. From and To are keys of members.
@@ -84,12 +115,16 @@ type Entry struct {
 	// Address is the member's, as of its join. A static member that has come back since may have
 	// another one.
 	Address string
+	// Standbys and Rack are those of its join.
+	Standbys int32
+	Rack     string
 }
 
 // Entry describes the member with that key. How many of its tasks are left out because they are
 // stopped is up to the plan.
 func (j Join) Entry(key string) Entry {
-	return Entry{Member: key, Fingerprint: j.Fingerprint, Subscription: Subscription(j.Subtopologies), Address: j.Address}
+	return Entry{Member: key, Fingerprint: j.Fingerprint, Subscription: Subscription(j.Subtopologies), Address: j.Address,
+		Standbys: j.Standbys, Rack: j.Rack}
 }
 
 // Subscription stands for what a member subscribes to: names, sources and bounds, whatever their
@@ -151,6 +186,8 @@ func Balance(r Request) Result {
 	p.define(r.Partitions)
 	p.place(r)
 	p.even()
+	p.hold()
+	p.copy()
 	return p.result(r.ID)
 }
 
@@ -169,6 +206,7 @@ func (p *planner) result(id uint64) Result {
 		}
 		if from := p.blocked(t); from != nil {
 			out.Plan.Pending = append(out.Plan.Pending, Move{t.id(), from.key, t.target.key})
+			p.follow(t, t.target)
 			continue
 		}
 		out.Owners[t.id()] = t.target.key
@@ -182,6 +220,7 @@ func (p *planner) result(id uint64) Result {
 		}
 	}
 	slices.SortFunc(out.Plan.Pending, func(a, b Move) int { return compareTasks(a.Task, b.Task) })
+	out.Plan.Copies = p.copies()
 	return out
 }
 

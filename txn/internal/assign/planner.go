@@ -14,6 +14,8 @@ type planner struct {
 	claims  map[partition]claim
 	units   []*unit // by name
 	tasks   []*planned
+	// standbys is how many copies of each task with state the members ask for.
+	standbys int
 }
 
 type partition struct {
@@ -35,10 +37,14 @@ type candidate struct {
 	bounds  map[string]int32 // of the subtopologies that it knows, by identity; 0 is none
 	local   map[graph.TaskID]int64
 	stopped map[graph.TaskID]bool
-	held    int // tasks that it held before
-	total   int
-	pinned  int32 // tasks that stay and do not count
-	has     map[*unit][]*planned
+	// warm are the tasks of which it has a warm copy, copied those of which it kept a copy by the
+	// plan before. copies is how many it keeps by this one.
+	warm, copied map[graph.TaskID]bool
+	copies       int
+	held         int // tasks that it held before
+	total        int
+	pinned       int32 // tasks that stay and do not count
+	has          map[*unit][]*planned
 }
 
 // unit is a subtopology that is balanced.
@@ -56,6 +62,12 @@ type planned struct {
 	owner     *candidate // holds it now, whether it may keep it or not
 	target    *candidate
 	pinned    bool // stopped, and stays where it is without counting as load
+	// ready is the member that can go on with it at once: its owner, or one with a warm copy; nil
+	// if there is none. moves is the member for which it waits there.
+	ready, moves *candidate
+	// copies are the members that keep copies. The plan waits for those of awaited to be warm: the
+	// task moves to one, or an older copy goes.
+	copies, awaited []*candidate
 }
 
 func (t *planned) id() graph.TaskID {
@@ -72,13 +84,22 @@ func newPlanner(r Request) *planner {
 	p := &planner{claims: map[partition]claim{}}
 	for _, m := range r.Members {
 		c := &candidate{Member: m, key: m.Key(), bounds: map[string]int32{}, local: map[graph.TaskID]int64{},
-			stopped: map[graph.TaskID]bool{}, has: map[*unit][]*planned{}}
+			stopped: map[graph.TaskID]bool{}, warm: map[graph.TaskID]bool{}, copied: map[graph.TaskID]bool{}, has: map[*unit][]*planned{}}
 		for _, l := range m.Join.Local {
 			c.local[l.Task] = max(c.local[l.Task], l.Position)
 		}
 		for _, s := range m.Join.Stopped {
 			c.stopped[s.Task] = true
 		}
+		for _, id := range m.Join.Warm {
+			c.warm[id] = true
+		}
+		if r.Previous != nil {
+			for _, copied := range r.Previous.CopiesOf(c.key) {
+				c.copied[copied.Task] = true
+			}
+		}
+		p.standbys = max(p.standbys, min(int(m.Join.Standbys), StandbysMax))
 		p.members = append(p.members, c)
 	}
 	slices.SortFunc(p.members, func(a, b *candidate) int {
@@ -123,6 +144,7 @@ func (p *planner) define(partitions map[string]int32) {
 				u = &unit{Subtopology: s, identity: identity}
 				known[identity] = u
 			}
+			u.Stateful = u.Stateful || s.Stateful // an older build does not say it
 			u.candidates = append(u.candidates, c)
 		}
 	}

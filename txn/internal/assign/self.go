@@ -14,7 +14,6 @@ import (
 type Self struct {
 	// constant is the part of the join data that does not change during a membership.
 	constant Join
-	stateful map[string]bool
 
 	mu        sync.Mutex
 	positions map[graph.TaskID]int64 // of the tasks with state on disk; 0 where it is not known
@@ -30,8 +29,9 @@ type Process struct {
 	Instance      string
 	Fingerprint   [8]byte
 	Subtopologies []Subtopology
-	// Stateful are the names of the subtopologies that have stores.
-	Stateful map[string]bool
+	// Standbys and Rack are those of the join data.
+	Standbys int32
+	Rack     string
 	// OnDisk are the tasks with state on the disk. How old that state is stays unknown until a task
 	// is open.
 	OnDisk []graph.TaskID
@@ -42,8 +42,7 @@ type Process struct {
 // NewSelf returns what a process tells and knows before its first membership.
 func NewSelf(of Process) *Self {
 	s := &Self{
-		constant:  Join{Fingerprint: of.Fingerprint, Subtopologies: of.Subtopologies},
-		stateful:  of.Stateful,
+		constant:  Join{Fingerprint: of.Fingerprint, Subtopologies: of.Subtopologies, Standbys: of.Standbys, Rack: of.Rack},
 		positions: map[graph.TaskID]int64{},
 		removed:   make(chan struct{}, 1),
 	}
@@ -82,13 +81,14 @@ type TaskNow struct {
 	Stopped error
 }
 
-// Join returns the join data, given what the tasks are doing now. It is called for each join, see
-// [Forcing.Joining].
-func (m *Self) Join(tasks []TaskNow) Join {
+// Join returns the join data, given what the tasks are doing now, and which copies are warm. It is
+// called for each join, see [Forcing.Joining].
+func (m *Self) Join(tasks []TaskNow, warm []graph.TaskID) Join {
 	m.Remember(tasks)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	out := m.constant
+	out.Warm = warm
 	for _, t := range tasks {
 		if t.Stopped != nil {
 			out.Stopped = append(out.Stopped, StoppedTask{Task: t.Task, Reason: t.Stopped.Error()})
@@ -108,7 +108,8 @@ func (m *Self) Remember(tasks []TaskNow) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, t := range tasks {
-		if !m.stateful[t.Task.Subtopology] || len(t.Offsets) == 0 {
+		stateful := func(s Subtopology) bool { return s.Name == t.Task.Subtopology && s.Stateful }
+		if len(t.Offsets) == 0 || !slices.ContainsFunc(m.constant.Subtopologies, stateful) {
 			continue
 		}
 		position := int64(1) // a known position is more than an unknown one
@@ -128,11 +129,16 @@ func (m *Self) Planned(now time.Time, plan Plan, leader bool, stopped int32) {
 	m.forcing.Planned(now, plan, leader)
 }
 
-// Due returns when a rebalance is to be forced, and why, while so many tasks are stopped.
-func (m *Self) Due(stopped int32) (time.Time, Reason, bool) {
+// Copies returns the copies that the process keeps by a plan.
+func (m *Self) Copies(plan Plan) []Copy { return plan.CopiesOf(m.forcing.own.Member) }
+
+// Due returns when a rebalance is to be forced, and why, while so many tasks are stopped and these
+// copies are warm.
+func (m *Self) Due(stopped int32, warm []graph.TaskID) (time.Time, Reason, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.forcing.Stopped(stopped)
+	m.forcing.Warm(warm)
 	return m.forcing.Due()
 }
 

@@ -12,17 +12,17 @@ func TestSubscribeForces(t *testing.T) {
 	eu, us := Subtopology{Name: "eu", Sources: []string{"eu"}}, Subtopology{Name: "us", Sources: []string{"us"}}
 	for _, changes := range []bool{false, true} {
 		m := NewSelf(Process{Instance: "me", Subtopologies: []Subtopology{eu}, RevokeMax: time.Second})
-		plan := Plan{ID: 1, Entries: []Entry{m.Join(nil).Entry("me")}}
+		plan := Plan{ID: 1, Entries: []Entry{m.Join(nil, nil).Entry("me")}}
 		m.Planned(time.Unix(1000, 0), plan, false, 0)
 		m.Left()
 		if changes {
 			m.Subscribe([]Subtopology{eu, us})
 		}
-		if got := len(m.Join(nil).Subtopologies); (got == 2) != changes || got != len(m.Subtopologies()) {
+		if got := len(m.Join(nil, nil).Subtopologies); (got == 2) != changes || got != len(m.Subtopologies()) {
 			t.Errorf("the join has %d subtopologies, changed: %t", got, changes)
 		}
 		m.Planned(time.Unix(1001, 0), plan, false, 0)
-		at, why, ok := m.Due(0)
+		at, why, ok := m.Due(0, nil)
 		if ok != changes || ok && (why != Described || at.After(time.Unix(1001, 0))) {
 			t.Errorf("changed: %t, due %v %q %t", changes, at, why, ok)
 		}

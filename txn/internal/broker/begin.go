@@ -61,7 +61,7 @@ func (b *begins) adjust(ctx context.Context, offsets map[string]map[int32]kgo.Of
 	}
 	within, cancel := context.WithTimeout(ctx, adjustMax)
 	defer cancel()
-	stable, _, err := b.cluster.stableOffsetsOnce(within, partitions)
+	stable, _, err := b.cluster.offsetsOnce(within, partitions, true)
 	if ctx.Err() != nil {
 		return nil, ctx.Err() // a rebalance, after which the client asks again
 	}
@@ -166,7 +166,7 @@ func (g *Group) Begin(ctx context.Context, topic string, partition int32, offset
 func (b *begins) leaderEpoch(ctx context.Context, topic string, partition int32, offset int64) int32 {
 	within, cancel := context.WithTimeout(ctx, adjustMax)
 	defer cancel()
-	stable, _, err := b.cluster.stableOffsetsOnce(within, map[string][]int32{topic: {partition}})
+	stable, _, err := b.cluster.offsetsOnce(within, map[string][]int32{topic: {partition}}, true)
 	if err != nil || len(stable) != 1 || stable[0].At != offset {
 		return -1
 	}

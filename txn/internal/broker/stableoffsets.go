@@ -1,9 +1,12 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -29,7 +32,7 @@ type Offset struct {
 func (c *Cluster) StableOffsets(ctx context.Context, partitions map[string][]int32, waiting func(context.Context)) ([]Offset, error) {
 	pause := backoff.Backoff{Next: 20 * time.Millisecond, Max: 500 * time.Millisecond}
 	for {
-		offsets, pending, err := c.stableOffsetsOnce(ctx, partitions)
+		offsets, pending, err := c.offsetsOnce(ctx, partitions, true)
 		if err == nil && len(pending) == 0 {
 			return offsets, nil
 		}
@@ -62,11 +65,30 @@ func noOffsets(partitions map[string][]int32) (out []Offset) {
 	return out
 }
 
-// stableOffsetsOnce asks once. Partitions whose offsets are not stable are in pending and not in
-// stable; every other one that is named is in stable, or there is an error.
-func (c *Cluster) stableOffsetsOnce(ctx context.Context, partitions map[string][]int32) (stable []Offset, pending []topicPartition, err error) {
+// CommittedOffsets returns the committed offsets of the partitions that are named, sorted by topic
+// and partition. Other than StableOffsets it asks once and waits for no transaction. The commit of
+// one that is open is not among them, and a later commit may be there already.
+func (c *Cluster) CommittedOffsets(ctx context.Context, partitions map[string][]int32) ([]Offset, error) {
+	offsets, _, err := c.offsetsOnce(ctx, partitions, false)
+	if errors.Is(err, kerr.GroupIDNotFound) {
+		offsets, err = noOffsets(partitions), nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the offsets of group %q: %w", c.group, c.cfg.denied(err, attempt{group: c.group}))
+	}
+	slices.SortFunc(offsets, func(a, b Offset) int {
+		return cmp.Or(strings.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
+	})
+	return offsets, nil
+}
+
+// offsetsOnce asks once. Partitions whose offsets are not stable, if that is required, are in
+// pending and not in stable; every other one that is named is in stable, or there is an error.
+func (c *Cluster) offsetsOnce(
+	ctx context.Context, partitions map[string][]int32, requireStable bool,
+) (stable []Offset, pending []topicPartition, err error) {
 	req := kmsg.NewPtrOffsetFetchRequest()
-	req.RequireStable = true
+	req.RequireStable = requireStable
 	group := kmsg.NewOffsetFetchRequestGroup()
 	group.Group = c.group
 	asked := 0

@@ -29,6 +29,8 @@ const (
 	// LostOnRestart gives the state the id of a round that has written to a store without a
 	// changelog alone.
 	LostOnRestart Mechanism = "lost-on-restart"
+	// Copies brings the copy of a task to the ends of the changelogs instead of to a commit.
+	Copies Mechanism = "copies"
 	// Age restores a table from its topic whatever compaction has taken out of it.
 	Age Mechanism = "age"
 	// Identity has a fencer go on to use the producer id and epoch that it got for a transactional
@@ -51,8 +53,8 @@ const (
 )
 
 var mechanisms = []Mechanism{
-	Uncommitted, Offsets, Early, Apply, Restore, InMemory, LostOnRestart, Age, Identity, Removal, Look, Live, GlobalsFirst, GlobalsPosition, MarksLate,
-	MarksEarly,
+	Uncommitted, Offsets, Early, Apply, Restore, InMemory, LostOnRestart, Copies, Age, Identity, Removal, Look, Live, GlobalsFirst,
+	GlobalsPosition, MarksLate, MarksEarly,
 }
 
 // Set has the faults of one application, or of one client of package txn/admin.

@@ -34,6 +34,8 @@ type Snapshot struct {
 	Waits []Wait
 	// Problems are what is wrong with topics.
 	Problems []TopicProblem
+	// Standbys are the states of the copies that the process keeps.
+	Standbys []string
 	// GlobalTables are those of the process.
 	GlobalTables []GlobalTable
 }
@@ -78,6 +80,7 @@ type RestoreMemory struct {
 // The states of tasks, the reasons of pauses, and the waits, that are always shown.
 var (
 	taskStates   = []string{TaskRestoring, TaskRunning, TaskStopped}
+	copyStates   = []string{CopyRestoring, CopyWarm, CopyFailing}
 	pauseReasons = []string{PausedQueueFull, PausedRestoring, PausedRetrying, PausedStopped}
 	waitKinds    = []string{"offsets", "changelog", "input"}
 	waitHolders  = []string{HeldByHanging, HeldByOngoing, HeldByUnknown}
@@ -88,6 +91,13 @@ const (
 	TaskRestoring = "restoring"
 	TaskRunning   = "running"
 	TaskStopped   = "stopped"
+)
+
+// The states of the copy of a task.
+const (
+	CopyRestoring = "restoring"
+	CopyWarm      = "warm"
+	CopyFailing   = "failing"
 )
 
 // Why an input partition is not fetched.
@@ -153,6 +163,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 
 var (
 	infoDesc    = desc("info", "The process; always 1.", "application", "instance", "mode")
+	copiesDesc  = desc("standbys", "Copies that the process keeps of the state of other instances' tasks, by state.", "state")
 	tasksDesc   = desc("tasks", "Tasks of the process by state.", "state")
 	problemDesc = desc("topic_problems", "Something that is wrong with a topic; 1 as long as it is.", "topic", "problem")
 	unreadDesc  = desc("input_partitions_unassigned", "Partitions of an input that no task reads.", "topic")
@@ -242,6 +253,13 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	for _, state := range taskStates {
 		out.gauge(tasksDesc, float64(states[state]), state)
+	}
+	copies := map[string]int{}
+	for _, state := range s.Standbys {
+		copies[state]++
+	}
+	for _, state := range copyStates {
+		out.gauge(copiesDesc, float64(copies[state]), state)
 	}
 	for _, reason := range pauseReasons {
 		out.gauge(pausedDesc, float64(s.Paused[reason]), reason)

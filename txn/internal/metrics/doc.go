@@ -47,6 +47,7 @@
 //
 //	onceward_info{application,instance,mode}             1; the mode is LIVE, REPLAY, BACKFILL or REPAIR
 //	onceward_tasks{state}                                tasks that are restoring, running, stopped
+//	onceward_standbys{state}                             copies of other instances' tasks that are restoring, warm, failing
 //	onceward_partitions_paused{reason}                   input partitions not fetched: queue_full, restoring, retrying, stopped
 //	onceward_topic_problems{topic,problem}               1 for what is wrong with a topic: deleted, recreated, not_permitted,
 //	                                                     partitions_not_read; absent for the others

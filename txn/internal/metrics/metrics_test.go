@@ -55,6 +55,7 @@ func everything() Snapshot {
 			Budget: 21, Blocks: 22, MemTables: 23, Buffers: 24, Loads: 25, Kept: 31, InMemory: 32, Unflushed: 26, UnflushedMax: 27, Share: 28, Databases: 29, Held: 30,
 		},
 		Restoring:    &RestoreMemory{Bytes: 16, BytesMax: 17},
+		Standbys:     []string{"warm", "warm", "failing"},
 		GlobalTables: []GlobalTable{{Store: "rates", Remaining: 33, Lag: 34}},
 		Problems:     []TopicProblem{{Topic: "in", Problem: "partitions_not_read", Unread: 2}, {Topic: "out", Problem: "deleted"}},
 	}
@@ -218,6 +219,11 @@ onceward_state_waits_total{task="in_3"} 19
 # HELP onceward_task_stream_time_seconds Stream time of the last commit, in Unix seconds.
 # TYPE onceward_task_stream_time_seconds gauge
 onceward_task_stream_time_seconds{task="in_3"} 1.7999999995e+09
+# HELP onceward_standbys Copies that the process keeps of the state of other instances' tasks, by state.
+# TYPE onceward_standbys gauge
+onceward_standbys{state="failing"} 1
+onceward_standbys{state="restoring"} 0
+onceward_standbys{state="warm"} 2
 # HELP onceward_tasks Tasks of the process by state.
 # TYPE onceward_tasks gauge
 onceward_tasks{state="restoring"} 0

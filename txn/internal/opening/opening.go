@@ -49,6 +49,9 @@ type Config struct {
 	Tasks     *dispatch.Dispatcher
 	Workers   []*worker.Worker
 
+	// TakeCopy ends the copy of a task that was kept here, and returns its open database; nil if
+	// there is none.
+	TakeCopy func(id graph.TaskID) state.Database
 	// Member reads the membership; it must not block.
 	Member func() (id string, generation int32)
 	// Begin has the group fetch a partition from an offset.
@@ -100,6 +103,10 @@ func (o *Opener) Start(id graph.TaskID, e *dispatch.Entry) {
 		o.cfg.Opened()
 	})
 }
+
+// Opening reports whether a goroutine that opens the task has not ended, also of one that was given
+// up. It does not block.
+func (o *Opener) Opening(id graph.TaskID) bool { return o.order.open(id) }
 
 // Cancel ends the opening of a task that is given up. It does not wait.
 func (o *Opener) Cancel(id graph.TaskID) {
@@ -243,6 +250,23 @@ func (o *Opener) commonOptions() pebblestore.Options {
 
 // request describes the task to the restorer.
 func (o *Opener) request(id graph.TaskID, e *dispatch.Entry) restore.Request {
+	req := o.CopyRequest(id)
+	open := req.Open
+	req.Open = func() (db state.Database, err error) {
+		if db = o.cfg.TakeCopy(id); db == nil {
+			db, err = open()
+		}
+		if err != nil {
+			return nil, err
+		}
+		o.cfg.Tasks.Restoring(e, db)
+		return db, nil
+	}
+	return req
+}
+
+// CopyRequest describes a task to the restorer whose database is used by nothing else.
+func (o *Opener) CopyRequest(id graph.TaskID) restore.Request {
 	req := restore.RequestOf(id, o.cfg.Subtopologies[id.Subtopology], o.cfg.Starts)
 	req.Modes = o.cfg.Modes
 	req.Open = func() (state.Database, error) {
@@ -250,12 +274,7 @@ func (o *Opener) request(id graph.TaskID, e *dispatch.Entry) restore.Request {
 		if err != nil {
 			return nil, err
 		}
-		db, err := o.openDatabase(id, path)
-		if err != nil {
-			return nil, err
-		}
-		o.cfg.Tasks.Restoring(e, db)
-		return db, nil
+		return o.openDatabase(id, path)
 	}
 	req.Remove = func() error { return o.cfg.Directory.RemoveTask(id.Subtopology, id.Partition) }
 	return req

@@ -15,6 +15,22 @@ type openings struct {
 	last map[graph.TaskID]chan struct{}
 }
 
+// open reports whether a goroutine that opens the task has not ended.
+func (o *openings) open(id graph.TaskID) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	last := o.last[id]
+	if last == nil {
+		return false
+	}
+	select {
+	case <-last:
+		return false
+	default:
+		return true
+	}
+}
+
 // enter returns what is to be waited for before the task is opened, and what is to be called when
 // that has ended.
 func (o *openings) enter(id graph.TaskID) (before <-chan struct{}, leave func()) {

@@ -63,6 +63,12 @@ func (o *Opener) rebuild(ctx context.Context, id graph.TaskID, e *dispatch.Entry
 	if !ok {
 		return nil
 	}
+	// A copy of the task may be open still, in the place where the new database goes.
+	if db := o.cfg.TakeCopy(id); db != nil {
+		if err := db.Close(); err != nil {
+			o.cfg.Logger.Warn("the copy of a task that is rebuilt is not closed in order", "task", id.String(), "error", err)
+		}
+	}
 	err := o.cfg.Restorer.Rebuild(ctx, o.request(id, e), restore.Rebuild{
 		Stores: stores, Directory: o.cfg.Directory,
 		OpenAt: func(path string) (state.Database, error) { return o.openDatabase(id, path) },

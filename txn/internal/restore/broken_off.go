@@ -2,7 +2,11 @@
 
 package restore
 
-import "github.com/onceward/onceward/txn/internal/failpoint"
+import (
+	"context"
+
+	"github.com/onceward/onceward/txn/internal/failpoint"
+)
 
 // The seams of the negative controls, which do nothing here: see broken_on.go.
 
@@ -11,3 +15,5 @@ func brokenSkip(failpoint.Set, int64, int64) bool { return false }
 func brokenAge(failpoint.Set) bool { return false }
 
 func (*opening) brokenInMemory(*Found) {}
+
+func (*Follower) brokenCopies(context.Context, *Found) error { return nil }

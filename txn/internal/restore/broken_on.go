@@ -3,9 +3,11 @@
 package restore
 
 import (
+	"context"
 	"slices"
 
 	"github.com/onceward/onceward/txn/internal/failpoint"
+	"github.com/onceward/onceward/txn/internal/task"
 )
 
 // brokenSkip leaves out the last record below the target if that mechanism is broken. That is what
@@ -33,4 +35,27 @@ func (o *opening) brokenInMemory(found *Found) {
 			found.Database.SetChangelog(note)
 		}
 	}
+}
+
+// brokenCopies takes the stable ends of the changelogs for the positions of the commit that a copy
+// follows if that mechanism is broken. Its stores then have what no commit has that is known.
+func (f *Follower) brokenCopies(ctx context.Context, found *Found) error {
+	if !f.o.r.Failpoints.Broken(failpoint.Copies) {
+		return nil
+	}
+	commit := *found.Commit
+	commit.Changelogs = slices.Clone(commit.Changelogs)
+	for _, s := range f.o.req.Stores {
+		end, err := f.o.r.Cluster.StableEnd(ctx, s.ChangelogTopic, found.Task.Partition)
+		if err != nil {
+			return err
+		}
+		for i := range commit.Changelogs {
+			if c := &commit.Changelogs[i]; c.Store == task.HashName(s.Name) {
+				c.Applied = end
+			}
+		}
+	}
+	found.Commit = &commit
+	return nil
 }

@@ -102,6 +102,13 @@ func (b *budget) sit(ctx context.Context, r rank) error {
 	return err
 }
 
+// activeWaits reports whether a restore of a task that is to work waits for a seat or for pages.
+func (b *budget) activeWaits() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.ContainsFunc(b.waiters, func(w *waiter) bool { return !w.rank.standby })
+}
+
 // stand gives a seat back.
 func (b *budget) stand() {
 	b.mu.Lock()

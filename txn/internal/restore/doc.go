@@ -39,6 +39,12 @@
 // changelog in everything above. The differences, and how a restore shows that no record is
 // missing, are in source.go.
 //
+// # Standbys
+//
+// A [Follower] brings the copy of a task that another process owns from one commit to the next. It
+// judges and reads as a restore does. It does not look for records behind the commit: the owner goes
+// on there.
+//
 // # Memory
 //
 // All restores of a process share one budget (Restorer.BytesMax). It bounds how many changelogs are

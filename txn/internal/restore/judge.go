@@ -45,7 +45,7 @@ type Changelog struct {
 	// Parks says that the store is that of an input's parked records.
 	Parks bool
 	// InMemory says that the rows of the store are in memory: no database has any when it is
-	// opened.
+	// opened. The database of a copy that has followed has them, with a position.
 	InMemory bool
 
 	// FromSource is set for a store without a changelog. Topic is then the input topic that the
@@ -369,7 +369,7 @@ func judgeCommit(f Found, b *task.CommitMetadata) (Plan, error) {
 			state.Changelog{Store: c.Store, TopicID: c.TopicID, Applied: target, Scanned: target,
 				StreamTime: committed.StreamTime})
 		judge := f.judgeChangelog
-		if c.InMemory {
+		if have := f.have(c.Store); c.InMemory && have.Applied == 0 {
 			judge = f.judgeInMemory
 		}
 		if err := judge(c, committed, &plan, &missing); err != nil {
@@ -436,7 +436,7 @@ func (f Found) judgeChangelog(c Changelog, committed task.CommittedChangelog, pl
 	return nil
 }
 
-// judgeInMemory adds to the plan that a store in memory is restored in full. Nothing else is
+// judgeInMemory adds to the plan that a store in memory without rows is restored in full. Nothing else is
 // missing because of that: the stores on the disk are judged as if it were not there.
 //
 // The database has a note of how far the store was when the others were written. The last round of

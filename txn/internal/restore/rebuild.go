@@ -39,6 +39,9 @@ func (r *Restorer) Rebuild(ctx context.Context, req Request, b Rebuild, p *Progr
 		_, discarded := b.Directory.RebuildPath(req.Task.Subtopology, req.Task.Partition)
 		return errors.Join(fmt.Errorf("rebuilding task %s: %w", req.Task, err), discarded)
 	}
+	if err := ctx.Err(); err != nil { // the task was given up, and the place of its database with it
+		return fmt.Errorf("rebuilding task %s: %w", req.Task, err)
+	}
 	return b.Directory.ReplaceTask(req.Task.Subtopology, req.Task.Partition)
 }
 

@@ -162,6 +162,9 @@ func (x *changelog) fetch(ctx context.Context, answers chan<- broker.Answer) err
 			return ctx.Err()
 		}
 		at = a.Next
+		if x.rank.standby && x.r.budget.activeWaits() {
+			stand() // a task that is to work comes first
+		}
 	}
 	close(answers)
 	return nil

@@ -600,3 +600,33 @@ func TestFailedFetchIsNoEnd(t *testing.T) {
 		}
 	}
 }
+
+// TestStandbyLetsOthersPass: the restore of a task that is to work does not wait until a standby has
+// read its changelogs.
+func TestStandbyLetsOthersPass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		logs := map[string]*fakeLog{"big": largeLog(400_000, 1000, 100)}
+		logs["big"].fetched = func(int64) error { time.Sleep(time.Second); return nil }
+		b := newBench(t, 0, 1, logs)
+		standby := make(chan error, 1)
+		go func() {
+			o := b.opening()
+			o.req.Standby = true
+			standby <- o.replay(t.Context(), b.replays())
+		}()
+		time.Sleep(3 * time.Second)
+		active := &testBench{t: t, logs: map[string]*fakeLog{"small": largeLog(500, 10, 10)}, db: memstore.New(), r: b.r}
+		synctest.Wait() // nothing looks at the logs now
+		logs["small"] = active.logs["small"]
+		began := time.Now()
+		if err := active.opening().replay(t.Context(), active.replays()); err != nil {
+			t.Fatal(err)
+		}
+		if waited := time.Since(began); waited > 3*time.Second {
+			t.Errorf("the task has waited %s for 500 records", waited)
+		}
+		if err := <-standby; err != nil {
+			t.Error(err)
+		}
+	})
+}

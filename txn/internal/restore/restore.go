@@ -382,7 +382,7 @@ func (o *opening) open(ctx context.Context, found Found) (Plan, error) {
 	return plan, nil
 }
 
-// restore brings the database to the plan's positions.
+// restore brings the database to the plan's positions, and sees that no commit follows them.
 func (o *opening) restore(ctx context.Context, found Found, plan Plan) error {
 	for _, c := range plan.Replays {
 		if c.Full != Volatile {
@@ -392,24 +392,15 @@ func (o *opening) restore(ctx context.Context, found Found, plan Plan) error {
 	if slices.ContainsFunc(plan.Replays, func(c Replay) bool { return c.Full == Volatile }) {
 		o.full = cmp.Or(o.full, Volatile)
 	}
-	if err := o.checkLost(found, plan.Replays); err != nil {
-		return err
-	}
-	if err := o.empty(plan.Replays); err != nil {
-		return fmt.Errorf("restoring task %s: %w", o.req.Task, err)
-	}
 	started, before := time.Now(), o.progress.Read(time.Now())
-	if err := o.replay(ctx, plan.Replays); err != nil {
+	if err := o.bring(ctx, found, plan); err != nil {
 		return fmt.Errorf("restoring task %s: %w", o.req.Task, err)
 	}
 	if err := o.checkLast(ctx, found); err != nil {
 		return fmt.Errorf("restoring task %s: %w", o.req.Task, err)
 	}
-	base := o.db.Positions()
-	if !base.Same(plan.Positions) {
-		if err := o.db.Apply(base, plan.Positions, func(func(state.Write) bool) {}); err != nil {
-			return fmt.Errorf("restoring task %s: %w", o.req.Task, &writeError{err})
-		}
+	if err := o.arrive(plan); err != nil {
+		return fmt.Errorf("restoring task %s: %w", o.req.Task, err)
 	}
 	if err := o.r.Failpoints.Hit(ctx, failpoint.RestoreAfter); err != nil {
 		return err
@@ -417,6 +408,33 @@ func (o *opening) restore(ctx context.Context, found Found, plan Plan) error {
 	if now := o.progress.Read(time.Now()); now.Records > before.Records {
 		o.log.Info("restored", "records", now.Records-before.Records, "bytes", now.Bytes-before.Bytes,
 			"took", time.Since(started).Round(time.Millisecond))
+	}
+	return nil
+}
+
+// bring reads all rows of the plan into the database.
+func (o *opening) bring(ctx context.Context, found Found, plan Plan) error {
+	if err := o.checkLost(found, plan.Replays); err != nil {
+		return err
+	}
+	if err := o.empty(plan.Replays); err != nil {
+		return err
+	}
+	return o.replay(ctx, plan.Replays)
+}
+
+// arrive moves the database, which has all rows of the plan, to the plan's positions.
+func (o *opening) arrive(plan Plan) error {
+	if o.db.Positions().Same(plan.Positions) {
+		return nil
+	}
+	return o.write(plan.Positions)
+}
+
+// write moves the database to positions without writing rows.
+func (o *opening) write(next state.Positions) error {
+	if err := o.db.Apply(o.db.Positions(), next, func(func(state.Write) bool) {}); err != nil {
+		return &writeError{err}
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func (o *opening) empty(replays []Replay) error {
 	left, gap := 0, false
 	for _, c := range replays {
 		switch {
-		case c.InMemory:
+		case o.emptyInMemory(c):
 		case c.Full != "":
 			left++
 		case c.From < c.Target:
@@ -64,7 +64,7 @@ func (o *opening) empty(replays []Replay) error {
 		}
 	}
 	for _, c := range replays {
-		if c.Full == "" || c.InMemory {
+		if c.Full == "" || o.emptyInMemory(c) {
 			continue
 		}
 		o.log.Warn("a store is restored in full", "store", c.Store, "cause", c.Full, "reason", c.Reason)
@@ -81,3 +81,7 @@ func (o *opening) empty(replays []Replay) error {
 	}
 	return nil
 }
+
+// emptyInMemory reports whether a store is in memory and has no rows yet, so that it need not be
+// emptied. In a copy that has followed it has rows.
+func (o *opening) emptyInMemory(c Replay) bool { return c.InMemory && !o.has(c.Store) }

@@ -47,6 +47,7 @@ func newAdopting(t *testing.T) *adopting {
 		cfg:       Config{Topology: top, Logger: log, Self: assign.NewSelf(assign.Process{})},
 		subs:      map[string]graph.Subtopology{sub.Name: sub},
 		tasks:     noTasks(),
+		copies:    noCopies(),
 		ownership: assign.New([]assign.Subtopology{{Name: sub.Name, Sources: []string{"in"}}}),
 	}
 	s.ctx, s.cancel = context.WithCancelCause(t.Context())

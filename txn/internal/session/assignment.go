@@ -87,6 +87,12 @@ func (s *Session) divide() {
 			databases++
 		}
 	}
+	for _, id := range s.copies.Wanted() {
+		databases++
+		if len(s.subs[id.Subtopology].InMemory()) > 0 {
+			databases++
+		}
+	}
 	s.cfg.Shared.Expect(databases + len(s.cfg.Topology.GlobalTables()))
 	s.tasks.Divide(s.ownership.Partitions())
 }

@@ -41,6 +41,16 @@ func (s *Session) Gauges(snap *metrics.Snapshot) {
 			ID: i, OverlayBytes: g.OverlayBytes, RoundBytes: g.RoundBytes, CommitTime: g.CommitTime, TransactionSince: g.TransactionSince,
 		})
 	}
+	for _, c := range s.copies.Status() {
+		now := metrics.CopyRestoring
+		switch {
+		case c.Warm:
+			now = metrics.CopyWarm
+		case c.Failed != nil:
+			now = metrics.CopyFailing
+		}
+		snap.Standbys = append(snap.Standbys, now)
+	}
 	listed := s.ends.Ends()
 	used, most := s.restorer.Memory()
 	snap.Restoring = &metrics.RestoreMemory{Bytes: used, BytesMax: most}

@@ -51,7 +51,7 @@ func newReading(t *testing.T, wrap func(state.Database) state.Database) *reading
 	sub := top.Subtopologies()[0]
 	r.declared = sub.Declarations()
 	r.s = &Session{
-		cfg: Config{Topology: top, Logger: slog.New(slog.DiscardHandler)}, tasks: noTasks(), subs: map[string]graph.Subtopology{sub.Name: sub},
+		cfg: Config{Topology: top, Logger: slog.New(slog.DiscardHandler)}, tasks: noTasks(), copies: noCopies(), subs: map[string]graph.Subtopology{sub.Name: sub},
 		ownership: assign.New([]assign.Subtopology{{Name: sub.Name, Sources: []string{"in"}}}),
 	}
 	r.s.ctx, r.s.cancel = context.WithCancelCause(t.Context())

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/txn/internal/assign"
 	"github.com/onceward/onceward/txn/internal/dispatch"
 )
@@ -11,7 +12,13 @@ import (
 // JoinData is part of broker.Assignment.
 func (c *callbacks) JoinData() assign.Join {
 	s := (*Session)(c)
-	return s.cfg.Self.Join(tasksNow(s.Tasks()))
+	tasks := tasksNow(s.Tasks())
+	for _, c := range s.copies.Status() {
+		if len(c.At.Inputs) > 0 {
+			tasks = append(tasks, assign.TaskNow{Task: c.Task, Offsets: offsetsOf(c.At.Inputs)})
+		}
+	}
+	return s.cfg.Self.Join(tasks, s.copies.Warm())
 }
 
 // Planned is part of broker.Assignment.
@@ -19,6 +26,9 @@ func (c *callbacks) Planned(plan assign.Plan, leader bool) {
 	s := (*Session)(c)
 	s.cfg.Self.Planned(time.Now(), plan, leader, s.stoppedTasks())
 	s.cfg.Planned(plan)
+	if s.copies.Plan(s.cfg.Self.Copies(plan)) {
+		s.divide()
+	}
 	if member, _ := s.member(); member != "" {
 		s.cfg.Joined(member) // before the assignment: a process may die in the rebalance
 	}
@@ -26,6 +36,11 @@ func (c *callbacks) Planned(plan assign.Plan, leader bool) {
 	if len(plan.Pending) > 0 {
 		s.cfg.Logger.Info("tasks are moving", "pending", len(plan.Pending), "plan", plan.ID, "leader", leader)
 	}
+	s.replan()
+}
+
+// replan lets the policy decide again whether a rebalance is to be forced. It does not block.
+func (s *Session) replan() {
 	select {
 	case s.planned <- struct{}{}:
 	default:
@@ -33,7 +48,9 @@ func (c *callbacks) Planned(plan assign.Plan, leader bool) {
 }
 
 // due returns when a rebalance is to be forced, and why, as the tasks are now.
-func (s *Session) due() (time.Time, assign.Reason, bool) { return s.cfg.Self.Due(s.stoppedTasks()) }
+func (s *Session) due() (time.Time, assign.Reason, bool) {
+	return s.cfg.Self.Due(s.stoppedTasks(), s.copies.Warm())
+}
 
 // stoppedTasks returns how many tasks do not work any more.
 func (s *Session) stoppedTasks() int32 {
@@ -49,11 +66,16 @@ func tasksNow(tasks []dispatch.Status) []assign.TaskNow {
 		if t.Worker == nil {
 			continue
 		}
-		for _, in := range t.Worker.Inputs {
-			out[i].Offsets = append(out[i].Offsets, in.Offset)
-		}
+		out[i].Offsets = offsetsOf(t.Worker.Inputs)
 	}
 	return out
+}
+
+func offsetsOf(inputs []state.Input) (offsets []int64) {
+	for _, in := range inputs {
+		offsets = append(offsets, in.Offset)
+	}
+	return offsets
 }
 
 // forceRebalances forces a rebalance whenever the policy says so, until the session fetches no

@@ -14,7 +14,7 @@ func TestStoppedTasksAreTold(t *testing.T) {
 	own := assign.Join{}.Entry("me")
 	s := &Session{
 		cfg:   Config{Self: assign.NewSelf(assign.Process{Instance: own.Member, RevokeMax: RevokeWait}), Planned: func(assign.Plan) {}},
-		tasks: noTasks(), planned: make(chan struct{}, 1),
+		tasks: noTasks(), copies: noCopies(), planned: make(chan struct{}, 1),
 	}
 	id := graph.TaskID{Subtopology: "in"}
 	e := s.tasks.Enter(id)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/assign"
 	"github.com/onceward/onceward/txn/internal/broker"
@@ -20,6 +21,7 @@ import (
 	"github.com/onceward/onceward/txn/internal/opening"
 	"github.com/onceward/onceward/txn/internal/purge"
 	"github.com/onceward/onceward/txn/internal/restore"
+	"github.com/onceward/onceward/txn/internal/standby"
 	"github.com/onceward/onceward/txn/internal/task"
 	"github.com/onceward/onceward/txn/internal/topics"
 	"github.com/onceward/onceward/txn/internal/worker"
@@ -44,6 +46,7 @@ type Session struct {
 	endPoll context.CancelCauseFunc
 	opener  *opening.Opener
 	purger  *purge.Purger
+	copies  *standby.Keeper
 	// left is what the session leaves for the next one. It belongs to the goroutine of Run.
 	left Left
 	// told is which tasks were last said to be running.
@@ -54,7 +57,8 @@ type Session struct {
 	// promised says that a move to this process is pending in the group's plan: another member
 	// still has to give the task up.
 	promised atomic.Bool
-	// planned wakes the goroutine that waits for the group's plan to change.
+	// planned wakes the goroutine that forces rebalances: the group's plan has changed, or the
+	// copies that are warm.
 	planned chan struct{}
 	// full has a token when a task that worked has stopped because its disk is full.
 	full chan struct{}
@@ -96,6 +100,7 @@ func (s *Session) Run(ctx context.Context) (Left, error) {
 	workers.Go(s.watchMember)
 	workers.Go(func() { s.purger.Run(s.ctx) })
 	workers.Go(func() { s.ends.Run(s.ctx) })
+	workers.Go(func() { s.copies.Run(s.ctx) })
 	workers.Go(s.watchTopics)
 	workers.Go(s.forceRebalances)
 	workers.Go(s.watchSpace)
@@ -228,12 +233,19 @@ func New(ctx context.Context, cfg Config, producers [][2]*broker.Producer) *Sess
 		OrderWaitMax: cfg.OrderWaitMax, MaxFutureTimestamp: cfg.MaxFutureTimestamp, Databases: cfg.Databases, GlobalTable: cfg.Globals.Rows,
 		Cluster: cfg.Cluster, Starts: cfg.Starts, Directory: cfg.Directory, Shared: cfg.Shared, Layout: cfg.Layout,
 		Rebuilds: cfg.Rebuilds, Restorer: s.restorer, Ownership: s.ownership, Tasks: s.tasks, Workers: s.workers,
-		Member: s.member,
+		Member: s.member, TakeCopy: func(id graph.TaskID) state.Database { return s.copies.Take(id) },
 		Begin: func(ctx context.Context, topic string, partition int32, offset int64) error {
 			return s.client().Begin(ctx, topic, partition, offset)
 		},
 		Stopped: s.taskStopped, Suspended: s.suspended, Opened: s.tellRunning, Abandon: s.cancel,
 		Logger: cfg.Logger, Failpoints: cfg.Failpoints,
+	})
+	s.copies = standby.New(standby.Config{
+		Commits: cfg.Cluster, Restorer: s.restorer, Request: s.opener.CopyRequest, Changed: s.replan, Logger: cfg.Logger,
+		Used: func(id graph.TaskID) bool {
+			_, owned := s.ownership.Epoch(id)
+			return owned || s.opener.Opening(id)
+		},
 	})
 	return s
 }

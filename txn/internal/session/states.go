@@ -11,7 +11,11 @@ import (
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/control"
+	"github.com/onceward/onceward/txn/internal/standby"
 )
+
+// Copies returns a picture of the copies that are kept of other instances' tasks.
+func (s *Session) Copies() []standby.Status { return s.copies.Status() }
 
 // changelogEndsMax is how long an answer about all tasks may wait for the ends of the changelogs.
 // Without them it goes out as well.

@@ -9,6 +9,7 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/dispatch"
 	"github.com/onceward/onceward/txn/internal/opening"
+	"github.com/onceward/onceward/txn/internal/standby"
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
@@ -17,6 +18,8 @@ func noTasks() *dispatch.Dispatcher {
 	nothing := func(string, int32) {}
 	return dispatch.New(dispatch.Config{Pause: nothing, Resume: nothing})
 }
+
+func noCopies() *standby.Keeper { return standby.New(standby.Config{}) }
 
 // stopping is a task that works, or why it does not.
 type stopping struct {
