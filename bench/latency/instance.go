@@ -32,6 +32,8 @@ type Settings struct {
 	// Peers is where the instance listens for its peers, as Peers.Listen of package txn.
 	// PeersSecret is the file with their secret.
 	Peers, PeersSecret string
+	// Standbys is how many copies of its tasks other instances keep.
+	Standbys int
 	// Log is the file that the instance appends its log to.
 	Log string
 	// CPUProfile is a file for a CPU profile of ProfileFor, begun ProfileAfter the start.
@@ -54,7 +56,7 @@ func (s Settings) run() (err error) {
 	app, err := txn.New(t, txn.Config{
 		Brokers: s.Brokers, StateDir: s.StateDir, Instance: s.Instance, Remain: s.Remain, SessionTimeout: s.SessionTimeout,
 		TransactionTimeout: s.TransactionTimeout, CommitIntervalMax: s.CommitIntervalMax,
-		Peers:  txn.Peers{Listen: s.Peers, SecretFile: s.PeersSecret},
+		Peers: txn.Peers{Listen: s.Peers, SecretFile: s.PeersSecret}, Standbys: s.Standbys,
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 	if err != nil {

@@ -9,8 +9,8 @@
 // every event must have come exactly once, so that no figure is bought with a loss.
 //
 // TestWorkloads and TestEvidence give a broker to package bench/throughput. TestRestore, TestPeers
-// and TestSweep give one to packages bench/restoretime and bench/comparison, for comparisons with Kafka
-// Streams. The tests check only the results of these packages, and no times.
+// and TestSweep give one to packages bench/restoretime and bench/comparison, for comparisons with
+// Kafka Streams. The tests check only the results of these packages, and no times.
 //
 // TestFailover and TestCopyWithKills make processes fail many times and have reports of their own:
 // see `make failover` and `make copy`.
@@ -25,9 +25,10 @@
 //     the session timeout plus 2 s plus the restore. The transactions that it left open end by
 //     their own timeout, which therefore has to be the shorter one.
 //   - failover: an instance fails again and again while others watch it, and without. It is killed,
-//     its host vanishes, it is frozen and comes back, or a broker is killed with it. Targets after
-//     kill -9: readers of the output see nothing for at most 0.5 s, and all partitions go on within
-//     2 s. `make failover` has its own report, which also says where the time goes.
+//     its host vanishes, it is frozen and comes back, or a broker is killed with it. Some scenarios
+//     have standbys. Targets after kill -9: readers of the output see nothing for at most 0.5 s,
+//     and all partitions go on within 2 s. `make failover` has its own report, which also says
+//     where the time goes.
 //   - rolling: three instances that remain members over a restart are restarted one after the
 //     other. Target: no partition pauses for more than 2 s.
 //

@@ -55,6 +55,7 @@ type failure struct {
 	instances   int
 	brokers     int // one, unless something else is said
 	much        bool
+	standbys    int
 	without     bool // peers
 	hosts       bool // each instance has a host of its own
 	// strike makes the instance fail. The function that it returns brings it back.
@@ -80,6 +81,14 @@ var failures = []failure{
 	{
 		name: "three-much", about: "kill -9 of one of three, ten times the state", instances: 3, strike: kill, much: true,
 		leastReaders: 500 * time.Millisecond, aimReaders: 100 * time.Millisecond,
+	},
+	{
+		name: "two-standby", about: "kill -9 of one of two with a standby, ten times the state", instances: 2, strike: kill, much: true,
+		standbys: 1, leastReaders: 500 * time.Millisecond, aimReaders: 100 * time.Millisecond, leastAll: 2 * time.Second, aimAll: 700 * time.Millisecond,
+	},
+	{
+		name: "three-standby", about: "kill -9 of one of three with a standby, ten times the state", instances: 3, strike: kill, much: true,
+		standbys: 1, leastReaders: 500 * time.Millisecond, aimReaders: 100 * time.Millisecond, leastAll: 2 * time.Second, aimAll: 700 * time.Millisecond,
 	},
 	{
 		name: "vanished-two", about: "the host of one of two vanishes", instances: 2, strike: vanish, hosts: true,
@@ -143,7 +152,7 @@ func TestFailover(t *testing.T) {
 
 // measureFailures measures all failures of a kind.
 func measureFailures(t *testing.T, s failure) failoverResult {
-	settings := latency.Settings{SessionTimeout: sessionDefault, TransactionTimeout: transactionDefault}
+	settings := latency.Settings{SessionTimeout: sessionDefault, TransactionTimeout: transactionDefault, Standbys: s.standbys}
 	o := cluster.Options{Settings: brokerDefaults, Brokers: s.brokers}
 	p := fleetPlan{instances: s.instances, partitions: partitions, rate: *rate, state: *state}
 	if s.instances == 3 {

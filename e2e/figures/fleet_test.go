@@ -171,8 +171,22 @@ func running(ctx context.Context, i *latency.Instance) (lanes []int32, restored 
 	return lanes, restored
 }
 
-// settle waits until every instance runs its even share of the tasks and every partition shows
-// output.
+// warmCopies returns how many warm copies of tasks of others an instance keeps.
+func warmCopies(ctx context.Context, i *latency.Instance) (warm int) {
+	status, err := i.Status(ctx)
+	if err != nil {
+		return 0 // not up yet
+	}
+	for _, c := range status.Standbys {
+		if c.State == txn.StandbyWarm {
+			warm++
+		}
+	}
+	return warm
+}
+
+// settle waits until every instance runs its even share of the tasks, every task has its warm
+// copies, and every partition shows output.
 func (f *fleet) settle() {
 	f.t.Helper()
 	ctx, cancel := f.wait()
@@ -181,16 +195,18 @@ func (f *fleet) settle() {
 	defer tick.Stop()
 	share := int(f.topics.Partitions) / len(f.instances)
 	for {
-		owned, even := map[int32]bool{}, true
+		owned, even, warm := map[int32]bool{}, true, 0
 		for _, i := range f.instances {
 			f.must(i.Ended())
 			lanes, _ := running(ctx, i)
 			even = even && len(lanes) >= share
+			warm += warmCopies(ctx, i)
 			for _, lane := range lanes {
 				owned[lane] = true
 			}
 		}
-		if even && len(owned) == int(f.topics.Partitions) {
+		copies := f.instances[0].Settings.Standbys * int(f.topics.Partitions)
+		if even && len(owned) == int(f.topics.Partitions) && warm == copies {
 			break
 		}
 		select {
