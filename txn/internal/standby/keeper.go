@@ -231,8 +231,8 @@ func (k *Keeper) Take(id graph.TaskID) state.Database {
 		return nil
 	}
 	delete(k.copies, id)
+	c.cancel() // under the lock: look begins no step of a copy that has ended
 	k.mu.Unlock()
-	c.cancel()
 	<-c.idle
 	db, err := c.follower.Take()
 	if err != nil {
