@@ -20,7 +20,7 @@ func TestExpiredWindow(t *testing.T) {
 		t.Fatal(err)
 	}
 	for streamTime, want := range map[int64]bool{10 * minute: false, 12 * minute: true} {
-		r := &replay{outcome: &Verification{Store: "w", Layout: layout}}
+		r := &replay{intake: intake{outcome: &Verification{Store: "w", Layout: layout}}}
 		r.outcome.Positions.Changelogs = []state.Changelog{{Store: "w", StreamTime: streamTime}}
 		if got := r.expired(&Difference{Key: row.Key, Local: row.Value}); got != want {
 			t.Errorf("at %d: %t", streamTime, got)
@@ -33,9 +33,9 @@ func TestExpiredWindow(t *testing.T) {
 func TestLostBefore(t *testing.T) {
 	const lag = 7_200_000
 	now := time.UnixMilli(1_800_000_000_000)
-	r := &replay{verifier: &verifier{topics: map[string]broker.TopicInfo{}}, outcome: &Verification{
+	r := &replay{intake: intake{verifier: &verifier{topics: map[string]broker.TopicInfo{}}, outcome: &Verification{
 		Changelog: "log", Layout: state.Layout{Kind: state.VersionedKind, Retention: 60_000},
-	}}
+	}}}
 	if got := r.lostBefore(now); got != math.MaxInt64 {
 		t.Errorf("without settings: %d", got)
 	}

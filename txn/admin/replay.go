@@ -11,6 +11,7 @@ import (
 
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/txn/internal/broker"
+	"github.com/onceward/onceward/txn/internal/restore"
 )
 
 const (
@@ -64,55 +65,79 @@ func (r *replay) noteLater(rec *broker.Record) error {
 // was read of that is no part of it any more.
 var errOvertaken = errors.New("the changelog deletes its beginning while it is read; verify again")
 
-// read hands the committed records from from on, as far as the log has them, and below to to take.
-func (r *replay) read(ctx context.Context, from, to int64, take func(*broker.Record) error) error {
-	o := r.outcome
-	last := max(from, o.Start)
+// intake is what is read of the log of a store, on its way to the scratch database.
+type intake struct {
+	*verifier
+	outcome  *Verification
+	db       state.Database
+	pending  pending
+	progress restore.Progress
+	told     time.Time
+}
+
+// readLog hands the committed records of a log from an offset on, and below another one, to take.
+// It tells how far it is, and empties pending when that is full. The rest stays there.
+func (i *intake) readLog(ctx context.Context, log *reading, from, to int64, take func(*broker.Record) error) error {
 	var records, bytes int64
-	r.progress.Expect(time.Now(), max(to-last, 0))
 	counted := func(rec *broker.Record) error {
 		records++
 		bytes += int64(len(rec.Key) + len(rec.Value))
 		return take(rec)
 	}
-	err := r.log.each(ctx, last, to, counted, func(at int64) error {
-		r.progress.Add(time.Now(), records, bytes, at-last)
-		records, bytes, last = 0, 0, at
-		r.tell(at == to)
-		if r.pending.full() || at == to {
-			return r.pending.apply(r.db)
+	return log.each(ctx, from, to, counted, func(at int64) error {
+		i.progress.Add(time.Now(), records, bytes, at-from)
+		records, bytes, from = 0, 0, at
+		i.tell(at == to)
+		if i.pending.full() {
+			return i.pending.apply(i.db)
 		}
 		return nil
 	})
+}
+
+// tell says how far the reading is, from time to time and at its end.
+func (i *intake) tell(ended bool) {
+	if now := time.Now(); i.options.Progress != nil && (ended || now.Sub(i.told) > toldEvery) {
+		i.told = now
+		i.options.Progress(progressOf(i.outcome.Task, i.outcome.Store, i.progress.Read(now)))
+	}
+}
+
+// read hands the committed records from from on, as far as the log has them, and below to to take.
+func (r *replay) read(ctx context.Context, from, to int64, take func(*broker.Record) error) error {
+	o := r.outcome
+	first := max(from, o.Start)
+	r.progress.Expect(time.Now(), max(to-first, 0))
+	err := r.readLog(ctx, r.log, first, to, take)
 	switch {
 	case errors.Is(err, broker.ErrOffsetOutOfRange) && r.deletes():
 		return fmt.Errorf("%s[%d]: %w", o.Changelog, o.Task.Partition, errOvertaken)
 	case errors.Is(err, broker.ErrOffsetOutOfRange):
 		return fmt.Errorf("%w: records of %s[%d] were deleted while they were read: %w", ErrChangelog, o.Changelog, o.Task.Partition, err)
+	case err != nil:
+		return err
 	}
-	return err
+	return r.pending.apply(r.db)
 }
 
-// tell says how far the reading is, from time to time and at its end.
-func (r *replay) tell(ended bool) {
-	if now := time.Now(); r.options.Progress != nil && (ended || now.Sub(r.told) > toldEvery) {
-		r.told = now
-		r.options.Progress(progressOf(r.outcome.Task, r.outcome.Store, r.progress.Read(now)))
-	}
-}
-
-// pending keeps the last write of each key until there are many.
+// pending keeps the last write of each key of a store until there are many.
 type pending struct {
-	writes  map[string]state.Write
+	writes  map[pendingKey]state.Write
 	records int
 	bytes   int
 }
 
+// pendingKey is a key of a store of the scratch database.
+type pendingKey struct {
+	store state.StoreID
+	key   string
+}
+
 func (p *pending) put(w state.Write) {
 	if p.writes == nil {
-		p.writes = map[string]state.Write{}
+		p.writes = map[pendingKey]state.Write{}
 	}
-	p.writes[string(w.Key)] = w // one store at a time: each reading ends with an apply
+	p.writes[pendingKey{w.Store, string(w.Key)}] = w
 	p.records++
 	p.bytes += len(w.Key) + len(w.Value)
 }

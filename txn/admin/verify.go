@@ -14,7 +14,6 @@ import (
 	"github.com/onceward/onceward/txn"
 	"github.com/onceward/onceward/txn/internal/backoff"
 	"github.com/onceward/onceward/txn/internal/broker"
-	"github.com/onceward/onceward/txn/internal/restore"
 )
 
 // ErrFromSource says that a store has no changelog that it could be compared with: it is restored
@@ -233,7 +232,7 @@ const replaysMax = 5
 // attempt replays the changelog of a store, and compares.
 func (v *verifier) attempt(ctx context.Context, o *Verification) (err error) {
 	at, _ := o.Positions.Changelog(o.Store)
-	r := &replay{verifier: v, outcome: o, topicID: at.TopicID, rows: position(at), later: position(at)}
+	r := &replay{intake: intake{verifier: v, outcome: o}, topicID: at.TopicID, rows: position(at), later: position(at)}
 	if err := r.check(ctx); err != nil {
 		return err
 	}
@@ -260,18 +259,13 @@ func position(c state.Changelog) int64 { return max(c.Applied, c.Scanned) }
 
 // replay is one changelog, read into the scratch database.
 type replay struct {
-	*verifier
-	outcome *Verification
+	intake
 	topicID [16]byte
 	log     *reading
-	db      state.Database
 	// rows is up to where records were made rows. later is up to where keys were noted that were
 	// written past rows.
 	rows, later int64
 	stable      int64
-	pending     pending
-	progress    restore.Progress
-	told        time.Time
 	// before and gone are what lostBefore and deletionsGone say of the view that is compared.
 	before int64
 	gone   bool

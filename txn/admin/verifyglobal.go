@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,7 +14,6 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/control"
-	"github.com/onceward/onceward/txn/internal/restore"
 )
 
 // The reasons why a store is left out.
@@ -63,7 +61,7 @@ func (v *verifier) global(ctx context.Context, o *Verification) (err error) {
 		o.Skipped = errOtherTopology
 		return nil
 	}
-	g := &globalReplay{verifier: v, outcome: o, topic: v.topics[o.Changelog], row: tables[i].FromSource.Reader()}
+	g := &globalReplay{intake: intake{verifier: v, outcome: o}, topic: v.topics[o.Changelog], row: tables[i].FromSource.Reader()}
 	if err := g.begin(ctx, at.TopicID); err != nil {
 		return err
 	}
@@ -89,27 +87,15 @@ func (v *verifier) global(ctx context.Context, o *Verification) (err error) {
 // them a table has read last is not known, so that a key in several of them can have the row of
 // any.
 type globalReplay struct {
-	*verifier
-	outcome *Verification
-	topic   broker.TopicInfo
-	row     graph.RowReader
-	db      state.Database
-	logs    []*reading
+	intake
+	topic broker.TopicInfo
+	row   graph.RowReader
+	logs  []*reading
 	// start is where each partition begins, and at up to where it was read.
 	start, at []int64
 	// trimmed says that a partition has lost its beginning, and gone that deletions behind the
 	// position may have vanished.
 	trimmed, gone bool
-	pending       map[globalKey]state.Write
-	bytes         int
-	progress      restore.Progress
-	told          time.Time
-}
-
-// globalKey is a key of a store.
-type globalKey struct {
-	store state.StoreID
-	key   string
 }
 
 // The stores of the scratch database beside laterID and one for each partition: all keys, and those
@@ -163,7 +149,7 @@ func (g *globalReplay) readTo(ctx context.Context, to state.Positions, take func
 			return err
 		}
 	}
-	return g.apply()
+	return g.pending.apply(g.db)
 }
 
 // left is how many offsets there are up to the positions.
@@ -177,34 +163,12 @@ func (g *globalReplay) left(to state.Positions) (n int64) {
 
 // read reads a partition up to an offset.
 func (g *globalReplay) read(ctx context.Context, p int, to int64, take func(p int, rec *broker.Record) error) error {
-	var records, size int64
-	counted := func(rec *broker.Record) error {
-		records++
-		size += int64(len(rec.Key) + len(rec.Value))
-		return take(p, rec)
-	}
-	from := g.at[p]
-	err := g.logs[p].each(ctx, from, to, counted, func(at int64) error {
-		g.progress.Add(time.Now(), records, size, at-g.at[p])
-		records, size, g.at[p] = 0, 0, at
-		g.tell(at == to)
-		if len(g.pending) < pendingRecords && g.bytes < pendingBytes {
-			return nil
-		}
-		return g.apply()
-	})
+	err := g.readLog(ctx, g.logs[p], g.at[p], to, func(rec *broker.Record) error { return take(p, rec) })
 	if errors.Is(err, broker.ErrOffsetOutOfRange) {
 		return fmt.Errorf("%s[%d] has lost its beginning while it was read; verify again: %w", g.outcome.Changelog, p, err)
 	}
 	g.at[p] = max(g.at[p], to)
 	return err
-}
-
-func (g *globalReplay) tell(ended bool) {
-	if now := time.Now(); g.options.Progress != nil && (ended || now.Sub(g.told) > toldEvery) {
-		g.told = now
-		g.options.Progress(progressOf(g.outcome.Task, g.outcome.Store, g.progress.Read(now)))
-	}
 }
 
 // keyed makes the row of a record. The key is nil if no row depends on the record.
@@ -245,24 +209,11 @@ func (g *globalReplay) noteLater(p int, rec *broker.Record) error {
 	return err
 }
 
-// put keeps the last write of each key of a store until there are many.
 func (g *globalReplay) put(store state.StoreID, key, value []byte) {
-	if g.pending == nil {
-		g.pending = map[globalKey]state.Write{}
-	}
 	if value == nil {
 		value = []byte{}
 	}
-	g.pending[globalKey{store, string(key)}] = state.Write{Store: store, Key: key, Value: value}
-	g.bytes += len(key) + len(value)
-}
-
-func (g *globalReplay) apply() error {
-	at := g.db.Positions() // it stays: no process continues from the scratch database
-	err := g.db.Apply(at, at, maps.Values(g.pending))
-	clear(g.pending)
-	g.bytes = 0
-	return err
+	g.pending.put(state.Write{Store: store, Key: key, Value: value})
 }
 
 // catchUp takes a view, once what is left to read up to it is little, and reads that.
@@ -325,7 +276,7 @@ func (g *globalReplay) readLater(ctx context.Context) error {
 			return err
 		}
 	}
-	return g.apply()
+	return g.pending.apply(g.db)
 }
 
 // compare goes through both sides in the order of the keys.
