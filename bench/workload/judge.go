@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 )
@@ -84,6 +85,19 @@ var (
 	errOthers    = errors.New("the outputs are those of other records")
 	errOrder     = errors.New("the rows of the output are not newer than those of the output before")
 )
+
+// compare compares an output with the one that has to be next.
+func compare(got, want Record) error {
+	switch {
+	case !bytes.Equal(got.Key, want.Key):
+		return errKey
+	case !bytes.Equal(got.Value, want.Value):
+		return errValue
+	case got.Timestamp != want.Timestamp:
+		return errTimestamp
+	}
+	return nil
+}
 
 // lacking is the error of so many outputs that did not come, nil for none.
 func lacking(outputs int64) error {

@@ -28,17 +28,7 @@ func (o *orderedBids) Input(in Record) (out Record, leads bool, err error) {
 func (*orderedBids) Undo() {}
 
 // Compare implements [Ordered].
-func (*orderedBids) Compare(got, want Record) error {
-	switch {
-	case !bytes.Equal(got.Key, want.Key):
-		return errKey
-	case !bytes.Equal(got.Value, want.Value):
-		return errValue
-	case got.Timestamp != want.Timestamp:
-		return errTimestamp
-	}
-	return nil
-}
+func (*orderedBids) Compare(got, want Record) error { return compare(got, want) }
 
 // Sums implements [Ordered]: there is no state.
 func (*orderedBids) Sums() map[Account]Sum { return nil }

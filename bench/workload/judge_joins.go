@@ -1,7 +1,6 @@
 package workload
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"time"
@@ -42,17 +41,7 @@ func (o *orderedSides) Input(in Record) (out Record, leads bool, err error) {
 func (*orderedSides) Undo() {}
 
 // Compare implements [Ordered].
-func (*orderedSides) Compare(got, want Record) error {
-	switch {
-	case !bytes.Equal(got.Key, want.Key):
-		return errKey
-	case !bytes.Equal(got.Value, want.Value):
-		return errValue
-	case got.Timestamp != want.Timestamp:
-		return errTimestamp
-	}
-	return nil
-}
+func (*orderedSides) Compare(got, want Record) error { return compare(got, want) }
 
 // joinedValue is the output of a join of two records.
 func joinedValue(left, right sidedRecord) []byte {
