@@ -196,12 +196,8 @@ type ConfigError struct {
 
 func (e *ConfigError) Error() string { return fmt.Sprintf("configuration: %s: %s", e.Field, e.Reason) }
 
-const (
-	// standbysMax copies of a task survive more failures than a cluster of Kafka does.
-	standbysMax = assign.StandbysMax
-	// rackMax bounds the join data, which the group's coordinator keeps in one record.
-	rackMax = 255
-)
+// rackMax bounds the join data, which the group's coordinator keeps in one record.
+const rackMax = 255
 
 // emptyMaxFailpoints replaces [worker.EmptyMaxDefault] in an application with failpoints, so that a
 // round that sends no record reaches them soon.
@@ -291,8 +287,8 @@ func (c Config) validate() error {
 	if c.RestoreBytesMax < restore.BytesMin {
 		wrong("RestoreBytesMax", fmt.Sprintf("%d bytes is less than %d MiB", c.RestoreBytesMax, restore.BytesMin>>20))
 	}
-	if c.Standbys < 0 || c.Standbys > standbysMax {
-		wrong("Standbys", fmt.Sprintf("%d is not between 0 and %d", c.Standbys, standbysMax))
+	if c.Standbys < 0 || c.Standbys > assign.StandbysMax {
+		wrong("Standbys", fmt.Sprintf("%d is not between 0 and %d", c.Standbys, assign.StandbysMax))
 	}
 	if len(c.Rack) > rackMax {
 		wrong("Rack", fmt.Sprintf("%d bytes are more than %d", len(c.Rack), rackMax))

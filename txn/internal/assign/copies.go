@@ -10,22 +10,13 @@ import (
 // warmest returns the member with the fewest tasks that has a warm copy of t, nil if none has one.
 // It may get more than its share: the others follow once they have copies, see hold.
 func (p *planner) warmest(t *planned) *candidate {
-	var best *candidate
-	for _, c := range t.unit.candidates {
-		if c.warm[t.id()] && c.accepts(t) && (best == nil || p.compareLoad(t.unit, c, best) < 0) {
-			best = c
-		}
-	}
-	t.ready = best
-	return best
+	t.ready = p.lightest(t, func(c *candidate) bool { return c.warm[t.id()] })
+	return t.ready
 }
 
 // hold leaves each task with state where it can go on at once, if the member that is to have it has
 // no warm copy. That member begins one, and the task moves with a later plan.
 func (p *planner) hold() {
-	if p.standbys == 0 {
-		return
-	}
 	for _, t := range p.tasks {
 		if !t.unit.Stateful || t.ready == nil || t.target == t.ready || t.target.warm[t.id()] || !t.target.keepsCopies() {
 			continue
@@ -42,7 +33,7 @@ func (c *candidate) keepsCopies() bool { return c.Join.Standbys > 0 }
 
 // follow lets a member keep a copy of t, if it has none and can.
 func (p *planner) follow(t *planned, c *candidate) {
-	if p.standbys == 0 || !t.unit.Stateful || !c.keepsCopies() || slices.Contains(t.copies, c) {
+	if !t.unit.Stateful || !c.keepsCopies() || slices.Contains(t.copies, c) {
 		return
 	}
 	t.copies = append(t.copies, c)

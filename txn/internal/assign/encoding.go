@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"iter"
 	"math"
 	"unicode/utf8"
 
@@ -60,19 +61,14 @@ func (j Join) Encode() []byte {
 		}
 		out = appendField(out, joinDefinition, f)
 	}
-	for rest := j.Local; len(rest) > 0; {
-		n := 1
-		for n < len(rest) && rest[n].Task.Subtopology == rest[0].Task.Subtopology {
-			n++
-		}
-		f := appendString(nil, rest[0].Task.Subtopology)
-		f = binary.AppendUvarint(f, uint64(n))
-		for _, l := range rest[:n] {
+	for run := range runs(j.Local, func(a, b LocalTask) bool { return a.Task.Subtopology == b.Task.Subtopology }) {
+		f := appendString(nil, run[0].Task.Subtopology)
+		f = binary.AppendUvarint(f, uint64(len(run)))
+		for _, l := range run {
 			f = binary.AppendUvarint(f, uint64(max(l.Task.Partition, 0)))
 			f = binary.AppendUvarint(f, uint64(max(l.Position, 0)))
 		}
 		out = appendField(out, joinLocal, f)
-		rest = rest[n:]
 	}
 	for _, s := range j.Stopped {
 		f := appendTask(nil, s.Task)
@@ -87,17 +83,12 @@ func (j Join) Encode() []byte {
 	if j.Rack != "" {
 		out = appendField(out, joinRack, []byte(j.Rack))
 	}
-	for rest := j.Warm; len(rest) > 0; {
-		n := 1
-		for n < len(rest) && rest[n].Subtopology == rest[0].Subtopology {
-			n++
-		}
-		f := binary.AppendUvarint(appendString(nil, rest[0].Subtopology), uint64(n))
-		for _, id := range rest[:n] {
+	for run := range runs(j.Warm, func(a, b graph.TaskID) bool { return a.Subtopology == b.Subtopology }) {
+		f := binary.AppendUvarint(appendString(nil, run[0].Subtopology), uint64(len(run)))
+		for _, id := range run {
 			f = binary.AppendUvarint(f, uint64(max(id.Partition, 0)))
 		}
 		out = appendField(out, joinWarm, f)
-		rest = rest[n:]
 	}
 	return appendCheck(appendNext(out))
 }
@@ -164,14 +155,11 @@ func (p Plan) Encode() []byte {
 		f = binary.AppendUvarint(appendString(f, e.Address), uint64(max(e.Standbys, 0)))
 		out = appendField(out, planEntry, appendString(f, e.Rack))
 	}
-	for rest := p.Copies; len(rest) > 0; {
-		n := 1
-		for n < len(rest) && rest[n].Member == rest[0].Member && rest[n].Task.Subtopology == rest[0].Task.Subtopology {
-			n++
-		}
-		f := appendString(appendString(nil, rest[0].Member), rest[0].Task.Subtopology)
-		f = binary.AppendUvarint(f, uint64(n))
-		for _, c := range rest[:n] {
+	together := func(a, b Copy) bool { return a.Member == b.Member && a.Task.Subtopology == b.Task.Subtopology }
+	for run := range runs(p.Copies, together) {
+		f := appendString(appendString(nil, run[0].Member), run[0].Task.Subtopology)
+		f = binary.AppendUvarint(f, uint64(len(run)))
+		for _, c := range run {
 			at := uint64(max(c.Task.Partition, 0)) << 1
 			if c.Awaited {
 				at |= 1
@@ -179,9 +167,24 @@ func (p Plan) Encode() []byte {
 			f = binary.AppendUvarint(f, at)
 		}
 		out = appendField(out, planCopy, f)
-		rest = rest[n:]
 	}
 	return appendCheck(appendNext(out))
+}
+
+// runs divides a list into its longest parts whose elements go together with their first one.
+func runs[T any](all []T, together func(first, other T) bool) iter.Seq[[]T] {
+	return func(yield func([]T) bool) {
+		for len(all) > 0 {
+			n := 1
+			for n < len(all) && together(all[0], all[n]) {
+				n++
+			}
+			if !yield(all[:n]) {
+				return
+			}
+			all = all[n:]
+		}
+	}
 }
 
 // DecodePlan reads the user data of an assignment. The error wraps ErrUserData.

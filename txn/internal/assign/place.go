@@ -104,9 +104,15 @@ func (p *planner) share() int {
 func ceil(n, by int) int { return (n + by - 1) / max(by, 1) }
 
 func (p *planner) fewest(t *planned) *candidate {
+	return p.lightest(t, func(*candidate) bool { return true })
+}
+
+// lightest returns the member with the fewest tasks of those that can run t and are fit, nil if
+// there is none.
+func (p *planner) lightest(t *planned, fit func(c *candidate) bool) *candidate {
 	var best *candidate
 	for _, c := range t.unit.candidates {
-		if c.accepts(t) && (best == nil || p.compareLoad(t.unit, c, best) < 0) {
+		if c.accepts(t) && fit(c) && (best == nil || p.compareLoad(t.unit, c, best) < 0) {
 			best = c
 		}
 	}

@@ -10,7 +10,8 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 )
 
-// StandbysMax is the most copies of a task.
+// StandbysMax is the most copies of a task. They survive more failures than a cluster of Kafka
+// does.
 const StandbysMax = 8
 
 // Join is what a member says of itself when it joins.
