@@ -96,8 +96,18 @@ func (r *Restorer) findInputs(ctx context.Context, req Request) (found Found, me
 	if err != nil {
 		return Found{}, "", err
 	}
-	for i, s := range req.Sources {
-		in := Input{Topic: s.Topic, Partition: req.Task.Partition, Committed: -1}
+	found.Inputs, metadata = req.committed(offsets)
+	if err := r.findStarts(ctx, req, found.Inputs); err != nil {
+		return Found{}, "", err
+	}
+	found.Rebuilding = metadata == Rebuilding
+	return found, metadata, nil
+}
+
+// committed returns the inputs with these offsets, and the metadata of the commit.
+func (r *Request) committed(offsets []broker.Offset) (inputs []Input, metadata string) {
+	for i, s := range r.Sources {
+		in := Input{Topic: s.Topic, Partition: r.Task.Partition, Committed: -1}
 		for _, o := range offsets {
 			if o.Topic == s.Topic {
 				in.Committed = o.At
@@ -106,15 +116,21 @@ func (r *Restorer) findInputs(ctx context.Context, req Request) (found Found, me
 				}
 			}
 		}
-		if in.Committed < 0 {
-			if in.Start, err = r.start(ctx, s, req.Task.Partition); err != nil {
-				return Found{}, "", err
+		inputs = append(inputs, in)
+	}
+	return inputs, metadata
+}
+
+// findStarts finds where the inputs begin that have no commit.
+func (r *Restorer) findStarts(ctx context.Context, req Request, inputs []Input) (err error) {
+	for i := range inputs {
+		if in := &inputs[i]; in.Committed < 0 {
+			if in.Start, err = r.start(ctx, req.Sources[i], in.Partition); err != nil {
+				return err
 			}
 		}
-		found.Inputs = append(found.Inputs, in)
 	}
-	found.Rebuilding = metadata == Rebuilding
-	return found, metadata, nil
+	return nil
 }
 
 // commit returns what the last commit says, nil if it is not ours, with what an older build has not

@@ -140,20 +140,8 @@ func (f *Follower) step(ctx context.Context, offsets []broker.Offset) error {
 // find is that of Restorer, for offsets that are known.
 func (f *Follower) find(ctx context.Context, offsets []broker.Offset) (Found, error) {
 	r, req := f.o.r, f.o.req
-	found := Found{Task: req.Task, HasState: true, Now: time.Now()}
-	metadata := ""
-	for i, s := range req.Sources {
-		in := Input{Topic: s.Topic, Partition: req.Task.Partition, Committed: -1}
-		for _, o := range offsets {
-			if o.Topic == s.Topic && o.At >= 0 {
-				in.Committed = o.At
-				if i == 0 {
-					metadata = o.Metadata
-				}
-			}
-		}
-		found.Inputs = append(found.Inputs, in)
-	}
+	inputs, metadata := req.committed(offsets)
+	found := Found{Task: req.Task, Inputs: inputs, HasState: true, Now: time.Now()}
 	if metadata == "" || metadata == Rebuilding {
 		return Found{}, ErrNoCommit
 	}
@@ -167,12 +155,8 @@ func (f *Follower) find(ctx context.Context, offsets []broker.Offset) (Found, er
 	if err := req.checkMode(found.Commit); err != nil {
 		return Found{}, err
 	}
-	for i := range found.Inputs {
-		if in := &found.Inputs[i]; in.Committed < 0 {
-			if in.Start, err = r.start(ctx, req.Sources[i], in.Partition); err != nil {
-				return Found{}, err
-			}
-		}
+	if err := r.findStarts(ctx, req, found.Inputs); err != nil {
+		return Found{}, err
 	}
 	if err := f.brokenCopies(ctx, &found); err != nil {
 		return Found{}, err

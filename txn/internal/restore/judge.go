@@ -436,8 +436,8 @@ func (f Found) judgeChangelog(c Changelog, committed task.CommittedChangelog, pl
 	return nil
 }
 
-// judgeInMemory adds to the plan that a store in memory without rows is restored in full. Nothing else is
-// missing because of that: the stores on the disk are judged as if it were not there.
+// judgeInMemory adds to the plan that a store in memory without rows is restored in full. Nothing
+// else is missing because of that: the stores on the disk are judged as if it were not there.
 //
 // The database has a note of how far the store was when the others were written. The last round of
 // the commit may have written to the store in memory alone. There can have been such a round if the
