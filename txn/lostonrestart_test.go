@@ -57,23 +57,26 @@ func looksTopology(t *testing.T, seen topology.Store[state.KeyValue[string, int]
 				return countFirst(firsts, r)
 			}, nil
 		})
-	topology.Process(topology.From(b, looksIn), "see", seen, func(
-		c *topology.Context, seen state.KeyValue[string, int], r topology.Record[string, string], emit topology.Emit[string, int],
-	) error {
-		n, _, err := seen.Get(r.Key)
-		if err != nil {
-			return err
-		}
-		if err := seen.Put(r.Key, n+1); err != nil {
-			return err
-		}
-		return emit(c, topology.WithValue(r, n+1))
-	}).Into(seenOut)
+	topology.Process(topology.From(b, looksIn), "see", seen, countLook).Into(seenOut)
 	top, err := b.Build()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return top
+}
+
+// countLook counts the looks at a key.
+func countLook(
+	c *topology.Context, seen state.KeyValue[string, int], r topology.Record[string, string], emit topology.Emit[string, int],
+) error {
+	n, _, err := seen.Get(r.Key)
+	if err != nil {
+		return err
+	}
+	if err := seen.Put(r.Key, n+1); err != nil {
+		return err
+	}
+	return emit(c, topology.WithValue(r, n+1))
 }
 
 // look makes records for which only the store of looks is written.
@@ -327,18 +330,7 @@ func TestOnlyStoresLostOnRestart(t *testing.T) {
 		b := newBroker(t, 1, "looks", "seen")
 		builder := topology.NewBuilder("looking")
 		seen := seenStore.LostOnRestart()
-		topology.Process(topology.From(builder, looksIn), "see", seen, func(
-			c *topology.Context, seen state.KeyValue[string, int], r topology.Record[string, string], emit topology.Emit[string, int],
-		) error {
-			n, _, err := seen.Get(r.Key)
-			if err != nil {
-				return err
-			}
-			if err := seen.Put(r.Key, n+1); err != nil {
-				return err
-			}
-			return emit(c, topology.WithValue(r, n+1))
-		}).Into(seenOut)
+		topology.Process(topology.From(builder, looksIn), "see", seen, countLook).Into(seenOut)
 		top, err := builder.Build()
 		if err != nil {
 			t.Fatal(err)

@@ -42,13 +42,14 @@ type StandbyStatus struct {
 // standbyStatuses tells what the copies of a session are doing.
 func standbyStatuses(copies []standby.Status, listed ends.PartitionEnds) (out []StandbyStatus) {
 	for _, c := range copies {
-		s := StandbyStatus{ID: c.Task, State: StandbyRestoring, Restored: c.Restore.Records, RestoredBytes: c.Restore.Bytes,
+		s := StandbyStatus{ID: c.Task, State: StandbyState(c.State()), Restored: c.Restore.Records, RestoredBytes: c.Restore.Bytes,
 			Remaining: max(c.Restore.Remaining, 0)}
-		switch {
-		case c.Warm: // also while the first tries since then fail
-			s.State, s.Remaining = StandbyWarm, 0
-		case c.Failed != nil:
-			s.State, s.Reason, s.Since = StandbyFailing, c.Failed.Error(), c.Since
+		switch s.State {
+		case StandbyWarm:
+			s.Remaining = 0
+		case StandbyFailing:
+			s.Reason, s.Since = c.Failed.Error(), c.Since
+		case StandbyRestoring:
 		}
 		for _, in := range c.At.Inputs {
 			s.Inputs = append(s.Inputs, inputStatus(in, listed))

@@ -53,10 +53,11 @@ const (
 // were not, among the faults of a [Result].
 const (
 	FencedByPeer = "fenced by a peer"
-	// Copied counts the looks at positions of copies.
-	Copied       = "looks at copies"
 	FencedInVain = "fenced in vain"
 )
+
+// Copied counts the looks at positions of copies, among the faults of a [Result].
+const Copied = "looks at copies"
 
 // Refused counts the writes that a full disk has refused, among the faults of a [Result].
 const Refused = "write refused"

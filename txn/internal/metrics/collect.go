@@ -80,7 +80,7 @@ type RestoreMemory struct {
 // The states of tasks, the reasons of pauses, and the waits, that are always shown.
 var (
 	taskStates   = []string{TaskRestoring, TaskRunning, TaskStopped}
-	copyStates   = []string{CopyRestoring, CopyWarm, CopyFailing}
+	copyStates   = []string{"restoring", "warm", "failing"} // of package standby
 	pauseReasons = []string{PausedQueueFull, PausedRestoring, PausedRetrying, PausedStopped}
 	waitKinds    = []string{"offsets", "changelog", "input"}
 	waitHolders  = []string{HeldByHanging, HeldByOngoing, HeldByUnknown}
@@ -91,13 +91,6 @@ const (
 	TaskRestoring = "restoring"
 	TaskRunning   = "running"
 	TaskStopped   = "stopped"
-)
-
-// The states of the copy of a task.
-const (
-	CopyRestoring = "restoring"
-	CopyWarm      = "warm"
-	CopyFailing   = "failing"
 )
 
 // Why an input partition is not fetched.

@@ -42,14 +42,7 @@ func (s *Session) Gauges(snap *metrics.Snapshot) {
 		})
 	}
 	for _, c := range s.copies.Status() {
-		now := metrics.CopyRestoring
-		switch {
-		case c.Warm:
-			now = metrics.CopyWarm
-		case c.Failed != nil:
-			now = metrics.CopyFailing
-		}
-		snap.Standbys = append(snap.Standbys, now)
+		snap.Standbys = append(snap.Standbys, string(c.State()))
 	}
 	listed := s.ends.Ends()
 	used, most := s.restorer.Memory()

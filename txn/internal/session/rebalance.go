@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/assign"
 	"github.com/onceward/onceward/txn/internal/dispatch"
 )
@@ -13,12 +14,16 @@ import (
 func (c *callbacks) JoinData() assign.Join {
 	s := (*Session)(c)
 	tasks := tasksNow(s.Tasks())
+	var warm []graph.TaskID
 	for _, c := range s.copies.Status() {
+		if c.Warm {
+			warm = append(warm, c.Task)
+		}
 		if len(c.At.Inputs) > 0 {
 			tasks = append(tasks, assign.TaskNow{Task: c.Task, Offsets: offsetsOf(c.At.Inputs)})
 		}
 	}
-	return s.cfg.Self.Join(tasks, s.copies.Warm())
+	return s.cfg.Self.Join(tasks, warm)
 }
 
 // Planned is part of broker.Assignment.

@@ -70,6 +70,7 @@ type Keeper struct {
 // copied is the copy of a task.
 type copied struct {
 	id       graph.TaskID
+	sources  []restore.Source
 	follower *restore.Follower
 	progress restore.Progress
 	ctx      context.Context
@@ -207,10 +208,11 @@ func (k *Keeper) begin(ctx context.Context) {
 		if k.copies[id] != nil || k.cfg.Used(id) {
 			continue
 		}
-		c := &copied{id: id, idle: make(chan struct{})}
+		req := k.cfg.Request(id)
+		c := &copied{id: id, sources: req.Sources, idle: make(chan struct{})}
 		close(c.idle)
 		c.ctx, c.cancel = context.WithCancel(ctx)
-		c.follower = k.cfg.Restorer.Follow(k.cfg.Request(id), &c.progress)
+		c.follower = k.cfg.Restorer.Follow(req, &c.progress)
 		k.copies[id] = c
 	}
 }
@@ -245,14 +247,14 @@ func (k *Keeper) Take(id graph.TaskID) state.Database {
 func (k *Keeper) look(ctx context.Context) {
 	now := time.Now()
 	partitions := map[string][]int32{}
-	asked := map[*copied][]restore.Source{}
+	var asked []*copied
 	k.mu.Lock()
 	for id, c := range k.copies {
 		if !c.due(now) {
 			continue
 		}
-		asked[c] = k.cfg.Request(id).Sources
-		for _, s := range asked[c] {
+		asked = append(asked, c)
+		for _, s := range c.sources {
 			partitions[s.Topic] = append(partitions[s.Topic], id.Partition)
 		}
 	}
@@ -265,7 +267,7 @@ func (k *Keeper) look(ctx context.Context) {
 	offsets, err := k.cfg.Commits.CommittedOffsets(ctx, partitions)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for c, sources := range asked {
+	for _, c := range asked {
 		switch {
 		case !c.due(now): // dropped or taken meanwhile
 			continue
@@ -274,7 +276,7 @@ func (k *Keeper) look(ctx context.Context) {
 			continue
 		}
 		var of []broker.Offset
-		for _, s := range sources {
+		for _, s := range c.sources {
 			at := func(o broker.Offset) bool { return o.Topic == s.Topic && o.Partition == c.id.Partition }
 			if i := slices.IndexFunc(offsets, at); i >= 0 {
 				of = append(of, offsets[i])
@@ -374,6 +376,28 @@ func (k *Keeper) Warm() (warm []graph.TaskID) {
 		}
 	}
 	return warm
+}
+
+// State is what a copy is doing, as package txn and the metrics name it.
+type State string
+
+// The states.
+const (
+	Restoring State = "restoring"
+	Warm      State = "warm"
+	Failing   State = "failing"
+)
+
+// State returns what the copy is doing. A warm copy is warm also while the first tries since then
+// fail.
+func (s Status) State() State {
+	switch {
+	case s.Warm:
+		return Warm
+	case s.Failed != nil:
+		return Failing
+	}
+	return Restoring
 }
 
 // Status is a picture of a copy.
