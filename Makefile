@@ -40,7 +40,7 @@ KAFKA_PACKAGES ?= $(KAFKA_FIRST) $(filter-out $(KAFKA_FIRST),$(sort $(patsubst %
 	grep -rlE 'cluster\.(Kafka|Each|EachKind|Own|OwnWith|Java)\>' --include='*_test.go' e2e examples)))))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo drill test test-kafka test-postgres race nightly long long-kafka simulate verify-eos lint prose prose-lower docs vulnerabilities tidy-check cross build negative negative-soak bench bench-go bench-compare bench-baseline bench-latency
+.PHONY: help demo drill test test-kafka test-postgres test-console race nightly long long-kafka simulate verify-eos lint prose prose-lower docs vulnerabilities tidy-check cross build negative negative-soak bench bench-go bench-compare bench-baseline bench-latency
 .PHONY: bench-processors bench-restore bench-comparison bench-sweep bench-state figures failover copy soak soak-state verify-copy verify-smoke verify-differential clean
 
 help: ## show this list
@@ -58,7 +58,7 @@ test: ## vet and every test but the long ones and those on real Kafka; Go alone
 	CGO_ENABLED=0 $(GATE) $(GO_ALONE) $(GO) test $(GATE_FLAGS) -vet off -run 'Memory|GCPercent' ./state/pebblestore # whose allocator is another one then
 	$(GO) -C $(POSTGRES) vet $(VET) ./...
 	ONCEWARD_POSTGRES_URL=none $(GATE) $(GO_ALONE) $(GO) -C $(POSTGRES) test $(GATE_FLAGS) -vet off -timeout 20m ./...
-	@echo "not in make test: real Kafka (make test-kafka), PostgreSQL (make test-postgres), the race detector (make race), the long tests (make nightly)"
+	@echo "not in make test: real Kafka (make test-kafka), PostgreSQL (make test-postgres), the console in a browser (make test-console), the race detector (make race), the long tests (make nightly)"
 
 test-kafka: ## the tests that only real Kafka can pass or fail; needs a JDK 17 and Maven (or ONCEWARD_KAFKA_BROKERS)
 	ONCEWARD_REQUIRE_KAFKA=1 $(GATE) $(GO) test $(WAITING) $(GATE_FLAGS) -count=1 -vet off -timeout 20m $(KAFKA_PACKAGES)
@@ -66,6 +66,11 @@ test-kafka: ## the tests that only real Kafka can pass or fail; needs a JDK 17 a
 
 test-postgres: ## the tests on PostgreSQL; needs an installed server (Debian package postgresql) or ONCEWARD_POSTGRES_URL
 	ONCEWARD_REQUIRE_POSTGRES=1 $(GATE) $(GO_ALONE) $(GO) -C $(POSTGRES) test $(GATE_FLAGS) -count=1 -vet off -timeout 20m ./...
+
+test-console: PICTURES ?= bin/pictures
+test-console: ## the console in Chromium without a screen; needs the Debian package chromium; pictures of each view in PICTURES (bin/pictures)
+	mkdir -p $(PICTURES)
+	ONCEWARD_REQUIRE_BROWSER=1 ONCEWARD_PICTURES=$(abspath $(PICTURES)) $(GO) test $(GATE_FLAGS) -count=1 -vet off -timeout 20m ./txn/internal/console
 
 race: TEST_TAGS := $(TEST_TAGS),invariants
 race: CHECKS = 100

@@ -152,14 +152,15 @@ type Config struct {
 	// ClusterAction on the cluster, and Read on all topics that the application writes. By default
 	// they are reported, and an operator repairs them with `onceward transactions repair`.
 	RepairTransactions bool
-	// HTTP is the address of /metrics, /healthz and /readyz: host:port with a loopback host, or
+	// HTTP is the address of /metrics, /healthz, /readyz and /console/: host:port with a loopback host, or
 	// unix:/path. By default they are not served. Other addresses are refused without HTTPExposed,
 	// because there is no authentication: put a reverse proxy in front for other machines, or serve
 	// [App.Handler] from a server of the program.
 	HTTP string
 	// HTTPExposed allows an HTTP address that other machines reach, as probes and Prometheus do in
 	// a cluster of containers. All clients that reach it can read the metrics, with the names of
-	// topics, tasks and nodes, and the reasons of stopped tasks. The address serves no content of
+	// topics, tasks and nodes, the reasons of stopped tasks, and the settings without names of users
+	// and without secrets. The address serves no content of
 	// records and no operation that changes anything.
 	HTTPExposed bool
 	// NoControl runs the instance without its control socket. [InstanceStatus], [ResumeTask],

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"sync/atomic"
 	"time"
@@ -174,6 +175,37 @@ func ExampleConfig_endpoint() {
 	})
 	fmt.Println("ready with", len(app.Status().Tasks), "task")
 	// Output: ready with 1 task
+}
+
+// A server of the program controls the access to the console, the metrics and the probes. Here they
+// are below a path that needs a login.
+func ExampleApp_Handler() {
+	app, err := txn.New(counting(anything), txn.Config{Brokers: []string{"localhost:9092"}, StateDir: "state"})
+	must(err)
+	requireLogin := func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if _, _, ok := r.BasicAuth(); !ok {
+				http.Error(w, "log in", http.StatusUnauthorized)
+				return
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/onceward/", requireLogin(http.StripPrefix("/onceward", app.Handler())))
+
+	for _, login := range []bool{false, true} {
+		r := httptest.NewRequest(http.MethodGet, "/onceward/console/", nil)
+		if login {
+			r.SetBasicAuth("ann", "secret")
+		}
+		answer := httptest.NewRecorder()
+		mux.ServeHTTP(answer, r)
+		fmt.Println(answer.Code, answer.Header().Get("Content-Type"))
+	}
+	// Output:
+	// 401 text/plain; charset=utf-8
+	// 200 text/html; charset=utf-8
 }
 
 // Where there is no dead-letter topic, a record that fails stops its task. The others go on, and

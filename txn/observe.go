@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/state/pebblestore"
+	"github.com/onceward/onceward/txn/internal/console"
 	"github.com/onceward/onceward/txn/internal/control"
 	"github.com/onceward/onceward/txn/internal/endpoint"
 	"github.com/onceward/onceward/txn/internal/globaltable"
@@ -19,10 +20,16 @@ import (
 // record of a slow handler is part of a turn, so it is far above what a handler should take.
 const loopBound = time.Minute
 
-// Handler serves what the process tells of itself: GET /metrics for Prometheus, GET /healthz (503
-// if a loop is stuck) and GET /readyz (503 with the reasons if the process does not do its share).
-// It is for a server of the program's own, which controls the access; [Config].HTTP needs none. It
-// can be used before, during and after Run.
+// Handler serves what the process tells of itself:
+//
+//   - GET /metrics: metrics for Prometheus.
+//   - GET /healthz: 503 if a loop is stuck.
+//   - GET /readyz: 503 with the reasons if the process does not do its share.
+//   - GET /console/: a page for people.
+//
+// It is for a server of the program's own, which controls the access; [Config].HTTP needs none. A
+// server that has it below another path strips that path. It can be used before, during and after
+// Run.
 func (a *App) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", a.metrics.Handler())
@@ -42,6 +49,9 @@ func (a *App) Handler() http.Handler {
 			Waits []string `json:"waits,omitempty"`
 		}{word(len(reasons) == 0, "ready", "not ready"), reasons, a.waiting()})
 	})
+	mux.Handle("GET /console/", http.StripPrefix("/console", console.Handler(console.Source{
+		Topology: a.topology.Description, Status: func() any { return a.Status() }, NotReady: a.notReady, Settings: a.cfg.settings(),
+	})))
 	return mux
 }
 
@@ -75,7 +85,7 @@ func (a *App) serveHTTP() (closeServer func() error, err error) {
 	if err != nil {
 		return nothing, err
 	}
-	a.log.Info("serving /metrics, /healthz and /readyz", "http", server.Addr(), "exposed", address.Exposed)
+	a.log.Info("serving /metrics, /healthz, /readyz and /console/", "http", server.Addr(), "exposed", address.Exposed)
 	a.mu.Lock()
 	a.mu.http = server.Addr()
 	a.mu.Unlock()

@@ -57,7 +57,7 @@ type runCommand struct {
 
 	Remain      bool   `env:"ONCEWARD_REMAIN" help:"Keep the membership at the end, for a restart within the session timeout; by default the instance leaves."`
 	FailFast    bool   `env:"ONCEWARD_FAIL_FAST" help:"End with the first task that stops, instead of when all have."`
-	HTTP        string `name:"http" placeholder:"ADDRESS" env:"ONCEWARD_HTTP" help:"Where to serve /metrics, /healthz and /readyz: 127.0.0.1:PORT or unix:/PATH; default is nowhere."`
+	HTTP        string `name:"http" placeholder:"ADDRESS" env:"ONCEWARD_HTTP" help:"Where to serve /metrics, /healthz, /readyz and /console/: 127.0.0.1:PORT or unix:/PATH; default is nowhere."`
 	HTTPExposed bool   `name:"http-exposed" env:"ONCEWARD_HTTP_EXPOSED" help:"Allow an address for --http that other machines reach, as :8080. Every client that reaches it can read the metrics, with the names of topics, tasks and nodes, and why tasks are stopped."`
 
 	progressFlag

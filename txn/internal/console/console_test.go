@@ -1,0 +1,63 @@
+package console_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/onceward/onceward/topology/graph"
+	"github.com/onceward/onceward/txn/internal/console"
+)
+
+// empty is an instance that has just been created.
+var empty = console.Source{
+	Topology: func() graph.Description { return graph.Description{} },
+	Status:   func() any { return nil },
+	NotReady: func() []string { return nil },
+}
+
+func TestHandlerServesOnlyItsFiles(t *testing.T) {
+	for _, c := range []struct {
+		method, path string
+		status       int
+		content      string
+	}{
+		{http.MethodGet, "/", http.StatusOK, "text/html; charset=utf-8"},
+		{http.MethodGet, "/console.js", http.StatusOK, "text/javascript; charset=utf-8"},
+		{http.MethodGet, "/drawing.js", http.StatusOK, "text/javascript; charset=utf-8"},
+		{http.MethodGet, "/metrics.js", http.StatusOK, "text/javascript; charset=utf-8"},
+		{http.MethodGet, "/console.css", http.StatusOK, "text/css; charset=utf-8"},
+		{http.MethodGet, "/data", http.StatusOK, "application/json"},
+		{http.MethodGet, "/console.go", http.StatusNotFound, "text/plain; charset=utf-8"},
+		{http.MethodGet, "/../console.go", http.StatusTemporaryRedirect, "text/html; charset=utf-8"},
+		{http.MethodPost, "/data", http.StatusMethodNotAllowed, "text/plain; charset=utf-8"},
+		{http.MethodDelete, "/", http.StatusMethodNotAllowed, "text/plain; charset=utf-8"},
+	} {
+		t.Run(c.method+c.path, func(t *testing.T) {
+			answer := httptest.NewRecorder()
+			console.Handler(empty).ServeHTTP(answer, httptest.NewRequest(c.method, c.path, nil))
+			if answer.Code != c.status || answer.Header().Get("Content-Type") != c.content {
+				t.Errorf("the answer is %d with %q, want %d with %q", answer.Code, answer.Header().Get("Content-Type"), c.status, c.content)
+			}
+			if policy := answer.Header().Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") {
+				t.Errorf("the policy is %q, which allows other places", policy)
+			}
+		})
+	}
+}
+
+func TestDocumentOfAnEmptyInstance(t *testing.T) {
+	answer := httptest.NewRecorder()
+	console.Handler(empty).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/data", nil))
+	var got struct {
+		NotReady []string `json:"not_ready"`
+	}
+	if err := json.Unmarshal(answer.Body.Bytes(), &got); err != nil {
+		t.Fatalf("the document is %s: %v", answer.Body, err)
+	}
+	if got.NotReady == nil {
+		t.Error("not_ready is missing; the page needs a list")
+	}
+}
