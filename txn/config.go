@@ -140,6 +140,14 @@ type Config struct {
 	// instances of an application should have the same number: the highest counts, and one with 0
 	// keeps no copy. Default 0; at most 8.
 	Standbys int
+	// StandbyBytesPerSecondMax bounds what all copies that this process keeps read of changelogs,
+	// in bytes of batches as they are on the wire. A copy that cannot keep up is not warm. Default 0
+	// is no bound.
+	StandbyBytesPerSecondMax int64
+	// StandbyDiskMax bounds the disk space of all copies that this process keeps, in bytes. Once
+	// they take as much, copies that are not warm read no more and count as failing; warm ones go
+	// on, so that the space grows with the state. Default 0 is no bound.
+	StandbyDiskMax int64
 	// Rack names the place of the process that fails as a whole, such as an availability zone.
 	// Copies are kept in another rack than their task where that is possible. By default the
 	// instances are not told apart.
@@ -199,6 +207,9 @@ func (e *ConfigError) Error() string { return fmt.Sprintf("configuration: %s: %s
 
 // rackMax bounds the join data, which the group's coordinator keeps in one record.
 const rackMax = 255
+
+// standbyRateMin is the least rate of copies: a changelog is read in answers of up to 1 MiB.
+const standbyRateMin = 64 << 10
 
 // emptyMaxFailpoints replaces [worker.EmptyMaxDefault] in an application with failpoints, so that a
 // round that sends no record reaches them soon.
@@ -290,6 +301,12 @@ func (c Config) validate() error {
 	}
 	if c.Standbys < 0 || c.Standbys > assign.StandbysMax {
 		wrong("Standbys", fmt.Sprintf("%d is not between 0 and %d", c.Standbys, assign.StandbysMax))
+	}
+	if n := c.StandbyBytesPerSecondMax; n < 0 || n > 0 && n < standbyRateMin {
+		wrong("StandbyBytesPerSecondMax", fmt.Sprintf("%d bytes a second are less than %d KiB; 0 is no bound", n, standbyRateMin>>10))
+	}
+	if c.StandbyDiskMax < 0 {
+		wrong("StandbyDiskMax", fmt.Sprintf("%d bytes is negative; 0 is no bound", c.StandbyDiskMax))
 	}
 	if len(c.Rack) > rackMax {
 		wrong("Rack", fmt.Sprintf("%d bytes are more than %d", len(c.Rack), rackMax))

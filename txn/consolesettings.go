@@ -59,6 +59,8 @@ func (c Config) settings() []console.Setting {
 		{Name: "Remain", Value: strconv.FormatBool(c.Remain)},
 		{Name: "FailFast", Value: strconv.FormatBool(c.FailFast)},
 		{Name: "Standbys", Value: strconv.Itoa(c.Standbys)},
+		{Name: "StandbyBytesPerSecondMax", Value: bound(c.StandbyBytesPerSecondMax)},
+		{Name: "StandbyDiskMax", Value: bound(c.StandbyDiskMax)},
 		{Name: "Rack", Value: cmp.Or(c.Rack, "none")},
 		{Name: "Peers", Value: peers},
 		{Name: "RepairTransactions", Value: strconv.FormatBool(c.RepairTransactions)},
@@ -74,6 +76,14 @@ func limit[T int | time.Duration](value T, text func(T) string) string {
 		return "no limit"
 	}
 	return text(value)
+}
+
+// bound returns a size of which zero is no bound.
+func bound(bytes int64) string {
+	if bytes == 0 {
+		return "no bound"
+	}
+	return sizeText(bytes)
 }
 
 // clusters returns a setting whose zero is the cluster's own value.

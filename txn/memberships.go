@@ -95,6 +95,7 @@ func (in *instance) session() session.Config {
 		Workers: cfg.Workers, TransactionTimeout: cfg.TransactionTimeout, SessionTimeout: cfg.SessionTimeout,
 		CommitIntervalMax: cfg.CommitIntervalMax, OrderWaitMax: cfg.OrderWaitMax, MaxFutureTimestamp: cfg.MaxFutureTimestamp,
 		RoundBytesMax: cfg.RoundBytesMax, QueueBytesMax: cfg.QueueBytesMax, RestoreBytesMax: cfg.RestoreBytesMax,
+		StandbyBytesPerSecond: cfg.StandbyBytesPerSecondMax, StandbyDiskMax: cfg.StandbyDiskMax,
 		FailFast: cfg.FailFast, Remain: cfg.Remain, AcceptLostRows: cfg.AcceptLostRows,
 		MetadataMax: cfg.metadataMax, EmptyMax: cfg.emptyMax, PurgeInterval: cfg.purgeInterval, MemberWatch: cfg.memberWatch,
 		Databases: cfg.databases, Globals: in.globals,

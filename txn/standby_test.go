@@ -154,6 +154,43 @@ func TestTaskWaitsForCopy(t *testing.T) {
 	})
 }
 
+// TestStandbyDiskMax: copies that are not warm read no more once all copies take as much of the disk
+// as they may, and the status says so. The tasks work where they are. Copies with room become warm.
+func TestStandbyDiskMax(t *testing.T) {
+	for _, bytes := range []int64{1, 1 << 30} {
+		bubble(t, fmt.Sprint(bytes, " bytes"), func(t *testing.T) {
+			const keys = 500
+			s := newPeerScene(t)
+			set := func(cfg *txn.Config) { cfg.Standbys, cfg.StandbyDiskMax = 1, bytes }
+			s.start("one", set)
+			s.await("all tasks", func() bool { return s.has("one", 4) })
+			s.feedKeys(keys)
+			s.await("the records to be processed", func() bool { return s.atEnd(keys, "one") })
+			s.start("two", set)
+			if bytes > 1 {
+				s.await("copies that are warm, and tasks that move", func() bool { return s.balanced() && s.warm("one", 2) && s.warm("two", 2) })
+				return
+			}
+			s.await("copies without room", func() bool {
+				copies := s.apps["two"].Status().Standbys
+				full := func(c txn.StandbyStatus) bool {
+					return c.State == txn.StandbyFailing && strings.Contains(c.Reason, "StandbyDiskMax")
+				}
+				return len(copies) > 0 && !slices.ContainsFunc(copies, func(c txn.StandbyStatus) bool { return !full(c) })
+			})
+			s.feedKeys(keys)
+			s.await("the records to be processed where the tasks are", func() bool { return s.has("one", 4) && s.tasksAt("one", 2*keys) })
+		})
+	}
+}
+
+// tasksAt says whether all tasks of an instance are at an offset.
+func (s *peerScene) tasksAt(instance string, offset int64) bool {
+	return !slices.ContainsFunc(s.apps[instance].Status().Tasks, func(t txn.TaskStatus) bool {
+		return len(t.Inputs) == 0 || t.Inputs[0].Offset != offset
+	})
+}
+
 // TestStandbyInMemory: a copy has the rows of a store in memory, and the instance that takes over
 // does not read them again. That holds where the offsets are unstable for a while, and the task can
 // take the copy late.

@@ -38,8 +38,10 @@ type runCommand struct {
 	SessionTimeout     time.Duration `default:"45s" placeholder:"DURATION" env:"ONCEWARD_SESSION_TIMEOUT" help:"How long the group waits for an instance that is gone before others take its tasks; default ${default}."`
 	TransactionTimeout time.Duration `default:"10s" placeholder:"DURATION" env:"ONCEWARD_TRANSACTION_TIMEOUT" help:"How long a broker waits for an instance that is gone before it aborts its transactions; default ${default}."`
 
-	Standbys int    `placeholder:"N" env:"ONCEWARD_STANDBYS" help:"Warm copies of each task's state that other instances keep, so that one takes over at once; all instances should have the same number. Default is none."`
-	Rack     string `placeholder:"NAME" env:"ONCEWARD_RACK" help:"Place of the instance that fails as a whole, such as an availability zone. Copies are kept in another one than their task where that is possible."`
+	Standbys    int      `placeholder:"N" env:"ONCEWARD_STANDBYS" help:"Warm copies of each task's state that other instances keep, so that one takes over at once; all instances should have the same number. Default is none."`
+	StandbyRate byteSize `placeholder:"SIZE" env:"ONCEWARD_STANDBY_RATE" help:"The most that all copies together read of changelogs per second; default is no bound."`
+	StandbyDisk byteSize `placeholder:"SIZE" env:"ONCEWARD_STANDBY_DISK" help:"Disk space of all copies from which on those that are not warm read no more; default is no bound."`
+	Rack        string   `placeholder:"NAME" env:"ONCEWARD_RACK" help:"Place of the instance that fails as a whole, such as an availability zone. Copies are kept in another one than their task where that is possible."`
 
 	Peers           string `placeholder:"ADDRESS" env:"ONCEWARD_PEERS" help:"HOST:PORT where other instances of the application connect, or off. Instances that watch each other take over at once from one that dies. Default is a free port of 127.0.0.1 if all brokers are at loopback addresses, else off."`
 	PeersAdvertise  string `placeholder:"ADDRESS" env:"ONCEWARD_PEERS_ADVERTISE" help:"HOST:PORT at which other instances reach --peers; default is the same."`
@@ -94,6 +96,7 @@ func (c *runCommand) Run(p *process) error {
 		SessionTimeout: c.SessionTimeout, TransactionTimeout: c.TransactionTimeout,
 		InternalReplicas: c.InternalReplicas, InternalMinInSync: c.InternalInSync, AcceptLostRows: c.AcceptLostRows,
 		RepairTransactions: c.RepairTransactions, Standbys: c.Standbys, Rack: c.Rack,
+		StandbyBytesPerSecondMax: int64(c.StandbyRate), StandbyDiskMax: int64(c.StandbyDisk),
 		FailFast: c.FailFast, Remain: c.Remain, Logger: log, HTTP: c.HTTP, HTTPExposed: c.HTTPExposed, Security: c.security(),
 		Peers: txn.Peers{
 			Listen: c.Peers, Advertise: c.PeersAdvertise, SecretFile: c.PeersSecretFile,
@@ -157,31 +160,33 @@ func (c *runCommand) logger(p *process) (*slog.Logger, error) {
 
 // flagOf has the flags for the fields of txn.Config that can be wrong.
 var flagOf = map[string]string{
-	"Brokers":            "--brokers",
-	"StateDir":           "--state-dir",
-	"Application":        "--application",
-	"Instance":           "--instance",
-	"Workers":            "--workers",
-	"CommitIntervalMax":  "--commit-interval",
-	"ConnectTimeout":     "--connect-timeout",
-	"CacheBytes":         "--state-memory",
-	"RestoreBytesMax":    "--restore-memory",
-	"SessionTimeout":     "--session-timeout",
-	"TransactionTimeout": "--transaction-timeout",
-	"Standbys":           "--standbys",
-	"Rack":               "--rack",
-	"InternalReplicas":   "--internal-replicas",
-	"InternalMinInSync":  "--internal-min-in-sync",
-	"HTTP":               "--http",
-	"Peers":              "--peers",
-	"Peers.Listen":       "--peers",
-	"Peers.Advertise":    "--peers-advertise",
-	"Peers.SecretFile":   "--peers-secret-file",
-	"Peers.CertFile":     "--peers-cert",
-	"Peers.KeyFile":      "--peers-key",
-	"Peers.CAFile":       "--peers-ca",
-	"Mode":               "--mode",
-	"ModesBefore":        "--mode-before",
+	"Brokers":                  "--brokers",
+	"StateDir":                 "--state-dir",
+	"Application":              "--application",
+	"Instance":                 "--instance",
+	"Workers":                  "--workers",
+	"CommitIntervalMax":        "--commit-interval",
+	"ConnectTimeout":           "--connect-timeout",
+	"CacheBytes":               "--state-memory",
+	"RestoreBytesMax":          "--restore-memory",
+	"SessionTimeout":           "--session-timeout",
+	"TransactionTimeout":       "--transaction-timeout",
+	"Standbys":                 "--standbys",
+	"StandbyBytesPerSecondMax": "--standby-rate",
+	"StandbyDiskMax":           "--standby-disk",
+	"Rack":                     "--rack",
+	"InternalReplicas":         "--internal-replicas",
+	"InternalMinInSync":        "--internal-min-in-sync",
+	"HTTP":                     "--http",
+	"Peers":                    "--peers",
+	"Peers.Listen":             "--peers",
+	"Peers.Advertise":          "--peers-advertise",
+	"Peers.SecretFile":         "--peers-secret-file",
+	"Peers.CertFile":           "--peers-cert",
+	"Peers.KeyFile":            "--peers-key",
+	"Peers.CAFile":             "--peers-ca",
+	"Mode":                     "--mode",
+	"ModesBefore":              "--mode-before",
 }
 
 // wrongSettings says what txn.New has to say in the words of the command line, one line a mistake.

@@ -65,6 +65,9 @@ func (a *Answer) Decode(d *batch.Decoder, each func(batch.Record) error) (next i
 // have it.
 func (a *Answer) NewestAt(offset int64) (ms int64, ok bool) { return batch.NewestAt(&a.p, offset) }
 
+// Bytes is the size of its batches, as the broker has sent them.
+func (a *Answer) Bytes() int { return len(a.p.RecordBatches) }
+
 // HasOldFormat reports whether the answer holds messages in a format from before Kafka 0.11, which
 // cannot be decoded: Next is not behind them.
 func (a *Answer) HasOldFormat() bool { return batch.HasOldFormat(&a.p) }

@@ -134,6 +134,11 @@ func (x *changelog) fetch(ctx context.Context, answers chan<- broker.Answer) err
 	defer waiting.Over()
 	blocked := false
 	for at := x.From; at < x.Target; {
+		if x.rank.standby {
+			if err := x.mayRead(ctx, stand); err != nil {
+				return err
+			}
+		}
 		bytesMax := int32(probeBytes)
 		if !blocked {
 			if !seated {
@@ -152,6 +157,9 @@ func (x *changelog) fetch(ctx context.Context, answers chan<- broker.Answer) err
 			return x.notExact("it holds records in a format from before Kafka 0.11, which a restore does not read")
 		}
 		waiting.fetched(ctx, at, a.Next)
+		if x.rank.standby {
+			x.r.pace.took(a.Bytes()) // before another goroutine has the answer
+		}
 		if blocked = a.Next == at; blocked {
 			stand()
 			continue
@@ -167,6 +175,20 @@ func (x *changelog) fetch(ctx context.Context, answers chan<- broker.Answer) err
 		}
 	}
 	close(answers)
+	return nil
+}
+
+// mayRead waits until a copy of a standby may read more, and says whether it may.
+func (x *changelog) mayRead(ctx context.Context, stand func()) error {
+	if x.r.pace.owes() {
+		stand() // what pauses needs no seat
+	}
+	if err := x.r.pace.wait(ctx); err != nil {
+		return err
+	}
+	if x.req.Room != nil {
+		return x.req.Room(x.db)
+	}
 	return nil
 }
 

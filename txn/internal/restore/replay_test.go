@@ -630,3 +630,70 @@ func TestStandbyLetsOthersPass(t *testing.T) {
 		}
 	})
 }
+
+// TestStandbysShareTheirPace: all copies together read no more than the bound, also where one
+// answer is more than the bytes of a second. A task that is to work has no bound.
+func TestStandbysShareTheirPace(t *testing.T) {
+	const perSecond = 256 << 10
+	for _, standby := range []bool{true, false} {
+		t.Run(fmt.Sprintf("standby=%t", standby), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				logs := map[string]*fakeLog{"one": largeLog(20_000, 1000, 100), "two": largeLog(40_000, 1000, 100)}
+				b := newBench(t, 0, 2, logs)
+				b.r.pace = newPace(perSecond)
+				bytes := len(logs["one"].p.RecordBatches) + len(logs["two"].p.RecordBatches)
+				began := time.Now()
+				o := b.opening()
+				o.req.Standby = standby
+				if err := o.replay(t.Context(), b.replays()); err != nil {
+					t.Fatal(err)
+				}
+				// One answer is free at the start, and the last one of each log is not waited for.
+				least := time.Duration(bytes-3*fetchBytes) * time.Second / perSecond
+				switch took := time.Since(began); {
+				case standby && took < least:
+					t.Errorf("%d bytes were read in %s, want at least %s", bytes, took, least)
+				case standby && took > time.Duration(bytes)*time.Second/perSecond+time.Second:
+					t.Errorf("%d bytes took %s, which is slower than the bound", bytes, took)
+				case !standby && took > time.Second:
+					t.Errorf("a task that is to work has waited %s", took)
+				}
+			})
+		})
+	}
+}
+
+// TestStandbyStopsWithoutRoom: a copy reads until its database may not grow any more, ends with that
+// error, and goes on there later.
+func TestStandbyStopsWithoutRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		logs := map[string]*fakeLog{"log": largeLog(40_000, 1000, 100)}
+		b := newBench(t, 0, 1, logs)
+		errFull := errors.New("full")
+		asked, room := 0, 3
+		open := func() *opening {
+			o := b.opening()
+			o.req.Standby, o.req.Room = true, func(db state.Database) error {
+				if asked++; asked > room || db != b.db {
+					return errFull
+				}
+				return nil
+			}
+			return o
+		}
+		if err := open().replay(t.Context(), b.replays()); !errors.Is(err, errFull) {
+			t.Fatalf("the copy ends with %v, want the error of Room", err)
+		}
+		at, _ := b.db.Positions().Changelog("log")
+		if at.Scanned >= logs["log"].end {
+			t.Fatal("all was read")
+		}
+		asked, room = 0, 1000
+		if err := open().replay(t.Context(), b.replays()); err != nil {
+			t.Fatal(err)
+		}
+		if at, _ := b.db.Positions().Changelog("log"); at.Scanned != logs["log"].end {
+			t.Errorf("the copy is at %d, want %d", at.Scanned, logs["log"].end)
+		}
+	})
+}

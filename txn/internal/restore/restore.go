@@ -60,6 +60,9 @@ type Request struct {
 	Modes []topology.Mode
 	// Standby tasks are restored after all others.
 	Standby bool
+	// Room is asked before each fetch for a standby whether its database may grow; nil is yes. It
+	// is called from any goroutine, and must not block. The step ends with its error.
+	Room func(db state.Database) error
 	// Open opens the task's database, Remove deletes it. Both are nil for a task without stores.
 	Open   func() (state.Database, error)
 	Remove func() error
@@ -133,6 +136,9 @@ type Restorer struct {
 	// and what is collected for the databases. Less than BytesMin is raised to it. A record that is
 	// larger alone is read none the less.
 	BytesMax int64
+	// StandbyBytesPerSecond bounds what the copies of all standbys together read of changelogs, in
+	// bytes of answers; zero is no bound.
+	StandbyBytesPerSecond int64
 	// AcceptLostRows restores stores from changelogs that may have lost rows which the stores can
 	// still read; see ErrLostRows.
 	AcceptLostRows bool
@@ -143,6 +149,8 @@ type Restorer struct {
 	// stream opens a changelog partition for reading, by the fetcher.
 	stream func(c Changelog, partition int32) stream
 	budget *budget
+	// pace is that of StandbyBytesPerSecond, nil without a bound.
+	pace *pace
 	// opens bounds how many databases are being opened.
 	opens chan struct{}
 	// believed are questions whose answer was waited for long enough, and is believed at once from
@@ -170,6 +178,7 @@ func New(r Restorer) *Restorer {
 	// are fetched. More would share the memory, and make smaller chunks: tables that overlap and
 	// have to be compacted, which costs more than the wait for a broker.
 	r.budget = newBudget(r.BytesMax, max(runtime.GOMAXPROCS(0), seatsMin))
+	r.pace = newPace(r.StandbyBytesPerSecond)
 	r.opens = make(chan struct{}, opensMax)
 	r.believed, r.askedAgain = &sync.Map{}, &sync.Map{}
 	return &r

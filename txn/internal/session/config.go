@@ -35,7 +35,9 @@ type Config struct {
 	TransactionTimeout, SessionTimeout, CommitIntervalMax, OrderWaitMax time.Duration
 	MaxFutureTimestamp                                                  time.Duration
 	RoundBytesMax, QueueBytesMax, RestoreBytesMax                       int64
-	FailFast, Remain, AcceptLostRows                                    bool
+	// StandbyBytesPerSecond and StandbyDiskMax bound all copies of standbys; zero is no bound.
+	StandbyBytesPerSecond, StandbyDiskMax int64
+	FailFast, Remain, AcceptLostRows      bool
 	// MetadataMax is the longest metadata text that goes into an offset commit.
 	MetadataMax int
 	// EmptyMax is how long a round that sends no record is held back, PurgeInterval how often

@@ -206,7 +206,7 @@ func New(ctx context.Context, cfg Config, producers [][2]*broker.Producer) *Sess
 	s.restorer = restore.New(restore.Restorer{
 		Cluster: cfg.Cluster, Layout: cfg.Layout, Logger: cfg.Logger, Waits: cfg.Waits,
 		RoundsTopic: topics.RoundsTopic(cfg.Topology.Application()), Metrics: cfg.Metrics,
-		BytesMax: cfg.RestoreBytesMax, AcceptLostRows: cfg.AcceptLostRows, Failpoints: cfg.Failpoints,
+		BytesMax: cfg.RestoreBytesMax, StandbyBytesPerSecond: cfg.StandbyBytesPerSecond, AcceptLostRows: cfg.AcceptLostRows, Failpoints: cfg.Failpoints,
 	})
 	coordinator := broker.NewCoordinator(cfg.Cluster)
 	for i := range cfg.Workers {
@@ -242,6 +242,7 @@ func New(ctx context.Context, cfg Config, producers [][2]*broker.Producer) *Sess
 	})
 	s.copies = standby.New(standby.Config{
 		Commits: cfg.Cluster, Restorer: s.restorer, Request: s.opener.CopyRequest, Changed: s.replan, Logger: cfg.Logger,
+		DiskMax: cfg.StandbyDiskMax,
 		Used: func(id graph.TaskID) bool {
 			_, owned := s.ownership.Epoch(id)
 			return owned || s.opener.Opening(id)

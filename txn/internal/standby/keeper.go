@@ -3,14 +3,17 @@ package standby
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/state/pebblestore"
 	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/assign"
 	"github.com/onceward/onceward/txn/internal/broker"
@@ -44,6 +47,9 @@ type Config struct {
 	Restorer *restore.Restorer
 	// Request describes the copy of a task to the restorer.
 	Request func(id graph.TaskID) restore.Request
+	// DiskMax bounds what all copies together take of the disk, in bytes; zero is no bound. Only
+	// copies that are not warm wait for room.
+	DiskMax int64
 	// Used reports whether a task is assigned to this instance, or something of it still ends here.
 	// It must not block.
 	Used func(id graph.TaskID) bool
@@ -73,8 +79,10 @@ type copied struct {
 	sources  []restore.Source
 	follower *restore.Follower
 	progress restore.Progress
-	ctx      context.Context
-	cancel   context.CancelFunc
+	// disk is what its database took of the disk when that was last looked at.
+	disk   atomic.Int64
+	ctx    context.Context
+	cancel context.CancelFunc
 	// idle is closed while no step runs: Take waits for it.
 	idle chan struct{}
 	// closed is closed once the database is, after the copy was dropped; nil before that.
@@ -211,6 +219,7 @@ func (k *Keeper) begin(ctx context.Context) {
 		req := k.cfg.Request(id)
 		c := &copied{id: id, sources: req.Sources, idle: make(chan struct{})}
 		close(c.idle)
+		req.Room = func(db state.Database) error { return k.room(c, db) }
 		c.ctx, c.cancel = context.WithCancel(ctx)
 		c.follower = k.cfg.Restorer.Follow(req, &c.progress)
 		k.copies[id] = c
@@ -325,6 +334,36 @@ func (k *Keeper) step(c *copied, seen time.Time, offsets []broker.Offset) {
 	}
 }
 
+// ErrNoRoom says that a copy does not grow, because all copies together have reached DiskMax.
+var ErrNoRoom = errors.New("the copies have reached their bound on the disk")
+
+// room notes what a copy takes of the disk, and says whether it may take more. A warm one may: it
+// follows what its owner writes, and would have to be read again if it did not.
+func (k *Keeper) room(c *copied, db state.Database) error {
+	if k.cfg.DiskMax <= 0 {
+		return nil
+	}
+	if m, ok := pebblestore.MetricsOf(db); ok {
+		c.disk.Store(int64(m.DiskBytes))
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if c.warm(time.Now()) {
+		return nil
+	}
+	var used int64
+	for _, other := range k.copies {
+		used += other.disk.Load()
+	}
+	if used < k.cfg.DiskMax {
+		return nil
+	}
+	return fmt.Errorf("%w: they have %d bytes of %d (StandbyDiskMax)", ErrNoRoom, used, k.cfg.DiskMax)
+}
+
+// warm reports whether the copy counts as warm. The caller holds the keeper's lock.
+func (c *copied) warm(now time.Time) bool { return !c.seen.IsZero() && now.Sub(c.seen) <= WarmMax }
+
 // follows notes that a copy is at a commit, or has nothing to copy. The caller holds the lock.
 func (k *Keeper) follows(c *copied, seen time.Time) {
 	if c.reported {
@@ -425,7 +464,7 @@ func (k *Keeper) Status() []Status {
 			continue
 		}
 		s := Status{Task: id, At: c.at.Clone(), Restore: c.progress.Read(now), Failed: c.failed}
-		s.Warm = !c.seen.IsZero() && now.Sub(c.seen) <= WarmMax
+		s.Warm = c.warm(now)
 		if c.failed != nil {
 			s.Since = c.since
 		}
