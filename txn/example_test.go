@@ -177,6 +177,48 @@ func ExampleConfig_endpoint() {
 	// Output: ready with 1 task
 }
 
+// Two instances keep a copy of each other's state. When one ends, the other one goes on with its
+// task at the copy.
+func ExampleConfig_standbys() {
+	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "words", "counts"))
+	must(err)
+	defer broker.Close()
+	start := func(name string) (app *txn.App, stop func()) {
+		stateDir, err := os.MkdirTemp("", "onceward-")
+		must(err)
+		app, err = txn.New(counting(anything), txn.Config{
+			Brokers: broker.ListenAddrs(), StateDir: stateDir, Instance: name, Standbys: 1, Logger: slog.New(slog.DiscardHandler),
+		})
+		must(err)
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan error)
+		go func() { done <- app.Run(ctx) }()
+		return app, func() {
+			cancel()
+			must(<-done)
+			must(os.RemoveAll(stateDir))
+		}
+	}
+	one, stopOne := start("one")
+	until(func() bool { return len(one.Status().Tasks) == 1 })
+	two, stopTwo := start("two")
+	defer stopTwo()
+	until(func() bool {
+		copies := two.Status().Standbys
+		return len(copies) == 1 && copies[0].State == txn.StandbyWarm
+	})
+	fmt.Println("two has a warm copy of", two.Status().Standbys[0].ID)
+	stopOne()
+	until(func() bool {
+		tasks := two.Status().Tasks
+		return len(tasks) == 1 && tasks[0].State == txn.TaskRunning
+	})
+	fmt.Println("two goes on with", two.Status().Tasks[0].ID)
+	// Output:
+	// two has a warm copy of words_0
+	// two goes on with words_0
+}
+
 // A server of the program controls the access to the console, the metrics and the probes. Here they
 // are below a path that needs a login.
 func ExampleApp_Handler() {

@@ -106,6 +106,10 @@ var failures = []failure{
 		leastReaders: 500 * time.Millisecond, aimReaders: 100 * time.Millisecond, leastAll: 2 * time.Second, aimAll: 700 * time.Millisecond,
 	},
 	{
+		name: "brokers-standby", about: "kill -9 of one of two with a standby, three brokers", instances: 2, brokers: 3, strike: kill,
+		standbys: 1, leastReaders: 500 * time.Millisecond, aimReaders: 100 * time.Millisecond, leastAll: 2 * time.Second, aimAll: 700 * time.Millisecond,
+	},
+	{
 		name: "broker-too", about: "kill -9 of one of two and of one of three brokers", instances: 2, brokers: 3, strike: killWithBroker,
 	},
 	{name: "two-without", about: "kill -9 of one of two, without peers", instances: 2, strike: kill, without: true},
