@@ -189,15 +189,16 @@ else
 	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_FIGURES=$(abspath $(FIGURES)) $(GO) test -count=1 -v -timeout 60m -run '^TestRestore$$' ./e2e/figures
 endif
 
-bench-comparison: ## Onceward beside Kafka Streams and a plain loop, on a broker of its own or BROKERS, about four hours; PARTS=ledger,sessions measures these again; needs a JDK 17 and Maven; results in REPORT (bench)
+bench-comparison: ## Onceward beside Kafka Streams and a plain loop, on a broker of its own or BROKERS, about four hours; PARTS=ledger,sessions measures these again, with RECORDS and ROUNDS instead of 8 million and 5; needs a JDK 17 and Maven; results in REPORT (bench)
 ifdef BROKERS
-	$(GO) run ./bench/comparison/run -brokers "$(BROKERS)" -flights e2e/flights/testdata/flights.csv.gz -parts "$(PARTS)" -revision "$(REVISION)" -out "$(REPORT)"
+	$(GO) run ./bench/comparison/run -brokers "$(BROKERS)" -flights e2e/flights/testdata/flights.csv.gz -parts "$(PARTS)" $(if $(RECORDS),-records $(RECORDS)) $(if $(ROUNDS),-rounds $(ROUNDS)) -revision "$(REVISION)" -out "$(REPORT)"
 else
-	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_FIGURES=$(abspath $(REPORT)) ONCEWARD_REVISION="$(REVISION)" $(GO) test -count=1 -v -timeout 8h -run '^TestPeers$$' ./e2e/figures -parts "$(PARTS)"
+	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_FIGURES=$(abspath $(REPORT)) ONCEWARD_REVISION="$(REVISION)" $(GO) test -count=1 -v -timeout 8h -run '^TestPeers$$' ./e2e/figures -parts "$(PARTS)" \
+		$(if $(RECORDS),-peer-records $(RECORDS)) $(if $(ROUNDS),-peer-rounds $(ROUNDS))
 endif
 
-bench-sweep: ## the fastest settings of Kafka Streams for bench-comparison, about two hours; PARTS=pass,ledger finds those of these workloads again; needs a JDK 17 and Maven; results in bench/comparison/sweep.json
-	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_FIGURES=$(CURDIR)/bench/comparison $(GO) test -count=1 -v -timeout 8h -run '^TestSweep$$' ./e2e/figures -parts "$(PARTS)"
+bench-sweep: ## the fastest settings of Kafka Streams for bench-comparison, about two hours; PARTS=pass,ledger finds those of these workloads again, with a quarter of RECORDS; needs a JDK 17 and Maven; results in bench/comparison/sweep.json
+	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_FIGURES=$(CURDIR)/bench/comparison $(GO) test -count=1 -v -timeout 8h -run '^TestSweep$$' ./e2e/figures -parts "$(PARTS)" $(if $(RECORDS),-peer-records $(RECORDS))
 
 bench-state: ## cost of state at 1, 10 and 50 million keys, and a reopen after kill -9; needs 15 GB of disk; results in FIGURES
 	$(GO) run ./bench/statecost/run -out "$(FIGURES)"

@@ -19,10 +19,17 @@ import (
 
 const partitions = 4
 
-// input are n records of a workload.
-func input(b *testing.B, w workload.Workload, n int) iter.Seq[load.Record] {
+// How many keys the records are about. The event time of records with sides goes slower with more
+// keys, and windows hold more records then.
+const (
+	fewKeys  = 10_000
+	manyKeys = 100_000
+)
+
+// input are n records of a workload, about so many keys.
+func input(b *testing.B, w workload.Workload, n int, keys int64) iter.Seq[load.Record] {
 	b.Helper()
-	source, err := w.NewSource(workload.Input{Seed: 1, Keys: 10_000, Distribution: workload.Uniform})
+	source, err := w.NewSource(w.Uses(workload.Input{Seed: 1, Keys: keys, Distribution: workload.Uniform}))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -31,7 +38,7 @@ func input(b *testing.B, w workload.Workload, n int) iter.Seq[load.Record] {
 		for i := range n {
 			r := source.Next(at.Add(time.Duration(i)).UnixNano())
 			if !yield(load.Record{
-				Partition: graph.PartitionOf(r.Key, partitions), Key: r.Key, Value: r.Value, Timestamp: at,
+				Partition: graph.PartitionOf(r.Key, partitions), Key: r.Key, Value: r.Value, Timestamp: time.UnixMilli(r.Timestamp),
 			}) {
 				return
 			}
@@ -47,9 +54,9 @@ type application struct {
 	ended   chan error
 }
 
-// start starts a workload over the first n records of its input. The clock of the benchmark is
-// reset right before.
-func start(b *testing.B, name string, n int) *application {
+// start starts a workload over the first n records of its input, which are about so many keys. The
+// clock of the benchmark is reset right before.
+func start(b *testing.B, name string, n int, keys int64) *application {
 	b.Helper()
 	broker, err := kfake.NewCluster(kfake.NumBrokers(1),
 		kfake.SeedTopics(partitions, "in", "out", workload.EvidenceTopic("out"), "dead"))
@@ -61,7 +68,7 @@ func start(b *testing.B, name string, n int) *application {
 	if err != nil {
 		b.Fatal(err)
 	}
-	if _, err := load.Write(b.Context(), broker.ListenAddrs(), "in", input(b, w, n)); err != nil {
+	if _, err := load.Write(b.Context(), broker.ListenAddrs(), "in", input(b, w, n, keys)); err != nil {
 		b.Fatal(err)
 	}
 	t, err := w.Topology("bench", workload.Topics{In: "in", Out: "out", Dead: "dead"})
@@ -105,8 +112,8 @@ func (a *application) await(records int64) {
 
 // benchmark measures records per second from the start of an application to the last commit. One
 // operation is one record.
-func benchmark(b *testing.B, name string) {
-	a := start(b, name, b.N)
+func benchmark(b *testing.B, name string, keys int64) {
+	a := start(b, name, b.N, keys)
 	a.await(int64(b.N))
 	b.StopTimer()
 	totals := a.app.Status().Totals
@@ -117,15 +124,23 @@ func benchmark(b *testing.B, name string) {
 	}
 }
 
-func BenchmarkPass(b *testing.B)   { benchmark(b, "pass") }
-func BenchmarkCount(b *testing.B)  { benchmark(b, "count") }
-func BenchmarkLedger(b *testing.B) { benchmark(b, "ledger") }
+func BenchmarkPass(b *testing.B)   { benchmark(b, "pass", fewKeys) }
+func BenchmarkCount(b *testing.B)  { benchmark(b, "count", fewKeys) }
+func BenchmarkLedger(b *testing.B) { benchmark(b, "ledger", fewKeys) }
+
+// BenchmarkSided has the joins and the sessions, with as many keys as the comparison with Kafka
+// Streams.
+func BenchmarkSided(b *testing.B) {
+	for _, name := range []string{"stream-table", "stream-stream", "foreign-key", "sessions"} {
+		b.Run(name, func(b *testing.B) { benchmark(b, name, manyKeys) })
+	}
+}
 
 // BenchmarkEvidence is what BenchmarkLedger costs with less and with more: the ledger without an
 // inbox, and both with evidence.
 func BenchmarkEvidence(b *testing.B) {
 	for _, name := range []string{"ledger-bare", "ledger", "ledger-evidence"} {
-		b.Run(name, func(b *testing.B) { benchmark(b, name) })
+		b.Run(name, func(b *testing.B) { benchmark(b, name, fewKeys) })
 	}
 }
 
@@ -133,7 +148,7 @@ func BenchmarkEvidence(b *testing.B) {
 // of committed records has its output. Nothing overlaps, so this is the least that a record can
 // take.
 func BenchmarkRound(b *testing.B) {
-	a := start(b, "ledger", 1)
+	a := start(b, "ledger", 1, fewKeys)
 	a.await(1)
 	cl, err := kgo.NewClient(kgo.SeedBrokers(a.brokers...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0),
 		kgo.ConsumeTopics("out"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()))

@@ -19,6 +19,8 @@ type codecs[K, V any] struct {
 type codecBuffers struct {
 	key       []byte
 	valueSize int
+	// rows is the memory of the rows of one key (timeRows.scanKey).
+	rows []Entry
 }
 
 func newCodecs[K, V any](k Codec[K], v Codec[V]) codecs[K, V] {

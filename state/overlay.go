@@ -38,6 +38,8 @@ type overlay struct {
 
 	// scanned has the orders of the stores that were scanned.
 	scanned []ordered
+	// groups finds the writes to one key, once there was a read of the rows of a key.
+	groups *groups
 }
 
 // slot points to entry ref-1; zero is empty. The hash saves looking at most entries that are not
@@ -194,6 +196,9 @@ func (o *overlay) undoTo(p overlayPoint) {
 		o.unplace(o.entries[i].hash, uint32(i+1))
 	}
 	o.dropOrder(p.entries)
+	if o.groups != nil {
+		o.groups.drop(o.entries, p.entries)
+	}
 	clear(o.entries[p.entries:])
 	o.entries = o.entries[:p.entries]
 	for i := len(o.undo) - 1; i >= p.undo; i-- {

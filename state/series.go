@@ -107,22 +107,10 @@ func (s Series[K, V]) Fetch(key K, from, to int64) iter.Seq2[SeriesEntry[V], err
 		if !ok {
 			return
 		}
-		encoded, err := s.rows.encodeKey(key)
-		if err != nil {
-			yield(SeriesEntry[V]{}, err)
-			return
-		}
-		within := func(from, to int64) Range {
-			first, last := seriesEnd(from, 0), seriesEnd(to, math.MaxUint32)
-			return between(encoded, first[:], last[:])
-		}
-		s.rows.scanReadable(within, false, from, to, func(e Entry, err error) bool {
+		first, last := seriesEnd(from, 0), seriesEnd(to, math.MaxUint32)
+		s.rows.scanKey(key, first[:], last[:], false, from, to, func(e Entry, err error) bool {
 			var v SeriesEntry[V]
 			if err == nil {
-				// All keys in the range begin with the key. A longer one is another key.
-				if len(e.Key) != len(encoded)+seriesSuffix {
-					return true
-				}
 				_, v.Time, v.Sequence = cutSeries(e.Key)
 				v.Value, err = s.rows.decodeValue(e.Value)
 			}

@@ -148,23 +148,10 @@ func (s Session[K, V]) find(key K, earliestEnd, latestStart int64, reverse bool)
 		if !ok {
 			return
 		}
-		encoded, err := s.rows.encodeKey(key)
-		if err != nil {
-			yield(SessionEntry[K, V]{}, err)
-			return
-		}
-		within := func(from, to int64) Range {
-			first, last := sessionEnd(0, from), sessionEnd(to, to)
-			return between(encoded, first[:], last[:])
-		}
-		s.rows.scanReadable(within, reverse, from, to, func(e Entry, err error) bool {
+		first, last := sessionEnd(0, from), sessionEnd(to, to)
+		s.rows.scanKey(key, first[:], last[:], reverse, from, to, func(e Entry, err error) bool {
 			w := SessionEntry[K, V]{Key: key}
 			if err == nil {
-				// Keys in between begin with the key. An entry belongs to the key if it has nothing
-				// more.
-				if len(e.Key) != len(encoded)+sessionSuffix {
-					return true
-				}
 				if _, w.Start, w.End = cutSession(e.Key); w.Start > latestStart {
 					return true
 				}

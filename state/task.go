@@ -18,7 +18,9 @@ const frozenMax = 2
 // A Task belongs to one goroutine, its owner. Apply is the exception: it may run on one other
 // goroutine while the owner reads and writes.
 type Task struct {
-	db     Database
+	db Database
+	// keys is db, if it is a KeyDatabase.
+	keys   KeyDatabase
 	seed   maphash.Seed
 	stores map[string]*taskStore
 	ids    []StoreID
@@ -30,6 +32,8 @@ type Task struct {
 	expiry []expiry
 	// times are the stream times of the stores, by index, with the changes of the open round.
 	times times
+	// found is the memory of what one KeyRows finds in the layers.
+	found []scanEntry
 	// roundSize is the expected number of writes of the next round, see nextOverlay.
 	roundSize int
 	closed    bool
@@ -50,6 +54,7 @@ func NewTask(db Database, stores []Declaration) (*Task, error) {
 		stores: make(map[string]*taskStore, len(stores)),
 		open:   newOverlay(0),
 	}
+	t.keys, _ = db.(KeyDatabase)
 	names := make(map[StoreID]string, len(stores))
 	for i, s := range stores {
 		name, id := s.Name, IDOf(s.Name)

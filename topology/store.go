@@ -447,6 +447,23 @@ func (s *watchedStore) Scan(r state.Range) iter.Seq2[state.Entry, error] {
 	}
 }
 
+// KeyRows implements [state.KeyReader] if the store does.
+func (s *watchedStore) KeyRows(dst []state.Entry, r state.KeyRange) ([]state.Entry, bool, error) {
+	reader, ok := s.bytes.(state.KeyReader)
+	if !ok {
+		return dst, false, nil
+	}
+	n := len(dst)
+	dst, ok, err := reader.KeyRows(dst, r)
+	for i := n; i < len(dst) && err == nil; i++ {
+		err = s.check(dst[i].Key, dst[i].Value)
+	}
+	if err != nil {
+		return dst[:n], false, s.fault("scan", err)
+	}
+	return dst, ok, nil
+}
+
 // watchedCodec reports rows that cannot be decoded as corruption. A value that cannot be encoded is
 // the record's fault.
 type watchedCodec[T any] struct {

@@ -1,7 +1,9 @@
 package figures
 
 import (
+	"cmp"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -18,6 +20,19 @@ const flightData = "../flights/testdata/flights.csv.gz"
 
 // parts are those of the full comparison, or workloads of the full sweep, that are measured.
 var parts = flag.String("parts", "", "parts of the full comparison, with commas between them (default: all)")
+
+// A shorter comparison or sweep has fewer records and rounds.
+var (
+	peerRecords = flag.Int64("peer-records", 0, "records of the full comparison; a sweep takes a quarter of them (default: the number of the full one)")
+	peerRounds  = flag.Int("peer-rounds", 0, "rounds of the full comparison (default: the number of the full one)")
+)
+
+// thorough is the full comparison with the numbers of the flags.
+func thorough() comparison.Config {
+	cfg := comparison.Thorough()
+	cfg.Records, cfg.Rounds = cmp.Or(*peerRecords, cfg.Records), cmp.Or(*peerRounds, cfg.Rounds)
+	return cfg
+}
 
 // named are the parts that are named; nil is all.
 func named() []string {
@@ -43,7 +58,7 @@ func TestPeers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cfg = comparison.Thorough()
+		cfg = thorough()
 		cfg.Input.Flights = flightData
 		if err := cfg.Select(named()); err != nil {
 			t.Fatal(err)
@@ -52,6 +67,12 @@ func TestPeers(t *testing.T) {
 		cfg.Command, cfg.Done = "make bench-comparison", func(r comparison.Result) error { return r.With(earlier).Write(dir) }
 		if *parts != "" {
 			cfg.Command += " PARTS=" + *parts
+		}
+		if *peerRecords > 0 {
+			cfg.Command += fmt.Sprintf(" RECORDS=%d", *peerRecords)
+		}
+		if *peerRounds > 0 {
+			cfg.Command += fmt.Sprintf(" ROUNDS=%d", *peerRounds)
 		}
 		c = peerBroker(t)
 	}
@@ -102,7 +123,7 @@ func TestSweep(t *testing.T) {
 		c = cluster.Kafka(t)
 	} else {
 		var err error
-		if cfg, err = comparison.Thorough().ForSweep(named()); err != nil {
+		if cfg, err = thorough().ForSweep(named()); err != nil {
 			t.Fatal(err)
 		}
 		if *parts != "" { // or else the flights are run as the workload that is most like theirs

@@ -30,7 +30,10 @@ type Store struct {
 	}
 }
 
-var _ state.Database = (*Store)(nil)
+var (
+	_ state.Database    = (*Store)(nil)
+	_ state.KeyDatabase = (*Store)(nil)
+)
 
 // New returns an empty database.
 func New() *Store {
@@ -97,6 +100,19 @@ func (s *Store) Get(store state.StoreID, key []byte) ([]byte, bool, error) {
 // Scan implements state.Database. It copies the references of the whole range when it starts.
 func (s *Store) Scan(store state.StoreID, r state.Range) iter.Seq2[state.Entry, error] {
 	return s.scan(store, r, func() (*tables, bool) { return &s.mu.data, s.mu.closed })
+}
+
+// KeyRows implements state.KeyDatabase.
+func (s *Store) KeyRows(dst []state.Entry, store state.StoreID, r state.KeyRange) ([]state.Entry, bool, error) {
+	for e, err := range s.Scan(store, r.Range()) {
+		if err != nil {
+			return dst, false, err
+		}
+		if r.Contains(e.Key) {
+			dst = append(dst, e)
+		}
+	}
+	return dst, true, nil
 }
 
 // scan takes the entries out of the tables that source names under the lock, and yields them

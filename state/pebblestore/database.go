@@ -86,7 +86,7 @@ func newDatabase(path string, db *pebble.DB, lock *pebble.Lock, f *fault, o Opti
 	d.batchBytes = batchBytesMin
 	d.iterators.shared = o.Shared
 	d.fillers.stop = make(chan struct{})
-	d.rows = rows{shared: o.Shared, stores: make(map[state.StoreID]struct{})}
+	d.rows = rows{shared: o.Shared, stores: make(map[state.StoreID]struct{}), groups: make(map[state.StoreID]int)}
 	if o.Shared != nil {
 		d.rows.memory = reservation{shared: o.Shared, use: &o.Shared.rows}
 	}
@@ -108,19 +108,30 @@ func (d *database) Get(store state.StoreID, key []byte) ([]byte, bool, error) {
 	defer keyBuffers.Put(buffer)
 	*buffer = appendDataKey((*buffer)[:0], store, key)
 	hash, h := hashOf(*buffer), d.habits.of(store)
+	if n := int(h.suffix.Load()); n > 0 && len(key) >= n {
+		if value, found, known := d.getInGroup(store, h, *buffer, n); known {
+			return value, found, nil
+		}
+		return d.getBeyond(store, h, hash, *buffer)
+	}
 	// Before anything else: a key is in the filter before it is anywhere.
 	if f := h.filter.Load(); f != nil && f.ready.Load() && h.asks(f) && !f.mayHave(hash) {
 		h.saw(false)
 		return nil, false, nil
 	}
-	value, found, known, at := d.inMemory(hash, *buffer)
+	return d.getBeyond(store, h, hash, *buffer)
+}
+
+// getBeyond is Get beyond the filter. The caller holds life.
+func (d *database) getBeyond(store state.StoreID, h *habit, hash uint64, key []byte) ([]byte, bool, error) {
+	value, found, known, at := d.inMemory(hash, key)
 	if known {
 		h.saw(found)
 		return value, found, nil
 	}
-	value, found, err := d.lookUp(store, h, *buffer)
+	value, found, err := d.lookUp(store, h, key)
 	if found && err == nil && !h.expectsAbsent() {
-		d.rows.keep(store, hash, *buffer, value, at)
+		d.rows.keep(store, hash, key, value, at)
 	}
 	if err = d.fault.read("get", err); err != nil {
 		return nil, false, err

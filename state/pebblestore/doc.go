@@ -31,6 +31,10 @@
 // for each level. Both are built again each time the database opens. A filter that grows too large
 // is dropped, and so are rows without hits.
 //
+// KeyRows reads all rows of a key, in stores of sessions and series. Such a store has a filter of
+// keys without suffix. The rows of a key are kept together, as one row of type rows; see
+// groupRows. Without them each read is a scan, which costs several lookups in Pebble.
+//
 // # Memory
 //
 // The budget of type Shared bounds the memory of the databases of a process. The memory of the

@@ -275,7 +275,7 @@ func (d *database) fillFilter(store state.StoreID, h *habit, f *keyFilter) bool 
 		return false
 	}
 	for move := s.it.First; ; move = s.it.Next {
-		if more, ok := d.fillStep(move, s.it, f); !more {
+		if more, ok := d.fillStep(move, s.it, h, f); !more {
 			return ok
 		}
 		select {
@@ -317,7 +317,7 @@ func (d *database) beginFilter(store state.StoreID, h *habit, f *keyFilter, s *s
 
 // fillStep adds the next keys. It returns whether there are more, and if there are none whether the
 // filter has all.
-func (d *database) fillStep(move func() bool, it *pebble.Iterator, f *keyFilter) (more, ok bool) {
+func (d *database) fillStep(move func() bool, it *pebble.Iterator, h *habit, f *keyFilter) (more, ok bool) {
 	d.life.RLock()
 	defer d.life.RUnlock()
 	if d.usableLocked("fill a filter") != nil {
@@ -327,7 +327,7 @@ func (d *database) fillStep(move func() bool, it *pebble.Iterator, f *keyFilter)
 		if !move() {
 			return false, d.fault.read("fill a filter", it.Error()) == nil
 		}
-		if !f.add(hashOf(it.Key())) {
+		if !f.add(h.hashFor(it.Key())) {
 			return false, false
 		}
 		move = it.Next
@@ -352,7 +352,7 @@ func (w *filterWriter) add(write state.Write, key []byte) {
 		w.store, w.habit = write.Store, w.habits.of(write.Store)
 	}
 	if !write.Delete && w.habit.filter.Load() != nil {
-		if w.hashes = append(w.hashes, hashOf(key)); len(w.hashes) == filterStep {
+		if w.hashes = append(w.hashes, w.habit.hashFor(key)); len(w.hashes) == filterStep {
 			w.flush()
 		}
 	}

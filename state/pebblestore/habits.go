@@ -20,6 +20,11 @@ type habit struct {
 	// rest is how many lookups pass before another filter is made, filling is set while one is.
 	rest    atomic.Int64
 	filling atomic.Bool
+	// suffix is state.Layout.Suffix of the store. If it is not 0, lookups are of all rows of a key
+	// at once, and the filter has keys without suffix.
+	suffix atomic.Int32
+	// writes says that what is looked up is written as a rule, found or not.
+	writes atomic.Bool
 }
 
 const (
@@ -30,6 +35,38 @@ const (
 )
 
 func (h *habit) expectsAbsent() bool { return h.absent.Load() > habitMax/2 }
+
+// worthFilter reports whether lookups find nothing so often that a filter is worth its cost. A
+// lookup of all rows of a key that no filter spares is a scan, which costs several times as much.
+func (h *habit) worthFilter() bool {
+	if h.suffix.Load() == 0 {
+		return h.expectsAbsent()
+	}
+	return h.absent.Load() > habitMax/16
+}
+
+// declare notes the layout of the store.
+func (h *habit) declare(l state.Layout) {
+	if n := int32(l.Suffix()); h.suffix.Swap(n) != n {
+		if f := h.filter.Load(); f != nil {
+			h.drop(f)
+		}
+	}
+	// A session that is looked up becomes part of another one or is not there; either way a row is
+	// written. In a join of two streams each looks up what the other one has written.
+	h.writes.Store(l.Kind == state.SessionKind)
+}
+
+// hashFor returns the hash by which the filter of the store has a database key.
+func (h *habit) hashFor(key []byte) uint64 {
+	if n := int(h.suffix.Load()); n > 0 && len(key) >= dataPrefixSize+n {
+		buffer := keyBuffers.Get().(*[]byte)
+		defer keyBuffers.Put(buffer)
+		*buffer = appendGroupKey((*buffer)[:0], key, n)
+		return hashOf(*buffer)
+	}
+	return hashOf(key)
+}
 
 func (h *habit) saw(found bool) {
 	was := h.absent.Load()
@@ -44,7 +81,7 @@ func (h *habit) saw(found bool) {
 
 // wantsFilter reports whether it is time to make a filter, to one caller.
 func (h *habit) wantsFilter() bool {
-	if !h.expectsAbsent() || h.filter.Load() != nil {
+	if !h.worthFilter() || h.filter.Load() != nil {
 		return false
 	}
 	return h.rest.Add(-1) < 0 && h.filling.CompareAndSwap(false, true)
@@ -54,7 +91,7 @@ func (h *habit) wantsFilter() bool {
 // nothing. A filter that was unused for as many lookups as it has room for keys is dropped: making
 // a new one costs as much. Its memory is used elsewhere, and keys need not be added to it.
 func (h *habit) asks(f *keyFilter) bool {
-	if h.expectsAbsent() {
+	if h.worthFilter() {
 		if h.unasked.Load() != 0 {
 			h.unasked.Store(0)
 		}
@@ -68,10 +105,14 @@ func (h *habit) asks(f *keyFilter) bool {
 }
 
 // drop gives a filter up. Making the next one costs a look at each key: that is for after as many
-// lookups.
+// lookups. Most keys in a full filter of a store whose rows expire have no row any more.
 func (h *habit) drop(f *keyFilter) {
 	h.filter.CompareAndSwap(f, nil)
-	h.rest.Store(f.end() + filterKeys)
+	rest := f.end()
+	if h.suffix.Load() > 0 {
+		rest = 0
+	}
+	h.rest.Store(rest + filterKeys)
 }
 
 // habits has the habit of each store with lookups. Stores are few and never removed, so readers use

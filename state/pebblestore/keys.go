@@ -40,6 +40,18 @@ func appendDataKey(dst []byte, store state.StoreID, key []byte) []byte {
 	return append(dst, key...)
 }
 
+// groupPrefix is where dataPrefix is, in memory, for all rows of a key together. No key in Pebble
+// begins with it.
+const groupPrefix = 'g'
+
+// appendGroupKey appends the key of a group: the database key of one of its rows without the suffix
+// of that size, and with the other prefix.
+func appendGroupKey(dst, key []byte, suffix int) []byte {
+	dst = append(dst, key[:len(key)-suffix]...)
+	dst[len(dst)-len(key)+suffix] = groupPrefix
+	return dst
+}
+
 // storeOf returns the store of a database key, if it is one of data.
 func storeOf(key []byte) (state.StoreID, bool) {
 	if len(key) < dataPrefixSize || key[0] != dataPrefix {

@@ -249,6 +249,7 @@ func (d *database) loadNames() error {
 				d.path, state.ErrCorrupt)
 		default:
 			d.names.byID[id] = declared
+			d.habits.of(id).declare(declared.Layout)
 			continue
 		}
 		break
@@ -281,6 +282,7 @@ func (d *database) Declare(stores ...state.Declaration) error {
 	defer d.names.Unlock()
 	for _, s := range added {
 		d.names.byID[state.IDOf(s.Name)] = s
+		d.habits.of(state.IDOf(s.Name)).declare(s.Layout)
 	}
 	return nil
 }

@@ -43,6 +43,10 @@ type rows struct {
 	table  rowTable
 	// stores are those of which rows were kept.
 	stores map[state.StoreID]struct{}
+	// groups has the size of the suffix in stores of which groups were kept.
+	groups map[state.StoreID]int
+	// key and changed are buffers for the key of a group that is changed, and for what it becomes.
+	key, changed []byte
 	// changes goes up, and changing is set, while a value outside of rows is about to change. A
 	// value that was read meanwhile may be old or new, and is not kept.
 	changes  uint64
@@ -50,6 +54,8 @@ type rows struct {
 	// hits and kept count since the first segment was reclaimed, after which judge looks at them
 	// once all were.
 	hits, kept int
+	// looks counts what was found, for the look at the limit.
+	looks int
 	// trial is set while they have a small part of the memory.
 	trial  bool
 	memory reservation
@@ -67,14 +73,21 @@ func (r *rows) get(hash uint64, key []byte) (value []byte, found, known bool, at
 	if kept == nil {
 		return nil, false, false, r.changes
 	}
-	r.hits++
-	if r.hits%rowsLook == 0 {
-		defer r.fit()
-	}
 	if kept.is(rowDeleted) {
+		r.hit(1)
 		return nil, false, true, 0
 	}
-	return append(make([]byte, 0, kept.valueLen()), kept.value()...), true, true, 0
+	value = append(make([]byte, 0, kept.valueLen()), kept.value()...)
+	r.hit(1) // it may evict the row
+	return value, true, true, 0
+}
+
+// hit counts a row that was found.
+func (r *rows) hit(worth int) {
+	r.hits += worth
+	if r.looks++; r.looks%rowsLook == 0 {
+		r.fit()
+	}
 }
 
 // keep takes in what was read from Pebble after get returned at.
@@ -86,15 +99,20 @@ func (r *rows) keep(store state.StoreID, hash uint64, key, value []byte, at uint
 	case r.table.find(hash, key) >= 0: // another reader was faster
 	default:
 		r.stores[store] = struct{}{}
-		filling := r.table.reclaimed == 0
-		r.table.put(hash, key, value, r.limit())
-		r.kept++
-		if filling {
-			r.hits, r.kept = 0, 0
-		}
-		r.judge()
-		r.account()
+		r.add(hash, key, value)
 	}
+}
+
+// add takes in what is not here.
+func (r *rows) add(hash uint64, key, value []byte) {
+	filling := r.table.reclaimed == 0
+	r.table.put(hash, key, value, r.limit())
+	r.kept++
+	if filling {
+		r.hits, r.kept = 0, 0
+	}
+	r.judge()
+	r.account()
 }
 
 // limit is the memory that they may take.
@@ -149,7 +167,8 @@ func (r *rows) begin() {
 	r.mu.Unlock()
 }
 
-// update gives rows that are kept their new values, and drops all rows if a batch has a range.
+// update gives rows that are kept their new values, and drops those in a range that a batch
+// deletes.
 func (r *rows) update(b *pebble.Batch) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -158,15 +177,15 @@ func (r *rows) update(b *pebble.Batch) error {
 	}
 	limit := r.limit()
 	defer r.fit()
-	last, kept := state.StoreID(0), false
+	last, kept, suffix := state.StoreID(0), false, 0
 	for reader, first := b.Reader(), true; ; {
 		kind, key, value, ok, err := reader.Next()
 		if err != nil || !ok {
 			return err
 		}
 		if kind == pebble.InternalKeyKindRangeDelete {
-			r.forget()
-			return nil
+			r.table.removeRange(key, value)
+			continue
 		}
 		store, ok := storeOf(key)
 		if !ok || kind != pebble.InternalKeyKindSet && kind != pebble.InternalKeyKindDelete {
@@ -174,7 +193,11 @@ func (r *rows) update(b *pebble.Batch) error {
 		}
 		if first || store != last { // a round is in the order of stores
 			_, kept = r.stores[store]
+			suffix = r.groups[store]
 			last, first = store, false
+		}
+		if suffix > 0 {
+			r.updateGroup(key, value, kind == pebble.InternalKeyKindDelete, suffix, limit)
 		}
 		if !kept {
 			continue

@@ -125,6 +125,14 @@ func (s *split) Scan(store state.StoreID, r state.Range) iter.Seq2[state.Entry, 
 	}
 }
 
+// KeyRows implements state.KeyDatabase.
+func (s *split) KeyRows(dst []state.Entry, store state.StoreID, r state.KeyRange) ([]state.Entry, bool, error) {
+	if err := s.usable("read the rows of a key"); err != nil {
+		return dst, false, err
+	}
+	return s.of(store).KeyRows(dst, store, r)
+}
+
 // Positions implements state.Database. It answers after Close and after a fault as well.
 func (s *split) Positions() state.Positions { return s.positions.Load().Clone() }
 
