@@ -34,6 +34,8 @@ type Settings struct {
 	Peers, PeersSecret string
 	// Standbys is how many copies of its tasks other instances keep.
 	Standbys int
+	// RepairTransactions is that of txn.Config.
+	RepairTransactions bool
 	// Log is the file that the instance appends its log to.
 	Log string
 	// CPUProfile is a file for a CPU profile of ProfileFor, begun ProfileAfter the start.
@@ -57,7 +59,8 @@ func (s Settings) run() (err error) {
 		Brokers: s.Brokers, StateDir: s.StateDir, Instance: s.Instance, Remain: s.Remain, SessionTimeout: s.SessionTimeout,
 		TransactionTimeout: s.TransactionTimeout, CommitIntervalMax: s.CommitIntervalMax,
 		Peers: txn.Peers{Listen: s.Peers, SecretFile: s.PeersSecret}, Standbys: s.Standbys,
-		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		RepairTransactions: s.RepairTransactions,
+		Logger:             slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 	if err != nil {
 		return err

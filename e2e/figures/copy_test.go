@@ -54,8 +54,8 @@ type copyResult struct {
 
 // TestCopyWithKills copies a topic while the broker and the only instance are killed in turn, and
 // compares the copy record by record. The broker is its own controller and has the only replica of
-// everything. When it is killed it can lose transaction markers (see docs/limits.md), and then a
-// copy does not end. `make copy` is the full one.
+// everything. When it is killed it can lose transaction markers (see docs/limits.md). The instance
+// repairs that where evidence says how the transaction ended. `make copy` is the full one.
 func TestCopyWithKills(t *testing.T) {
 	if *copies == 0 {
 		t.Skip("runs with -copies: a broker with the only replica can lose markers, and the copy hangs then")
@@ -105,6 +105,7 @@ func copyWithKills(t *testing.T) copyRun {
 	k.app = latency.NewInstance(latency.Settings{
 		Brokers: c.Brokers(), Application: name, Topics: k.topics, Workload: "pass", Instance: "copier",
 		StateDir: filepath.Join(dir, "state"), Log: filepath.Join(dir, "log"),
+		RepairTransactions: true, // the broker loses markers
 	})
 	t.Cleanup(func() {
 		if err := k.app.Kill(); err != nil {
