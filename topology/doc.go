@@ -90,8 +90,7 @@
 //     refuses unknown topics.
 //
 // A record costs no map and no reflection. It costs no allocation beyond those of codecs, user code
-// and scans of stores. Encoded data lies in chunks of memory that many records share and that are
-// never reused.
+// and scans of stores. The outputs of one record lie in memory that the next record uses again.
 //
 // # Keys
 //

@@ -251,6 +251,7 @@ func (g *Graph) begin(in *graph.Input) {
 	g.failure, g.waited = nil, waitedRecord{}
 	g.wrote = false
 	g.outputs = g.outputs[:0]
+	g.arena.reset()
 	g.counts = g.counts[:0]
 	if g.state != nil {
 		g.state.Mark()
