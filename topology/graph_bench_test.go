@@ -149,3 +149,30 @@ func TestProcessAllocations(t *testing.T) {
 		}
 	}
 }
+
+// passGraph copies records whose key and value it is lent.
+func passGraph(tb testing.TB) *Graph {
+	tb.Helper()
+	b := NewBuilder("bench", DeadLetters("bench.dead"))
+	From(b, Topic[string, []byte]("in", schemas.StringView(), schemas.BytesView())).Into(Topic("out", schemas.String(), schemas.Bytes()))
+	t, err := b.Build()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return benchTask(tb, t, nil)
+}
+
+// TestViewsAllocateNothing: a record that is lent and written costs no allocation but its share of a
+// chunk.
+func TestViewsAllocateNothing(t *testing.T) {
+	g, inputs, i := passGraph(t), benchInputs(64), 0
+	allocs := testing.AllocsPerRun(2000, func() {
+		if v := g.Process(inputs[i&63]); v.Action != graph.Accept || len(v.Outputs) != 1 {
+			t.Fatal(v.Failure)
+		}
+		i++
+	})
+	if allocs > 0 {
+		t.Errorf("a record costs %v allocations", allocs)
+	}
+}

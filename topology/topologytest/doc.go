@@ -19,7 +19,8 @@
 // [New], [Pipe] and [Output] do the same with errors, for other programs.
 //
 // The driver runs the same graph as the runtime and follows its verdicts. A failed record leaves
-// only its dead letter. A retry happens at once; the clock of the driver advances by the pause. A
+// only its dead letter. What a source lends (schemas.Lender) is overwritten after each record, and a
+// function that changes it stops the task. A retry happens at once; the clock of the driver advances by the pause. A
 // stop is an error of Pipe. [Driver.Restart] makes new graphs over the same stores. That reveals
 // handlers that keep state outside of stores.
 //
