@@ -5,15 +5,15 @@ import "unsafe"
 // A Lender is a [Codec] whose values can be views: they share the memory of their encoding, so that
 // reading one allocates and copies nothing.
 //
-// Only the sources of a topology ask for views. Stores and tools call Decode, which copies. Whoever
-// chooses a Lender for a topic keeps two rules in all functions that get a key or a value of it:
+// Only the sources of a topology ask for views. Stores and tools call Decode, which copies. The
+// functions of a topology that get a lent key or value have two rules:
 //
 //   - Do not change a view. The record may be processed again, from the same memory.
 //   - Do not keep a view, or a part of one, after the function has returned. A copy may be kept:
 //     see bytes.Clone and strings.Clone.
 //
-// To emit a view, to put it into a store, and to use it as a key is not to keep it: codecs copy
-// there. Package topologytest finds functions that break the rules.
+// A function may emit a view, put it into a store, and use it as a key: codecs copy there. Package
+// topologytest finds functions that break the rules.
 type Lender[T any] interface {
 	Codec[T]
 

@@ -86,7 +86,7 @@ func TestChangedViewIsFound(t *testing.T) {
 	}
 }
 
-// TestViewsAndCopiesAreTwoSources: one source cannot lend to those who expect copies.
+// TestViewsAndCopiesAreTwoSources: one source cannot both lend and copy.
 func TestViewsAndCopiesAreTwoSources(t *testing.T) {
 	b := topology.NewBuilder("views")
 	topology.From(b, viewsIn).Into(viewsOut)
