@@ -4,7 +4,7 @@
 // their keys and values once, as typed values, so that a wrong type does not
 // compile. This package has the codecs that need nothing but the standard
 // library: [String], [Bytes], [Int32], [Int64] (Kafka's own layouts) and
-// [JSON]. Formats with dependencies live in packages of their own, so that only
+// [JSON]. [StringView] and [BytesView] lend what they read instead of copying it. Formats with dependencies live in packages of their own, so that only
 // programs that use them pay for them: see schemas/avro.
 //
 // The package also has the canonical form of JSON documents ([CanonicalJSON],
@@ -23,6 +23,7 @@
 //     expected to converge; a codec with a random order would break both.
 //   - Decode keeps no reference to its input, and Append keeps none to its
 //     arguments. Callers reuse buffers.
+//     A [Lender] has a second way to read, whose values are views.
 //   - Decode takes any bytes whatever. Hostile input ends in an error, never in
 //     a panic, and its cost is bounded by the size of the input and the limits
 //     that the codec documents.

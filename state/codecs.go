@@ -14,10 +14,12 @@ type codecs[K, V any] struct {
 }
 
 // codecBuffers is what copies of a view share. The store copies keys, so one buffer serves all
-// calls. Values are handed over, so each gets new memory; the size of the last one saves growing
-// it.
+// calls. Values are handed over, so each gets memory that is used for no other one: short values get
+// parts of a chunk, in free, and long ones memory of their own. The size of the last value says
+// which, and saves growing it.
 type codecBuffers struct {
 	key       []byte
+	free      []byte
 	valueSize int
 	// rows is the memory of the rows of one key (timeRows.scanKey).
 	rows []Entry
@@ -47,13 +49,28 @@ func (c codecs[K, V]) encodeKey(key K) ([]byte, error) {
 	return b, nil
 }
 
-// valueRoomMax bounds the room that is made for a value because the last one needed it. A longer
-// value grows it.
-const valueRoomMax = 4 << 10
+const (
+	// valueRoomMax bounds the room that is made for a value because the last one needed it. A
+	// longer value grows it.
+	valueRoomMax = 4 << 10
+	// valueChunk is the size of a chunk, valueShort that of the longest value that gets a part of
+	// one. A chunk lives as long as one value in it, and the bound of a round counts values alone.
+	// So a chunk is small.
+	valueChunk = 512
+	valueShort = 64
+)
 
-// buffer returns new memory for a value and the prefix of its row.
+// buffer returns memory for a value and the prefix of its row, to be given to value.
 func (c codecs[K, V]) buffer() []byte {
-	return make([]byte, 0, max(min(c.buffers.valueSize, valueRoomMax), timeSize))
+	b := c.buffers
+	size := max(min(b.valueSize, valueRoomMax), timeSize)
+	if size > valueShort {
+		return make([]byte, 0, size)
+	}
+	if cap(b.free) < size {
+		b.free = make([]byte, 0, valueChunk)
+	}
+	return b.free
 }
 
 // valueSlack is what the memory of a value may have beyond twice its length.
@@ -68,10 +85,22 @@ func (c codecs[K, V]) value(dst []byte, value V) ([]byte, error) {
 		return nil, fmt.Errorf("state: encode value: %w", err)
 	}
 	c.buffers.valueSize = len(b)
+	if c.buffers.took(b) {
+		return b[:len(b):len(b)], nil
+	}
 	if cap(b) > 2*len(b)+valueSlack {
 		b = append(make([]byte, 0, len(b)), b...)
 	}
 	return b, nil
+}
+
+// took reports whether b lies in the chunk, and takes it out.
+func (b *codecBuffers) took(value []byte) bool {
+	if cap(b.free) == 0 || cap(value) == 0 || &value[:1][0] != &b.free[:1][0] {
+		return false // append has moved it to memory of its own, and the chunk is as it was
+	}
+	b.free = b.free[len(value):len(value):cap(b.free)]
+	return true
 }
 
 func (c codecs[K, V]) decodeKey(b []byte) (K, error) {

@@ -4,7 +4,8 @@
 // # Layers
 //
 // A Task is a stack of layers. Reads go from the top down and stop at the first layer that knows
-// the key; a delete is knowledge too. Writes go to the top.
+// the key; a delete is knowledge too. One index finds the newest write of a key in all layers, so
+// that rounds in flight cost a read nothing. Writes go to the top.
 //
 //	processors ──► Store(name): Bytes          Mark, Revert: one record
 //	                     │

@@ -10,19 +10,13 @@ import (
 const entryOverhead = 80
 
 // overlay holds the uncommitted writes of one round: the last write of each key, in the order in
-// which the keys were first written. It is a hash table with open addressing over an append-only
-// list of entries, because a map of strings costs an allocation for each key, and a savepoint wants
-// an order to go back in.
-//
-// Invariants:
-//   - slots is nil or has a power of two length and is at most half full;
-//   - each entry has exactly one slot, found by linear probing from its hash;
-//   - entries leave only from the end (revert). Linear probing has no gaps then: the last entry
-//     took a slot that was empty, and nothing was placed behind it since, so that clearing the slot
-//     restores the table as it was. This is why no deleted-markers exist. Growing keeps it true by
-//     inserting the entries again in their order.
+// which the keys were first written. It is an append-only list of entries in the index of the task,
+// because a map of strings costs an allocation for each key, and a savepoint wants an order to go
+// back in. Entries leave only from the end (revert).
 type overlay struct {
-	slots   []slot
+	// index finds the entries, and those of the overlays below; ring is the overlay's number there.
+	index   *index
+	ring    uint32
 	entries []overlayEntry
 	keys    arena
 	// values is the sum of the lengths of the current values.
@@ -42,13 +36,6 @@ type overlay struct {
 	groups *groups
 }
 
-// slot points to entry ref-1; zero is empty. The hash saves looking at most entries that are not
-// the one.
-type slot struct {
-	hash uint32
-	ref  uint32
-}
-
 // overlayEntry is the last write of one key. A nil value is a delete; an empty one is not.
 type overlayEntry struct {
 	key   []byte
@@ -59,6 +46,9 @@ type overlayEntry struct {
 	// generation is the savepoint in which the entry was last logged or made, those inside others
 	// included: one undo entry a savepoint is enough.
 	generation uint32
+	// below refers to the entry of the same key in an older overlay, as the index had it when this
+	// one was made or the index was rebuilt; 0 is none. It means nothing once the overlay is frozen.
+	below uint32
 }
 
 type undoEntry struct {
@@ -67,24 +57,16 @@ type undoEntry struct {
 	value      []byte
 }
 
-// newOverlay returns an empty overlay with room for about sizeHint entries. It allocates nothing
-// for zero, because most rounds under a light load write little and an aborted or idle one nothing.
-func newOverlay(sizeHint int) *overlay {
+// newOverlay returns an empty overlay on top of those in an index, with room for about sizeHint
+// entries. It allocates nothing for zero, because most rounds under a light load write little and an
+// aborted or idle one nothing.
+func newOverlay(x *index, sizeHint int) *overlay {
 	o := &overlay{}
 	if sizeHint > 0 {
 		o.entries = make([]overlayEntry, 0, sizeHint)
-		o.slots = make([]slot, slotsFor(sizeHint))
 	}
+	x.begin(o, sizeHint)
 	return o
-}
-
-// slotsFor returns the smallest power of two that is at most half full with n entries.
-func slotsFor(n int) int {
-	size := 16
-	for size < 2*n {
-		size *= 2
-	}
-	return size
 }
 
 // hashKey mixes the store into the hash of the key. The seed is the task's, so that one hash serves
@@ -94,71 +76,48 @@ func hashKey(seed maphash.Seed, store uint32, key []byte) uint32 {
 	return uint32(h ^ h>>32)
 }
 
-// find returns the index of the entry of key, or -1.
-func (o *overlay) find(hash, store uint32, key []byte) int {
-	if len(o.slots) == 0 {
-		return -1
-	}
-	mask := uint32(len(o.slots) - 1)
-	for i := hash & mask; ; i = (i + 1) & mask {
-		s := o.slots[i]
-		if s.ref == 0 {
-			return -1
-		}
-		if s.hash == hash {
-			if e := &o.entries[s.ref-1]; e.store == store && bytes.Equal(e.key, key) {
-				return int(s.ref - 1)
-			}
-		}
-	}
-}
-
-// get returns the last write of key: found is false when there is none, value is nil when it was a
-// delete.
+// get returns the last write of key in this overlay and those below: found is false when there is
+// none, value is nil when it was a delete.
 func (o *overlay) get(hash, store uint32, key []byte) (value []byte, found bool) {
-	if i := o.find(hash, store, key); i >= 0 {
-		return o.entries[i].value, true
+	if _, e := o.index.find(hash, store, key); e != nil {
+		return e.value, true
 	}
 	return nil, false
 }
 
 // put records the write of value, nil for a delete. It keeps value and copies key.
 func (o *overlay) put(hash, store uint32, key, value []byte) {
-	if i := o.find(hash, store, key); i >= 0 {
-		e := &o.entries[i]
-		if o.logged && e.generation != o.generation {
-			o.undo = append(o.undo, undoEntry{entry: uint32(i), generation: e.generation, value: e.value})
-			e.generation = o.generation
-		}
-		o.values += len(value) - len(e.value)
-		e.value = value
+	at, e := o.index.find(hash, store, key)
+	below := uint32(0)
+	switch {
+	case e == nil:
+		o.index.room()
+	case o.index.slots[at].ref>>refBits == o.ring:
+		o.overwrite(o.index.slots[at].ref&refMask-1, value)
 		return
-	}
-	if 2*(len(o.entries)+1) > len(o.slots) {
-		o.grow()
+	default:
+		below = o.index.slots[at].ref
 	}
 	o.entries = append(o.entries, overlayEntry{
-		key: o.keys.copy(key), value: value, store: store, hash: hash, generation: o.generation,
+		key: o.keys.copy(key), value: value, store: store, hash: hash, generation: o.generation, below: below,
 	})
 	o.values += len(value)
-	o.place(hash, uint32(len(o.entries)))
+	if ref := refOf(o.ring, len(o.entries)-1); below != 0 {
+		o.index.slots[at].ref = ref
+	} else {
+		o.index.place(hash, ref)
+	}
 }
 
-// place puts ref into the first free slot of hash.
-func (o *overlay) place(hash, ref uint32) {
-	mask := uint32(len(o.slots) - 1)
-	i := hash & mask
-	for o.slots[i].ref != 0 {
-		i = (i + 1) & mask
+// overwrite replaces the value of an entry.
+func (o *overlay) overwrite(entry uint32, value []byte) {
+	e := &o.entries[entry]
+	if o.logged && e.generation != o.generation {
+		o.undo = append(o.undo, undoEntry{entry: entry, generation: e.generation, value: e.value})
+		e.generation = o.generation
 	}
-	o.slots[i] = slot{hash: hash, ref: ref}
-}
-
-func (o *overlay) grow() {
-	o.slots = make([]slot, slotsFor(max(8, 2*len(o.entries))))
-	for i := range o.entries {
-		o.place(o.entries[i].hash, uint32(i+1))
-	}
+	o.values += len(value) - len(e.value)
+	e.value = value
 }
 
 // mark accepts everything written so far and begins a new savepoint.
@@ -192,8 +151,9 @@ func (o *overlay) savepoint() overlayPoint {
 // undoTo goes back to p.
 func (o *overlay) undoTo(p overlayPoint) {
 	for i := len(o.entries) - 1; i >= p.entries; i-- {
-		o.values -= len(o.entries[i].value)
-		o.unplace(o.entries[i].hash, uint32(i+1))
+		e := &o.entries[i]
+		o.values -= len(e.value)
+		o.index.undo(e, refOf(o.ring, i))
 	}
 	o.dropOrder(p.entries)
 	if o.groups != nil {
@@ -213,19 +173,6 @@ func (o *overlay) undoTo(p overlayPoint) {
 	}
 	clear(o.undo[p.undo:])
 	o.undo = o.undo[:p.undo]
-}
-
-// unplace clears the slot of the last entry.
-func (o *overlay) unplace(hash, ref uint32) {
-	mask := uint32(len(o.slots) - 1)
-	i := hash & mask
-	for o.slots[i].ref != ref {
-		i = (i + 1) & mask
-	}
-	o.slots[i] = slot{}
-	if invariants {
-		o.checkCleared(i)
-	}
 }
 
 // emptyUndo empties the log and lets go of the values in it. A log that one large record blew up

@@ -16,19 +16,19 @@ func (o *overlay) check(want map[string][]byte, hash func(key []byte) uint32) er
 	if len(o.entries) != len(want) {
 		return fmt.Errorf("%d entries, want %d", len(o.entries), len(want))
 	}
-	if 2*len(o.entries) > len(o.slots) {
-		return fmt.Errorf("%d entries in %d slots", len(o.entries), len(o.slots))
+	if 2*len(o.entries) > len(o.index.slots) {
+		return fmt.Errorf("%d entries in %d slots", len(o.entries), len(o.index.slots))
 	}
 	used := 0
-	for _, s := range o.slots {
+	for _, s := range o.index.slots {
 		if s.ref != 0 {
 			used++
 		}
 	}
 	values := 0
 	for i, e := range o.entries {
-		if got := o.find(hash(e.key), 0, e.key); got != i {
-			return fmt.Errorf("entry %d is found as %d", i, got)
+		if _, got := o.index.find(hash(e.key), 0, e.key); got != &o.entries[i] {
+			return fmt.Errorf("entry %d is found as %v", i, got)
 		}
 		w, ok := want[string(e.key)]
 		if !ok || !bytes.Equal(e.value, w) || (e.value == nil) != (w == nil) {
@@ -36,7 +36,7 @@ func (o *overlay) check(want map[string][]byte, hash func(key []byte) uint32) er
 		}
 		values += len(e.value)
 	}
-	if used != len(o.entries) || values != o.values {
+	if used != len(o.entries) || used != o.index.used || values != o.values {
 		return fmt.Errorf("%d slots for %d entries, %d bytes counted of %d", used, len(o.entries), o.values, values)
 	}
 	return nil
@@ -49,7 +49,7 @@ func TestOverlayIsAMapWithSavepoints(t *testing.T) {
 		buckets := rapid.SampledFrom([]uint32{1, 7, 1 << 31}).Draw(t, "buckets")
 		// Near the end of the number space, where masked hashes wrap around.
 		hash := func(key []byte) uint32 { return crc32.ChecksumIEEE(key)%buckets - 3 }
-		o := newOverlay(rapid.SampledFrom([]int{0, 8, 100}).Draw(t, "hint"))
+		o := newOverlay(new(index), rapid.SampledFrom([]int{0, 8, 100}).Draw(t, "hint"))
 		model, saved := map[string][]byte{}, map[string][]byte(nil)
 		type point struct {
 			overlayPoint
@@ -92,7 +92,7 @@ func TestOverlayIsAMapWithSavepoints(t *testing.T) {
 // TestOrderFollowsWritesAndReverts compares the order of a scanned store with a sort of its keys.
 func TestOrderFollowsWritesAndReverts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		o := newOverlay(0)
+		o := newOverlay(new(index), 0)
 		for range rapid.IntRange(1, 200).Draw(t, "steps") {
 			switch rapid.IntRange(0, 9).Draw(t, "step") {
 			case 0:
@@ -132,7 +132,7 @@ func TestOrderFollowsWritesAndReverts(t *testing.T) {
 // TestRevertCostsOnlyTheRecord holds the promise of O(writes since the mark) by counting the undo
 // entries.
 func TestRevertCostsOnlyTheRecord(t *testing.T) {
-	o := newOverlay(0)
+	o := newOverlay(new(index), 0)
 	key := func(i int) []byte { return fmt.Appendf(nil, "%d", i) }
 	for i := range 10_000 {
 		o.put(uint32(i), 0, key(i), []byte("v"))

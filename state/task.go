@@ -13,7 +13,7 @@ import (
 const frozenMax = 2
 
 // Task is the state of one task: the open overlay, the frozen layers of the rounds in flight, and
-// the database.
+// the database. A read asks the index of the layers, and then the database.
 //
 // A Task belongs to one goroutine, its owner. Apply is the exception: it may run on one other
 // goroutine while the owner reads and writes.
@@ -27,7 +27,9 @@ type Task struct {
 	names  []string
 	// layouts are those of the stores, by index.
 	layouts []Layout
-	open    *overlay
+	// index finds writes in open and frozen.
+	index index
+	open  *overlay
 	// expiry is the progress of Expire in each store.
 	expiry []expiry
 	// times are the stream times of the stores, by index, with the changes of the open round.
@@ -52,9 +54,9 @@ func NewTask(db Database, stores []Declaration) (*Task, error) {
 		db:     db,
 		seed:   maphash.MakeSeed(),
 		stores: make(map[string]*taskStore, len(stores)),
-		open:   newOverlay(0),
 	}
 	t.keys, _ = db.(KeyDatabase)
+	t.open = newOverlay(&t.index, 0)
 	names := make(map[StoreID]string, len(stores))
 	for i, s := range stores {
 		name, id := s.Name, IDOf(s.Name)
@@ -125,7 +127,7 @@ func (t *Task) Savepoint() (undo func()) {
 func (t *Task) Freeze() *Layer {
 	l := &Layer{overlay: t.open, ids: t.ids, layouts: t.layouts, times: t.times.freeze()}
 	// These are not needed any more; the rest of the overlay lives as long as the layer.
-	l.overlay.undo, l.overlay.scanned = nil, nil
+	l.overlay.undo, l.overlay.scanned, l.overlay.index = nil, nil, nil
 	t.mu.Lock()
 	t.frozen = append(t.frozen, l)
 	inFlight := len(t.frozen)
@@ -144,9 +146,9 @@ func (t *Task) Freeze() *Layer {
 func (t *Task) nextOverlay() *overlay {
 	t.roundSize = max(len(t.open.entries), t.roundSize/2)
 	if t.roundSize < 8 {
-		return newOverlay(0)
+		return newOverlay(&t.index, 0)
 	}
-	return newOverlay(t.roundSize)
+	return newOverlay(&t.index, t.roundSize)
 }
 
 // OpenBytes estimates the memory of the open overlay, for the byte bound of a round.
@@ -189,6 +191,7 @@ func (t *Task) Retire(l *Layer) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.index.end(l.overlay)
 	t.frozen = slices.Delete(t.frozen, 0, 1)
 }
 
@@ -198,6 +201,7 @@ func (t *Task) Drop() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.frozen = nil
+	t.index.reset()
 	t.open = t.nextOverlay()
 	t.times = newTimes(t.names, t.db.Positions())
 }
@@ -205,7 +209,9 @@ func (t *Task) Drop() {
 // DropOpen removes the open overlay and keeps the frozen layers: it aborts the round that is being
 // computed, while the one below continues. Only the owner calls it, at any time.
 func (t *Task) DropOpen() {
-	t.open = newOverlay(0)
+	t.index.end(t.open)
+	t.open = newOverlay(&t.index, 0)
+	t.index.rebuild(0)
 	if n := len(t.frozen); n > 0 {
 		t.times.reset(t.frozen[n-1].times)
 	} else {
@@ -244,11 +250,6 @@ func (s *taskStore) Get(key []byte) ([]byte, bool, error) {
 	hash := hashKey(t.seed, s.index, key)
 	if value, found := t.open.get(hash, s.index, key); found {
 		return value, value != nil, nil
-	}
-	for i := len(t.frozen) - 1; i >= 0; i-- {
-		if value, found := t.frozen[i].overlay.get(hash, s.index, key); found {
-			return value, value != nil, nil
-		}
 	}
 	value, ok, err := t.db.Get(s.id, key)
 	if err != nil {

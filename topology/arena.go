@@ -2,19 +2,23 @@ package topology
 
 import "github.com/onceward/onceward/schemas"
 
-// arenaChunk is large against a usual record and small against a round. A chunk lives as long as
-// any slice from it.
+// arenaChunk is large against the outputs of a usual record, and small enough to stay in a
+// processor's cache.
 const arenaChunk = 32 << 10
 
-// arena returns byte slices from chunks that are never reused. So encoding a record costs no
-// allocation of its own, and callers may keep outputs.
+// arena has the bytes of the outputs of one unit of work, in a chunk that the next unit uses again.
+// So encoding a record costs no allocation of its own.
 type arena struct {
+	chunk []byte
 	// free is the rest of the chunk: length 0, and the capacity is what is left.
 	free []byte
 }
 
-// take returns v encoded by codec, in memory that is never used for another value. It is never nil
-// without an error.
+// reset begins a unit of work: what was taken before is over.
+func (a *arena) reset() { a.free = a.chunk[:0] }
+
+// take returns v encoded by codec, in memory that is used for no other value until reset. It is
+// never nil without an error.
 func take[T any](a *arena, codec schemas.Codec[T], v T) ([]byte, error) {
 	b, err := codec.Append(a.room(), v)
 	if err != nil {
@@ -26,13 +30,14 @@ func take[T any](a *arena, codec schemas.Codec[T], v T) ([]byte, error) {
 // room returns free memory, of length 0, to append something to, which keep then keeps.
 func (a *arena) room() []byte {
 	if cap(a.free) < arenaChunk/8 {
-		a.free = make([]byte, 0, arenaChunk)
+		a.chunk = make([]byte, 0, arenaChunk)
+		a.free = a.chunk
 	}
 	return a.free
 }
 
-// keep returns the bytes that were appended to room, in memory that is never used for another
-// value. It is never nil.
+// keep returns the bytes that were appended to room, in memory that is used for no other value
+// until reset. It is never nil.
 func (a *arena) keep(b []byte) []byte {
 	n := len(b)
 	if n == 0 {

@@ -90,8 +90,8 @@
 //     refuses unknown topics.
 //
 // A record costs no map and no reflection. It costs no allocation beyond those of codecs, user code
-// and scans of stores. Encoded data lies in chunks of memory that many records share and that are
-// never reused.
+// and scans of stores. The outputs of one record lie in memory that the next record uses again. A
+// source whose codecs lend ([schemas.Lender]) decodes without an allocation and without a copy.
 //
 // # Keys
 //

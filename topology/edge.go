@@ -85,7 +85,11 @@ func (x *intake[K, V]) read() error {
 
 // record decodes an input into *r.
 func (x *intake[K, V]) record(in *graph.Input, o *origin, r *Record[K, V]) (err error) {
-	if r.Key, r.Value, err = x.topic.Decode(in.Key, in.Value); err != nil {
+	key, value := in.Key, in.Value
+	if x.graph.lent != nil {
+		key, value = lentTo(x.graph.lent, x.topic.key.lender, key), lentTo(x.graph.lent, x.topic.value.lender, value)
+	}
+	if r.Key, r.Value, err = x.topic.lend(key, value); err != nil {
 		return err
 	}
 	headers := in.Headers

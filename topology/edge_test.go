@@ -171,7 +171,8 @@ func TestOutputTimestamp(t *testing.T) {
 	}
 }
 
-// TestArena: what is taken is what was put in, stays so, and has no room behind it.
+// TestArena: what is taken is what was put in, stays so until the next unit of work, and has no room
+// behind it.
 func TestArena(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sizes := rapid.SampledFrom([]int{
@@ -180,6 +181,10 @@ func TestArena(t *testing.T) {
 		var a arena
 		var taken, want [][]byte
 		for i := range rapid.IntRange(1, 200).Draw(t, "n") {
+			if rapid.IntRange(0, 9).Draw(t, "next unit") == 0 {
+				a.reset()
+				taken, want = nil, nil
+			}
 			n := sizes.Draw(t, "size")
 			v := bytes.Repeat([]byte{byte(i + 1)}, n)
 			b, err := take(&a, schemas.Bytes(), v)

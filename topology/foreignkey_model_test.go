@@ -107,7 +107,7 @@ func (x *exchange) step(at place) {
 			x.late += c.N
 		}
 	}
-	for _, out := range v.Outputs {
+	for _, out := range clones(v) {
 		x.put(out)
 	}
 }

@@ -78,12 +78,38 @@ func (n nullable[T]) Decode(b []byte) (Option[T], error) {
 	return Some(v), nil
 }
 
+// Lend makes a view of what the codec lends.
+func (n nullable[T]) Lend(b []byte) (Option[T], error) {
+	lender := lenderOf(n.codec)
+	if lender == nil {
+		return n.Decode(b)
+	}
+	v, err := lender.Lend(b)
+	if err != nil {
+		return Option[T]{}, err
+	}
+	return Some(v), nil
+}
+
+func (n nullable[T]) lends() bool { return lenderOf(n.codec) != nil }
+
+// lenderOf returns the codec as one that lends, nil if it does not.
+func lenderOf[T any](codec schemas.Codec[T]) schemas.Lender[T] {
+	if n, ok := codec.(interface{ lends() bool }); ok && !n.lends() {
+		return nil
+	}
+	lender, _ := codec.(schemas.Lender[T])
+	return lender
+}
+
 // Null reports whether v stands for null.
 func (n nullable[T]) Null(v Option[T]) bool { return !v.ok }
 
 // format is a codec with what a topic adds to it: the nulls.
 type format[T any] struct {
 	codec schemas.Codec[T]
+	// lender is the codec if it lends.
+	lender schemas.Lender[T]
 	// null reports whether a value stands for null; nil if there is no such value. Null is then the
 	// zero T.
 	null func(T) bool
@@ -93,7 +119,7 @@ type format[T any] struct {
 }
 
 func formatOf[T any](codec schemas.Codec[T]) format[T] {
-	f := format[T]{codec: codec}
+	f := format[T]{codec: codec, lender: lenderOf(codec)}
 	if n, ok := codec.(interface{ Null(v T) bool }); ok {
 		f.null = n.Null
 		return f
@@ -125,6 +151,18 @@ func (f *format[T]) decode(b []byte) (T, error) {
 		return null, nil
 	}
 	v, err := f.codec.Decode(b)
+	if err == nil && f.present != nil {
+		v = f.present(v)
+	}
+	return v, err
+}
+
+// lend is decode for a source: the value may refer to b if the codec lends.
+func (f *format[T]) lend(b []byte) (T, error) {
+	if f.lender == nil || b == nil {
+		return f.decode(b)
+	}
+	v, err := f.lender.Lend(b)
 	if err == nil && f.present != nil {
 		v = f.present(v)
 	}

@@ -35,6 +35,10 @@ type GraphConfig struct {
 	// does not have them. It may be nil for a subtopology without lookups in global tables. The
 	// graph only reads the rows. They may change at any time, also while a record is processed.
 	GlobalTable func(store string) state.Bytes
+	// CheckViews is for tests. Sources lend copies of the bytes of a record ([schemas.Lender]),
+	// which are overwritten when the record has been processed. A record of which user code has
+	// changed a copy fails with class [Fatal].
+	CheckViews bool
 }
 
 const maxFutureTimestampDefault = time.Hour
@@ -70,6 +74,8 @@ type Graph struct {
 	onWallClock  []*schedule
 	// memories are what nodes share, by their descriptions; nil if there are none.
 	memories map[any]any
+	// lent are the copies that sources have lent; nil without CheckViews.
+	lent *lentCopies
 	// gauges are those of all nodes. The list does not change once the graph is made.
 	gauges []*Gauge
 
@@ -156,6 +162,9 @@ func (t *Topology) NewGraph(id graph.TaskID, st graph.State, cfg GraphConfig) (*
 	}
 	g := &Graph{topology: t, id: id, state: st, config: cfg, entries: map[*node]any{}, scopes: map[*node]*scope{}}
 	g.context.graph = g
+	if cfg.CheckViews {
+		g.lent = &lentCopies{}
+	}
 	if err := g.instantiate(sub); err != nil {
 		return nil, fmt.Errorf("topology %s: task %s: %w", t.name, id, err)
 	}
@@ -251,6 +260,7 @@ func (g *Graph) begin(in *graph.Input) {
 	g.failure, g.waited = nil, waitedRecord{}
 	g.wrote = false
 	g.outputs = g.outputs[:0]
+	g.arena.reset()
 	g.counts = g.counts[:0]
 	if g.state != nil {
 		g.state.Mark()
@@ -259,6 +269,9 @@ func (g *Graph) begin(in *graph.Input) {
 
 // conclude turns what has become of the unit into a verdict.
 func (g *Graph) conclude() graph.Verdict {
+	if g.lent != nil && g.lent.end() {
+		_ = g.fail(nil, Fail(Fatal, errViewChanged))
+	}
 	if g.failure == nil {
 		g.collectCounts()
 		return graph.Verdict{Action: graph.Accept, Outputs: g.outputs, Counts: g.counts, Wrote: g.wrote, EventTime: g.eventTime}

@@ -166,3 +166,12 @@ func (b brokenBytes) Scan(state.Range) iter.Seq2[state.Entry, error] {
 }
 
 var errDisk = errors.New("disk on fire")
+
+// clones returns the outputs of a verdict, to be kept.
+func clones(v graph.Verdict) []graph.Output {
+	out := make([]graph.Output, len(v.Outputs))
+	for i := range out {
+		out[i] = v.Outputs[i].Clone()
+	}
+	return out
+}

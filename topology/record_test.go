@@ -112,8 +112,8 @@ func TestInheritance(t *testing.T) {
 	}
 }
 
-// TestRecordsAreKept: a record that is kept past its turn keeps its source, and outputs keep their
-// bytes.
+// TestRecordsAreKept: a record that is kept past its turn keeps its source, and clones of outputs
+// keep their bytes.
 func TestRecordsAreKept(t *testing.T) {
 	b := topology.NewBuilder("keep")
 	var kept []word
@@ -126,7 +126,7 @@ func TestRecordsAreKept(t *testing.T) {
 	const n = 3000 // more than the chunks of memory hold
 	for i := range n {
 		v := want(t, k.words(fmt.Sprintf("key-%d", i), strings.Repeat("v", i%50)), graph.Accept)
-		outputs = append(outputs, v.Outputs...)
+		outputs = append(outputs, clones(v)...)
 	}
 	for i := range n {
 		if _, _, offset := kept[i].Source(); offset != int64(i) {

@@ -141,7 +141,8 @@ func sameSource[K, V any](first sourceEntry, t TopicOf[K, V], settings sourceSet
 	f, err := t.formats()
 	a := first.settings
 	partitioner, _ := t.partitionedBy()
-	same := err == nil && f == first.node.topic.formats && partitioner == first.node.topic.partitioner &&
+	read, _ := first.topic.(TopicOf[K, V])
+	same := err == nil && f == first.node.topic.formats && t.sameLenders(&read) && partitioner == first.node.topic.partitioner &&
 		a.start.From == settings.start.From && a.start.Time.Equal(settings.start.Time) &&
 		a.keepDeadLetterHeaders == settings.keepDeadLetterHeaders && a.skipNullKeys == settings.skipNullKeys &&
 		a.invalid == settings.invalid && a.restores == settings.restores &&

@@ -48,5 +48,21 @@ func (t TopicOf[K, V]) Decode(keyBytes, valueBytes []byte) (key K, value V, err 
 	return key, value, nil
 }
 
+// lend is Decode, with views where the codecs lend.
+func (t *TopicOf[K, V]) lend(keyBytes, valueBytes []byte) (key K, value V, err error) {
+	if key, err = t.key.lend(keyBytes); err != nil {
+		return key, value, &graph.PartError{Part: partKey, Err: err}
+	}
+	if value, err = t.value.lend(valueBytes); err != nil {
+		return key, value, &graph.PartError{Part: "value", Err: err}
+	}
+	return key, value, nil
+}
+
+// sameLenders reports whether sources of both topics lend the same parts.
+func (t *TopicOf[K, V]) sameLenders(o *TopicOf[K, V]) bool {
+	return (t.key.lender == nil) == (o.key.lender == nil) && (t.value.lender == nil) == (o.value.lender == nil)
+}
+
 // formats returns the names of the codecs, and whether there are any.
 func (t TopicOf[K, V]) formats() (formats, error) { return formatsOf(t.key.codec, t.value.codec) }

@@ -32,7 +32,7 @@ type (
 const errNoEvent = schemas.Reason("the value does not have the length of an event")
 
 func read(b *topology.Builder, t Topics) stream {
-	return topology.From(b, topology.Topic(t.In, schemas.Bytes(), schemas.Bytes()))
+	return topology.From(b, topology.Topic[[]byte, []byte](t.In, schemas.BytesView(), schemas.BytesView()))
 }
 
 func pass(b *topology.Builder, t Topics) {

@@ -197,12 +197,11 @@ func (l *life) run(u unit) {
 		l.tb.Fatalf("the verdict is %s: %v", v.Action, v.Failure)
 	}
 	l.journal = append(l.journal, u)
-	l.outputs = append(l.outputs, v.Outputs...)
-	if l.world.early {
-		for _, out := range v.Outputs {
-			if out.Topic == claimsRepartition {
-				l.early = append(l.early, inputOf(out, 0))
-			}
+	for i := range v.Outputs {
+		out := v.Outputs[i].Clone()
+		l.outputs = append(l.outputs, out)
+		if l.world.early && out.Topic == claimsRepartition {
+			l.early = append(l.early, inputOf(out, 0))
 		}
 	}
 }

@@ -217,3 +217,29 @@ func walk(err error, f func(error)) {
 		}
 	}
 }
+
+// checkLend compares what a Lender lends with what it decodes. Other codecs have nothing to check.
+func checkLend[T any](codec schemas.Codec[T], v T) (problems []string) {
+	lender, ok := codec.(schemas.Lender[T])
+	if !ok {
+		return nil
+	}
+	b, err := codec.Append(nil, v)
+	if err != nil {
+		return []string{fmt.Sprintf("Append failed: %v", err)}
+	}
+	for _, input := range append(corruptions(b), b) {
+		before := bytes.Clone(input)
+		decoded, decodeErr := codec.Decode(input)
+		lent, lendErr := lender.Lend(input)
+		switch {
+		case !bytes.Equal(before, input):
+			return []string{"Lend changed its input"}
+		case (decodeErr == nil) != (lendErr == nil) || !reflect.DeepEqual(decoded, lent):
+			return []string{"Lend gives something else than Decode"}
+		case lendErr != nil:
+			problems = append(problems, checkError(codec.Name(), schemas.OpDecode, len(input), lendErr)...)
+		}
+	}
+	return problems
+}

@@ -20,6 +20,7 @@ const CanaryNumber = "31415926535897932384626433832795"
 //   - nothing retained, and input unchanged
 //   - no panic, no payload in errors and typed errors, for truncated and corrupted input
 //   - use from several goroutines
+//   - of a schemas.Lender: Lend gives what Decode gives, and leaves its input alone
 //
 // Values are compared with reflect.DeepEqual, so NaN is not allowed.
 //
@@ -36,6 +37,7 @@ func Run[T any](t *testing.T, codec schemas.Codec[T], values ...T) {
 		report(t, "round trip", checkRoundTrip(codec, v))
 		report(t, "retention", checkRetention(codec, v))
 		report(t, "hostile input", checkHostile(codec, v))
+		report(t, "views", checkLend(codec, v))
 	}
 	t.Run("concurrent", func(t *testing.T) {
 		// Small on purpose: it is the race detector that judges it.

@@ -38,9 +38,8 @@
 //   - The same inputs over the same state have the same verdicts, as long as the functions of the
 //     user are deterministic. The number of partitions of a topic stays the same for as long as a
 //     graph lives.
-//   - Bytes are never reused: those of an Input because graph and user code keep them, those of an
-//     Output because the runtime keeps them until the round is committed. The slices of a Verdict
-//     are reused by the next call.
+//   - The bytes of an Input are never reused, because the graph keeps them. Outputs and the slices
+//     of a Verdict are valid until the next call, with their bytes.
 //   - [Failure.Error] and [Failure.Reason] quote nothing of a record. [Failure.Err] may.
 //   - Names and formats last: names of topics and headers, the JSON form of a [Description], the
 //     text of a TaskID. Data of older builds has them.

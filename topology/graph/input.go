@@ -1,6 +1,10 @@
 package graph
 
-import "time"
+import (
+	"bytes"
+	"slices"
+	"time"
+)
 
 // Header is a record header. Keys may repeat; order is kept.
 type Header struct {
@@ -73,4 +77,14 @@ type Output struct {
 	Value     []byte
 	// Headers may be shared with other outputs and with the input. It is read-only.
 	Headers []Header
+}
+
+// Clone returns a copy that shares nothing with o and stays valid.
+func (o *Output) Clone() Output {
+	c := *o
+	c.Key, c.Value, c.Headers = bytes.Clone(o.Key), bytes.Clone(o.Value), slices.Clone(o.Headers)
+	for i := range c.Headers {
+		c.Headers[i].Value = bytes.Clone(c.Headers[i].Value)
+	}
+	return c
 }

@@ -59,8 +59,8 @@ type Verdict struct {
 	// the result of a topology.EventTime of the source. A verdict Accept raises the stream time to
 	// EventTime; state.NoTime raises nothing. For a punctuation it counts only if Released is set.
 	EventTime int64
-	// Outputs is valid until the next call of Process or Punctuate. The caller copies the structs.
-	// The bytes are never reused.
+	// Outputs and their bytes are valid until the next call of Process or Punctuate. A caller that
+	// keeps one makes an [Output.Clone].
 	Outputs []Output
 	// Counts are the outcomes that nodes counted for this record, none for Retry and Stop. It is
 	// valid until the next call of Process or Punctuate.

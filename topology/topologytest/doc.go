@@ -19,9 +19,10 @@
 // [New], [Pipe] and [Output] do the same with errors, for other programs.
 //
 // The driver runs the same graph as the runtime and follows its verdicts. A failed record leaves
-// only its dead letter. A retry happens at once; the clock of the driver advances by the pause. A
-// stop is an error of Pipe. [Driver.Restart] makes new graphs over the same stores. That reveals
-// handlers that keep state outside of stores.
+// only its dead letter. Lent keys and values (schemas.Lender) are overwritten after each record,
+// and a function that changes one stops the task. A retry happens at once; the clock of the driver
+// advances by the pause. A stop is an error of Pipe. [Driver.Restart] makes new graphs over the
+// same stores. That reveals handlers that keep state outside of stores.
 //
 // Each record is committed at once, unless the test commits by itself. Then the test can place a
 // crash, or a failed transaction, anywhere. It can check that undone work leaves nothing and is

@@ -339,6 +339,9 @@ func (d *Driver) work() error {
 
 // deliver follows a verdict. With CommitByHand it keeps outputs and counts for the commit.
 func (d *Driver) deliver(v *graph.Verdict) {
+	for i := range v.Outputs {
+		v.Outputs[i] = v.Outputs[i].Clone() // the graph uses the bytes again
+	}
 	if d.settings.byHand {
 		d.round.outputs = append(d.round.outputs, v.Outputs...)
 		d.round.counts = append(d.round.counts, v.Counts...)

@@ -58,6 +58,7 @@ func (t *task) open() error {
 		Now:             d.Now,
 		Mode:            d.settings.mode,
 		GlobalTable:     d.globalTable,
+		CheckViews:      true,
 	})
 	if err != nil {
 		return err

@@ -183,8 +183,8 @@ func (f *forensic) take(t *forensicTask, in graph.Input, v graph.Verdict) error 
 	for _, c := range v.Counts {
 		f.outcomes[graph.OutcomeCount{Node: c.Node, Outcome: c.Outcome}] += c.N
 	}
-	for _, out := range v.Outputs {
-		if err := f.deliver(out); err != nil {
+	for i := range v.Outputs {
+		if err := f.deliver(v.Outputs[i].Clone()); err != nil {
 			return err
 		}
 	}

@@ -72,8 +72,9 @@ func used() *Metrics {
 	w.Contributed(&task.Contribution{
 		Task:             task.New(task.Spec{ID: testTask, Inputs: []state.Input{{Topic: "in", Partition: 3}}}),
 		DeadLetterCauses: map[task.DeadLetterCause]int64{{Node: "parse", Class: topology.Poison}: 2},
-		Counts:           map[graph.OutcomeCount]int64{{Node: "inbox", Outcome: "duplicates"}: 3}, Outputs: 4,
-	}, []int64{5})
+		Counts:           []graph.OutcomeCount{{Node: "inbox", Outcome: "duplicates", N: 3}}, Outputs: 4,
+		Taken: []task.Taken{{Records: 5}},
+	})
 	return m
 }
 
@@ -329,5 +330,5 @@ func TestNilWorker(*testing.T) {
 	w.Carried(protocol.Flush, 0)
 	w.TransactionEnded(0, 1)
 	w.Applied(0, 1, 0)
-	w.Contributed(nil, nil)
+	w.Contributed(nil)
 }

@@ -173,15 +173,14 @@ func (w *Worker) Applied(took time.Duration, records int64, age time.Duration) {
 	}
 }
 
-// Contributed counts what one task added to an applied round; records has a number for each input
-// of the task.
-func (w *Worker) Contributed(c *task.Contribution, records []int64) {
+// Contributed counts what one task added to an applied round.
+func (w *Worker) Contributed(c *task.Contribution) {
 	if w == nil {
 		return
 	}
 	s := w.series(c)
-	for i, n := range records {
-		if n > 0 {
+	for i := range c.Taken {
+		if n := c.Taken[i].Records; n > 0 {
 			s.inputs[i].Add(float64(n))
 		}
 	}
@@ -192,13 +191,14 @@ func (w *Worker) Contributed(c *task.Contribution, records []int64) {
 	for cause, n := range c.DeadLetterCauses {
 		w.m.deadLetters.WithLabelValues(c.Task.ID.String(), cause.Node, cause.Class.String()).Add(float64(n))
 	}
-	for count, n := range c.Counts {
-		counter := s.outcomes[count]
+	for _, count := range c.Counts {
+		key := graph.OutcomeCount{Node: count.Node, Outcome: count.Outcome}
+		counter := s.outcomes[key]
 		if counter == nil {
 			counter = w.m.outcomes.WithLabelValues(c.Task.ID.String(), count.Node, count.Outcome)
-			s.outcomes[count] = counter
+			s.outcomes[key] = counter
 		}
-		counter.Add(float64(n))
+		counter.Add(float64(count.N))
 	}
 }
 

@@ -15,8 +15,12 @@ type Contribution struct {
 	Task *Task
 	// Journal is everything that the round took, in order: an abort runs it again.
 	Journal []Entry
-	// Counts are the outcomes that are published when the round is applied.
-	Counts map[graph.OutcomeCount]int64
+	// Taken says for each input what the journal holds of it. It is kept up to date while a record
+	// is at work, so that ending a round does not read the journal.
+	Taken []Taken
+	// Counts are the sums of the outcomes, each outcome once, that are published when the round is
+	// applied.
+	Counts []graph.OutcomeCount
 	// Worked is false while the journal holds control records only: they move the position but are
 	// no reason to commit.
 	Worked bool
@@ -34,6 +38,10 @@ type Contribution struct {
 
 	// StateBytes is the memory of the task's open overlay as last counted.
 	StateBytes int64
+
+	// countAt is where the outcome is expected that is counted next, countOf where each outcome is.
+	countAt int
+	countOf map[outcome]int
 
 	before []state.Input // working positions when the round began
 	// otherForms says of each table whether it has taken a key in another form than its codec
@@ -62,12 +70,14 @@ type DeadLetterCause struct {
 
 // Begin starts the task's contribution to a round.
 func (t *Task) Begin() *Contribution {
-	return &Contribution{Task: t, Journal: t.spare.take(), before: t.WorkingInputs(), parkedBefore: t.parked, Counts: map[graph.OutcomeCount]int64{}}
+	return &Contribution{
+		Task: t, Journal: t.spare.take(), Taken: make([]Taken, len(t.inputs)), before: t.WorkingInputs(), parkedBefore: t.parked,
+	}
 }
 
-// Took notes a record or a punctuation that joined.
-func (c *Contribution) Took(e Entry, v graph.Verdict) {
-	c.Journal = append(c.Journal, e)
+// Took notes a record or a punctuation that joined, and returns its memory.
+func (c *Contribution) Took(e Entry, v *graph.Verdict) (bytes int64) {
+	bytes = c.join(e)
 	c.Worked = true
 	if e.Record == nil && !e.isRelease() {
 		c.Punctuations++
@@ -81,9 +91,20 @@ func (c *Contribution) Took(e Entry, v graph.Verdict) {
 		}
 		c.DeadLetterCauses[DeadLetterCause{v.Failure.Node, v.Failure.Class}]++
 	}
-	for _, n := range v.Counts {
-		c.Counts[graph.OutcomeCount{Node: n.Node, Outcome: n.Outcome}] += n.N
+	for i := range v.Counts {
+		c.count(&v.Counts[i])
 	}
+	return bytes
+}
+
+// join adds an entry to the journal, and returns its memory.
+func (c *Contribution) join(e Entry) (bytes int64) {
+	c.Journal = append(c.Journal, e)
+	bytes = e.Bytes()
+	if e.Record != nil {
+		c.Taken[e.Input].add(e.Record, bytes)
+	}
+	return bytes
 }
 
 // tookKey notes whether tables take a key in another form than its codec writes.
@@ -102,8 +123,8 @@ func (c *Contribution) hasOtherForms(table int) bool {
 	return c.otherForms != nil && c.otherForms[table]
 }
 
-// TookControl notes a control record: it only moves the position.
-func (c *Contribution) TookControl(e Entry) { c.Journal = append(c.Journal, e) }
+// TookControl notes a control record, and returns its memory: it only moves the position.
+func (c *Contribution) TookControl(e Entry) (bytes int64) { return c.join(e) }
 
 // Seal freezes the contribution on top of the committed positions. It is called when no earlier
 // round is in flight.

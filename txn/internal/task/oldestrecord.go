@@ -32,18 +32,10 @@ func (t *Task) Oldest() []int64 {
 // Oldest returns for every input the timestamp of the first record that the round took,
 // state.NoTime where there is none.
 func (c *Contribution) Oldest() []int64 {
-	out := make([]int64, len(c.before))
+	out := make([]int64, len(c.Taken))
 	for i := range out {
-		out[i] = state.NoTime
-	}
-	left := len(out)
-	for _, e := range c.Journal {
-		if e.Record == nil || e.IsControl() || out[e.Input] != state.NoTime {
-			continue
-		}
-		out[e.Input] = e.Record.Timestamp.UnixMilli()
-		if left--; left == 0 {
-			break
+		if out[i] = state.NoTime; c.Taken[i].Records > 0 {
+			out[i] = c.Taken[i].first
 		}
 	}
 	return out

@@ -18,7 +18,7 @@ func (t *Task) Process(e Entry) graph.Verdict {
 		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset,
 		Timestamp: timestamp, TimestampType: graph.TimestampType(max(r.Attrs.TimestampType(), 0)),
 		StreamTimeBefore: before, StreamTime: max(before, timestamp),
-		Key: r.Key, Value: r.Value, Headers: headers(r.Headers),
+		Key: r.Key, Value: r.Value, Headers: t.headers.of(r.Headers),
 		Attempt: 1,
 	}
 	if t.queue.inputs[e.Input].delay > 0 {
@@ -39,19 +39,8 @@ func (t *Task) Process(e Entry) graph.Verdict {
 func (t *Task) eventTime(r *broker.Record) int64 {
 	return t.Graph.EventTime(graph.Input{
 		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Timestamp: r.Timestamp.UnixMilli(), StreamTimeBefore: t.streamTime(),
-		Key: r.Key, Value: r.Value, Headers: headers(r.Headers),
+		Key: r.Key, Value: r.Value, Headers: t.headers.of(r.Headers),
 	})
-}
-
-func headers(hs []broker.RecordHeader) []graph.Header {
-	if len(hs) == 0 {
-		return nil
-	}
-	out := make([]graph.Header, len(hs))
-	for i, h := range hs {
-		out[i] = graph.Header{Key: h.Key, Value: h.Value}
-	}
-	return out
 }
 
 // Punctuate makes the punctuations that are due the next entries, after what is to be run again. A

@@ -84,6 +84,8 @@ type Task struct {
 	refused map[place]string
 	// spare are the journals of rounds that are over.
 	spare spare
+	// headers are those of the inputs that the graph was given.
+	headers headers
 	// timers are punctuations that are due, in order.
 	timers []Entry
 	// yielded says that the last release has let a record go first.

@@ -110,8 +110,8 @@ func (w *Worker) computeTask(t *task.Task, s *slice) bool {
 // process runs one entry and reports whether the next one may follow in this slice.
 func (w *Worker) process(t *task.Task, e task.Entry, now time.Time) bool {
 	if e.IsControl() {
-		r := w.joinedBy(e, now)
-		r.contribution(t).TookControl(e)
+		r := w.joinedBy(now)
+		r.held += r.contribution(t).TookControl(e)
 		t.Advance(e, state.NoTime)
 		w.joined()
 		return w.afterEntry(r)
@@ -126,9 +126,9 @@ func (w *Worker) process(t *task.Task, e task.Entry, now time.Time) bool {
 	}
 	switch v.Action {
 	case graph.Accept, graph.DeadLetter, graph.Park, graph.Delay:
-		r := w.joinedBy(e, now)
+		r := w.joinedBy(now)
 		c := r.contribution(t)
-		c.Took(e, v)
+		r.held += c.Took(e, &v)
 		r.worked = true
 		r.add(c, v.Outputs)
 		eventTime := state.NoTime
@@ -187,10 +187,10 @@ func (w *Worker) keepAttempts(t *task.Task, e task.Entry, now time.Time) {
 	w.joined()
 }
 
-// joinedBy returns the open round, which there is from its first entry on, with the entry counted.
-func (w *Worker) joinedBy(e task.Entry, now time.Time) *round {
+// joinedBy returns the open round, which there is from its first entry on, with one more entry
+// counted.
+func (w *Worker) joinedBy(now time.Time) *round {
 	r := w.opened(now)
-	r.held += e.Bytes()
 	r.entries++
 	return r
 }

@@ -149,21 +149,22 @@ func (w *Worker) retire(r *round) {
 	w.pace.committed()
 	w.stats.Commits.Add(1)
 	w.cfg.Budget.spend(time.Now(), r.committerState.markers)
-	total := newJournalCounts(0)
 	r.setDoubt(nil)
+	total := int64(0)
 	for _, c := range r.contributions {
 		c.Retire()
-		released := w.giveBack(c)
-		total.merge(released)
+		w.giveBack(c)
+		records, _ := c.Records()
+		total += records
 		w.stats.DeadLetters.Add(c.DeadLetters)
 		w.stats.Punctuations.Add(c.Punctuations)
-		w.cfg.Metrics.Contributed(c, released.byInput)
+		w.cfg.Metrics.Contributed(c)
 		w.tellLate(c)
-		w.publishRound(c, released.records)
+		w.publishRound(c, records)
 	}
 	w.stats.Outputs.Add(int64(r.outputs.records()))
-	w.countApplied(r, total)
-	w.stats.Records.Add(total.records) // last: who sees the records counted finds everything else of their round
+	w.countApplied(r)
+	w.stats.Records.Add(total) // last: who sees the records counted finds everything else of their round
 	w.reuse(r)
 }
 
@@ -173,10 +174,10 @@ const outcomeLate = "late"
 
 // tellLate logs how many records came too late for a node.
 func (w *Worker) tellLate(c *task.Contribution) {
-	for count, n := range c.Counts {
+	for _, count := range c.Counts {
 		if count.Outcome == outcomeLate {
-			w.notices.tell(time.Now(), reason{"records were too late", count.Node, count.Outcome}, n,
-				"task", c.Task.ID.String(), "node", count.Node, "records", n)
+			w.notices.tell(time.Now(), reason{"records were too late", count.Node, count.Outcome}, count.N,
+				"task", c.Task.ID.String(), "node", count.Node, "records", count.N)
 		}
 	}
 }
@@ -191,23 +192,12 @@ func (w *Worker) reuse(r *round) {
 	}
 }
 
-// giveBack gives the journal's memory back, asks for more where a queue has drained, and returns
-// what the journal held.
-func (w *Worker) giveBack(c *task.Contribution) journalCounts {
-	bytes := make([]int64, len(c.Next.Inputs))
-	held := newJournalCounts(len(bytes))
-	for _, e := range c.Journal {
-		if e.Record == nil {
-			continue
-		}
-		held.add(e)
-		bytes[e.Input] += e.Bytes()
-	}
-	for i, n := range bytes {
-		c.Task.Release(i, n)
+// giveBack gives the journal's memory back, and asks for more where a queue has drained.
+func (w *Worker) giveBack(c *task.Contribution) {
+	for i := range c.Taken {
+		c.Task.Release(i, c.Taken[i].Bytes)
 	}
 	w.resumeDrained(c.Task)
-	return held
 }
 
 // resumeDrained asks for more records of the inputs whose queue has room.
@@ -303,8 +293,8 @@ func (w *Worker) publishRound(c *task.Contribution, records int64) {
 	s := w.status.tasks[c.Task.ID]
 	s.Records += records
 	s.DeadLetters += c.DeadLetters
-	for k, n := range c.Counts {
-		s.Outcomes[k] += n
+	for _, n := range c.Counts {
+		s.Outcomes[graph.OutcomeCount{Node: n.Node, Outcome: n.Outcome}] += n.N
 	}
 	w.status.tasks[c.Task.ID] = s
 }

@@ -164,52 +164,19 @@ func (w *Worker) countAborted(r *round) {
 	case w.state.Front == protocol.Aborting, w.state.Front == protocol.Settling, w.state.Front == protocol.Doubting:
 		cause = metrics.CauseBase
 	}
-	records := 0
-	for _, c := range r.contributions {
-		for _, e := range c.Journal {
-			if e.Record != nil && !e.IsControl() {
-				records++
-			}
-		}
-	}
-	w.cfg.Metrics.Aborted(cause, records)
+	records, _ := r.records()
+	w.cfg.Metrics.Aborted(cause, int(records))
 }
 
 // countApplied counts a round that is in the store.
-func (w *Worker) countApplied(r *round, total journalCounts) {
+func (w *Worker) countApplied(r *round) {
 	now := time.Now()
 	age := time.Duration(-1)
-	if total.records > 0 {
-		age = max(now.Sub(time.UnixMilli(total.oldest)), 0) // a record can be ahead of our clock
+	records, oldest := r.records()
+	if records > 0 {
+		age = max(now.Sub(time.UnixMilli(oldest)), 0) // a record can be ahead of our clock
 	}
-	w.cfg.Metrics.Applied(now.Sub(r.sealed), total.records, age)
-}
-
-// journalCounts is what journals hold, control records aside.
-type journalCounts struct {
-	records int64
-	byInput []int64
-	// oldest is the smallest timestamp, if there is a record.
-	oldest int64
-}
-
-func newJournalCounts(inputs int) journalCounts {
-	return journalCounts{byInput: make([]int64, inputs), oldest: 1<<63 - 1}
-}
-
-func (t *journalCounts) add(e task.Entry) {
-	if e.IsControl() {
-		return
-	}
-	t.records++
-	t.byInput[e.Input]++
-	t.oldest = min(t.oldest, e.Record.Timestamp.UnixMilli())
-}
-
-// merge adds another task's records; the inputs stay apart.
-func (t *journalCounts) merge(o journalCounts) {
-	t.records += o.records
-	t.oldest = min(t.oldest, o.oldest)
+	w.cfg.Metrics.Applied(now.Sub(r.sealed), records, age)
 }
 
 // committerObserved is what others may read of a committer while it runs.

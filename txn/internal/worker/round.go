@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"math"
 	"time"
 
 	"github.com/onceward/onceward/state"
@@ -107,3 +108,14 @@ func (r *round) countState(c *task.Contribution) {
 
 // sends reports whether committing the round would send any record.
 func (r *round) sends() bool { return r.outputs.records() > 0 || r.state > 0 }
+
+// records returns how many records the journals hold, without control records, and the smallest of
+// their timestamps, if there is one.
+func (r *round) records() (n, oldest int64) {
+	oldest = math.MaxInt64
+	for _, c := range r.contributions {
+		records, first := c.Records()
+		n, oldest = n+records, min(oldest, first)
+	}
+	return n, oldest
+}
