@@ -124,7 +124,7 @@ func BenchmarkLedger(b *testing.B) { benchmark(b, "ledger") }
 // BenchmarkEvidence is what BenchmarkLedger costs with less and with more: the ledger without an
 // inbox, and both with evidence.
 func BenchmarkEvidence(b *testing.B) {
-	for _, name := range []string{"ledger-bare", "ledger", "ledger-evidence"} {
+	for _, name := range []string{"ledger-bare", "ledger", "ledger-payload", "ledger-evidence"} {
 		b.Run(name, func(b *testing.B) { benchmark(b, name) })
 	}
 }
