@@ -139,7 +139,7 @@ func BenchmarkSided(b *testing.B) {
 // BenchmarkEvidence is what BenchmarkLedger costs with less and with more: the ledger without an
 // inbox, and both with evidence.
 func BenchmarkEvidence(b *testing.B) {
-	for _, name := range []string{"ledger-bare", "ledger", "ledger-evidence"} {
+	for _, name := range []string{"ledger-bare", "ledger", "ledger-payload", "ledger-evidence"} {
 		b.Run(name, func(b *testing.B) { benchmark(b, name, fewKeys) })
 	}
 }

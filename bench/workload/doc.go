@@ -26,6 +26,7 @@
 //	count        account → the number of its records                                       record
 //	ledger       account → count and balance, once per event id                            event
 //	ledger-bare  the same without an inbox: it is the ledger that finds the duplicates     event
+//	ledger-payload  ledger-bare that compares payloads, as the inbox of ledger does        event
 //	ledger-evidence  ledger, with every decision of its processors in a topic of its own   event
 //	repartition  counterparty → the number of its records, through a repartition topic     record
 //	flights      ledger's dedupe, then count and balance per counterparty, through a       event

@@ -75,6 +75,9 @@ func byCounterparty(s stream) stream {
 
 func post(b *topology.Builder, t Topics) { postAll(read(b, t), t) }
 
+// postComparing does what postOnce does with one row for each record instead of two.
+func postComparing(b *topology.Builder, t Topics) { postAll(read(b, t), t, ledger.ComparePayload()) }
+
 func postOnce(b *topology.Builder, t Topics) { postAll(dedupe(read(b, t)).Accepted(), t) }
 
 func postFlights(b *topology.Builder, t Topics) {
@@ -99,13 +102,13 @@ func dedupe(s stream) inbox.Inbox[[]byte, []byte] {
 }
 
 // postAll adds each record to the ledger of its key.
-func postAll(s stream, t Topics) ledger.Ledger[[]byte, []byte] {
+func postAll(s stream, t Topics, opts ...ledger.Option) ledger.Ledger[[]byte, []byte] {
 	posted := ledger.Post(s, ledgerName, func(r record) (ledger.Contribution, error) {
 		if len(r.Value) != ValueBytes {
 			return ledger.Contribution{}, errNoEvent
 		}
 		return ledger.Contribution{ID: contributionID(r.Value), Amounts: []int64{amountOf(r.Value)}}, nil
-	})
+	}, opts...)
 	sums := topology.MapValues(posted.Changes(), "sum", func(v ledger.Balance) ([]byte, error) {
 		return appendSum(v)
 	})

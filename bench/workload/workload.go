@@ -72,6 +72,10 @@ func overEvents() []Workload {
 			HasClock: true, Store: balanceStore, build: post, output: &output{kind: summed, dedupes: true},
 		},
 		{
+			Name: "ledger-payload", About: "is ledger in one row: no inbox, and the ledger compares payloads", Data: Events,
+			HasClock: true, Store: balanceStore, build: postComparing, output: &output{kind: summed, dedupes: true},
+		},
+		{
 			Name: "ledger-evidence", About: "is ledger, and writes every decision down", Data: Events, HasClock: true,
 			Store: balanceStore, Inbox: inboxStore, Evidence: true, build: postWithEvidence, output: &output{kind: summed, dedupes: true},
 		},

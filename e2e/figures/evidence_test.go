@@ -17,11 +17,12 @@ import (
 	"github.com/onceward/onceward/e2e/cluster"
 )
 
-// ledgers are the workloads that TestEvidence compares: each has all that the one before it has.
-var ledgers = []string{"ledger-bare", "ledger", "ledger-evidence"}
+// ledgers are the workloads that TestEvidence compares: a ledger, the same behind an inbox, the same
+// with one row for both, and the second with evidence.
+var ledgers = []string{"ledger-bare", "ledger", "ledger-payload", "ledger-evidence"}
 
-// TestEvidence runs a ledger alone, behind an inbox, and with evidence of both, in turns on one
-// broker, and says what each of them costs. Outputs, state and evidence are checked, record by
+// TestEvidence runs a ledger alone, behind an inbox, in place of an inbox, and with evidence of
+// ledger and inbox, in turns on one broker, and says what each of them costs. Outputs, state and evidence are checked, record by
 // record; no time is asserted. Targets: the inbox 15 % and evidence 40 % of the rate without them.
 func TestEvidence(t *testing.T) {
 	if testing.Short() {

@@ -1,10 +1,7 @@
 package inbox
 
 import (
-	"fmt"
-	"strconv"
-	"strings"
-
+	"github.com/onceward/onceward/processors/internal/payload"
 	"github.com/onceward/onceward/topology"
 )
 
@@ -17,7 +14,7 @@ func clauses[K, V any](node *topology.Node[K, V], set *settings, global bool) {
 	if set.binaryIDs {
 		node.Clause(topology.IdempotencyKey, "the id is bytes, and is stored and shown in hexadecimal digits")
 	}
-	if compared := set.compared(); compared != "" {
+	if compared := payload.Clause(set.payload); compared != "" {
 		node.Clause(topology.OnDuplicate, compared)
 	}
 	same := "the copies of a record have the same key"
@@ -65,21 +62,4 @@ func fate(emitted bool) string {
 		return "goes to a stream of its own"
 	}
 	return "fails"
-}
-
-// compared says what of a payload is compared, where that was declared.
-func (s *settings) compared() string {
-	switch payload := s.payload.(type) {
-	case nil:
-		return ""
-	case partial:
-		names := make([]string, len(payload))
-		for i, name := range payload {
-			names[i] = strconv.Quote(name)
-		}
-		return "payloads are compared without the members " + strings.Join(names, ", ") + " of their JSON object"
-	case interface{ Name() string }:
-		return fmt.Sprintf("payloads are compared as the codec %q writes them", payload.Name())
-	}
-	return "payloads are compared by a hash that the program makes of the record"
 }

@@ -138,6 +138,13 @@
 //
 // [Archive] writes expired ids to a topic, for audits that look back further than the inbox.
 //
+// # Before a ledger
+//
+// A ledger keeps a row for each contribution. If it goes by the same id and the same key, it finds
+// duplicates by that row, and with ledger.ComparePayload conflicts too. The row of an inbox before
+// it says nothing more. Leave out the inbox then, and state its options about payloads to the
+// ledger.
+//
 // # Statuses
 //
 // The words of an inbox table, and where an operator finds them. `onceward inbox list` has those of

@@ -5,6 +5,7 @@ import (
 
 	"github.com/onceward/onceward/processors/decision"
 	"github.com/onceward/onceward/processors/internal/identity"
+	"github.com/onceward/onceward/processors/internal/payload"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
@@ -29,7 +30,7 @@ type reader[K, V any] func(r topology.Record[K, V]) (string, error)
 type parts[K, V any] struct {
 	*settings
 	id        reader[K, V]
-	newHasher func() hasher[K, V]
+	newHasher func() payload.Hasher[K, V]
 	business  reader[K, V]
 	entries   memoryOf[Entry]
 	claims    memoryOf[Claim]
@@ -87,7 +88,7 @@ type handler[K, V any] struct {
 	id reader[K, V]
 	// probes is how many ids are still asked for twice.
 	probes  int
-	payload hasher[K, V]
+	payload payload.Hasher[K, V]
 	seen    *memory[Entry]
 	// settings are those of the declaration.
 	settings *settings

@@ -5,6 +5,7 @@ import (
 
 	"github.com/onceward/onceward/processors/decision"
 	"github.com/onceward/onceward/processors/internal/declare"
+	"github.com/onceward/onceward/processors/internal/payload"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
 )
@@ -41,7 +42,7 @@ func Dedupe[K, V any](
 	if set.binaryIDs {
 		id = hexadecimal(id)
 	}
-	newHasher, err := hasherFor[K, V](set.payload)
+	newHasher, err := payload.HasherFor[K, V](set.payload)
 	set.Mistake(err)
 	business, err := businessReader[K, V](set.business)
 	set.Mistake(err)

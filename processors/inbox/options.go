@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/processors/internal/declare"
+	"github.com/onceward/onceward/processors/internal/payload"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
 )
@@ -20,8 +21,8 @@ type settings struct {
 	emits     struct{ conflicts, late, missing, malformed bool }
 	retention retention
 	archive   *topology.TopicOf[string, Entry]
-	// payload is a schemas.Codec[V], a hasher[K, V] or a partial, business a reader[K, V] and scope
-	// a byKey or a detour[K, V]; or nil. Only Dedupe can check their type parameters.
+	// payload is what package payload takes, business a reader[K, V] and scope a byKey or a
+	// detour[K, V]; or nil. Only Dedupe can check their type parameters.
 	payload, business, scope any
 }
 
@@ -185,7 +186,7 @@ func PayloadHash[K, V any](f func(r topology.Record[K, V]) ([32]byte, error)) Op
 		if f == nil {
 			return errors.New("PayloadHash: the function is nil")
 		}
-		return s.setPayload(hasher[K, V](f))
+		return s.setPayload(payload.Hasher[K, V](f))
 	}
 }
 
@@ -197,15 +198,15 @@ func PayloadWithout(members ...string) Option {
 		if len(members) == 0 {
 			return errors.New("PayloadWithout: there are no names")
 		}
-		return s.setPayload(partial(append([]string{}, members...)))
+		return s.setPayload(payload.Without(append([]string{}, members...)))
 	}
 }
 
-func (s *settings) setPayload(payload any) error {
+func (s *settings) setPayload(declared any) error {
 	if s.payload != nil {
 		return errors.New("the payload is declared twice; one of PayloadCodec, PayloadHash and PayloadWithout is enough")
 	}
-	s.payload = payload
+	s.payload = declared
 	return nil
 }
 

@@ -14,7 +14,7 @@ import (
 
 // benchGraph is the task of a ledger with two columns, or of the source and what reads
 // contributions alone.
-func benchGraph(tb testing.TB, post bool) *topology.Graph {
+func benchGraph(tb testing.TB, post bool, opts ...ledger.Option) *topology.Graph {
 	tb.Helper()
 	b := topology.NewBuilder("bench", topology.DeadLetters("dead"))
 	s := topology.From(b, topology.Topic("in", schemas.String(), schemas.Int64()))
@@ -22,7 +22,7 @@ func benchGraph(tb testing.TB, post bool) *topology.Graph {
 		return ledger.Contribution{ID: strconv.FormatInt(r.Value, 10), Amounts: []int64{r.Value, 1}}, nil
 	}
 	if post {
-		ledger.Post(s, "ledger", read, ledger.Columns("amount", "pieces"))
+		ledger.Post(s, "ledger", read, append(opts, ledger.Columns("amount", "pieces"))...)
 	} else {
 		s.Peek("read", func(r topology.Record[string, int64]) error {
 			kept, _ = read(r)
@@ -53,11 +53,14 @@ func process(tb testing.TB, g *topology.Graph, in graph.Input) {
 func BenchmarkLedger(b *testing.B) {
 	b.Run("source alone", func(b *testing.B) { benchmark(b, false, func(i int) int { return i }) })
 	b.Run("accepted", func(b *testing.B) { benchmark(b, true, func(i int) int { return i }) })
+	b.Run("accepted, payloads compared", func(b *testing.B) {
+		benchmark(b, true, func(i int) int { return i }, ledger.ComparePayload())
+	})
 	b.Run("duplicates", func(b *testing.B) { benchmark(b, true, func(int) int { return 1000 }) })
 }
 
-func benchmark(b *testing.B, post bool, id func(i int) int) {
-	g := benchGraph(b, post)
+func benchmark(b *testing.B, post bool, id func(i int) int, opts ...ledger.Option) {
+	g := benchGraph(b, post, opts...)
 	process(b, g, benchInput(1000))
 	b.ReportAllocs()
 	i := 1001
@@ -69,10 +72,10 @@ func benchmark(b *testing.B, post bool, id func(i int) int) {
 
 // TestAllocations holds the cost of the ledger itself: two rows, and the sums, which are read into
 // memory of their own because they are emitted. A duplicate costs the posting that it is compared
-// with.
+// with. A hash that is compared adds nothing to an accepted record.
 func TestAllocations(t *testing.T) {
-	count := func(post bool, id func(i int) int) float64 {
-		g, i := benchGraph(t, post), 1001
+	count := func(post bool, id func(i int) int, opts ...ledger.Option) float64 {
+		g, i := benchGraph(t, post, opts...), 1001
 		for warm := range 64 {
 			process(t, g, benchInput(1000-warm))
 		}
@@ -87,5 +90,12 @@ func TestAllocations(t *testing.T) {
 	}
 	if n := count(true, same) - count(false, same); n > 1 {
 		t.Errorf("a duplicate costs %v allocations, want 1", n)
+	}
+	hash := ledger.PayloadHash(func(r topology.Record[string, int64]) (h [32]byte, err error) {
+		h[0] = byte(r.Value)
+		return h, nil
+	})
+	if n := count(true, each, hash) - count(false, each); n > 3 {
+		t.Errorf("an accepted record costs %v allocations with a hash, want 3", n)
 	}
 }

@@ -23,6 +23,7 @@ func TestNoPayloadInFailures(t *testing.T) {
 		c   ledger.Contribution
 		err error
 		row string
+		opt ledger.Option
 	}{
 		"error":           {err: errors.New(codectest.Canary)},
 		"missing":         {c: ledger.Contribution{Amounts: []int64{amount}}},
@@ -38,13 +39,21 @@ func TestNoPayloadInFailures(t *testing.T) {
 		"reverses itself":  {c: ledger.Contribution{ID: id, Reverses: id}},
 		"both":             {c: ledger.Contribution{ID: id, Reverses: id + "1", Corrects: id + "2"}},
 		"too many places":  {c: ledger.Contribution{ID: id, Decimals: []ledger.Decimal{{Units: amount, Scale: 2}}}},
-		"corrupt":          {c: ledger.Contribution{ID: id, Amounts: []int64{amount}}, row: codectest.Canary},
+		"payload": {c: ledger.Contribution{ID: id, Amounts: []int64{amount}},
+			opt: ledger.PayloadHash(func(entry) (h [32]byte, err error) { return h, errors.New(codectest.Canary) })},
+		"other payload": {c: ledger.Contribution{ID: id, Amounts: []int64{amount}}, opt: ledger.ComparePayload(),
+			row: "\x03\x01" + strings.Repeat("\x00", 8) + "\x00\x00\x00\x01\xef\xbf\x62\x7d" + strings.Repeat("x", 32)},
+		"corrupt": {c: ledger.Contribution{ID: id, Amounts: []int64{amount}}, row: codectest.Canary},
 	}
 	for name, way := range ways {
 		t.Run(name, func(t *testing.T) {
 			d := processortest.New(t, func(b *topology.Builder) {
 				read := func(entry) (ledger.Contribution, error) { return way.c, way.err }
-				ledger.Post(topology.From(b, entryTopic), "ledger", read)
+				var opts []ledger.Option
+				if way.opt != nil {
+					opts = append(opts, way.opt)
+				}
+				ledger.Post(topology.From(b, entryTopic), "ledger", read, opts...)
 			})
 			if way.row != "" {
 				d.SetRow("ledger-contributions", codectest.Canary+"\x00\x01"+id, way.row)

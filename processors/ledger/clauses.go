@@ -3,14 +3,20 @@ package ledger
 import (
 	"fmt"
 
+	"github.com/onceward/onceward/processors/internal/payload"
 	"github.com/onceward/onceward/topology"
 )
 
 // clauses say for the consumer contract what a ledger with these settings is.
 func clauses[K, V any](node *topology.Node[K, V], set *settings) {
-	conflict := "; with other amounts, or about another contribution, it is a conflict, which fails"
+	conflict := "; with other amounts, or about another contribution, it is a conflict, which "
+	if set.comparesPayload {
+		conflict = "; with other amounts, about another contribution, or with another payload, it is a conflict, which "
+	}
 	if set.emitsConflicts {
-		conflict = "; with other amounts, or about another contribution, it is a conflict, which goes to a stream of its own"
+		conflict += "goes to a stream of its own"
+	} else {
+		conflict += "fails"
 	}
 	order := "sums do not depend on the order; a correction or reversal comes after what it names, and fails before"
 	if w := set.windows; w == (Windows{}) {
@@ -33,6 +39,9 @@ func clauses[K, V any](node *topology.Node[K, V], set *settings) {
 			Clause(topology.IdempotencyKey, "the ledger, which is a key in a window, and the contribution id"+conflict).
 			Clause(topology.OnDuplicate, moved).
 			Clause(topology.Retention, "contributions are kept without a limit, those of all windows")
+	}
+	if compared := payload.Clause(set.payload); compared != "" {
+		node.Clause(topology.OnDuplicate, compared)
 	}
 	node.Clause(topology.OnDuplicate, "the same contribution is counted and changes no balance; a second reversal of the same contribution is "+
 		"a conflict").

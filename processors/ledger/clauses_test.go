@@ -30,6 +30,17 @@ func TestClauses(t *testing.T) {
 				topology.OnReplay: "what was posted is a duplicate", topology.Retention: "without a limit",
 			}, "window",
 		},
+		"comparing payloads": {
+			func(b *topology.Builder) { routed(b, ledger.ComparePayload()) }, map[topology.Aspect]string{
+				topology.IdempotencyKey: "or with another payload, it is a conflict, which goes to a stream of its own",
+			}, "payloads are compared",
+		},
+		"comparing parts of payloads": {
+			func(b *topology.Builder) { routed(b, ledger.PayloadWithout("note")) }, map[topology.Aspect]string{
+				topology.IdempotencyKey: "or with another payload",
+				topology.OnDuplicate:    `payloads are compared without the members "note" of their JSON object`,
+			}, "window",
+		},
 		"tumbling": {
 			windowed(ledger.Tumbling(time.Hour)), map[topology.Aspect]string{
 				topology.KeyAssumption:  "(windows of 1h0m0s that follow each other): all its contributions have it, and copies have the same timestamp",

@@ -61,6 +61,13 @@ func TestRowCodecs(t *testing.T) {
 		Posting{Amounts: []int64{1}, Reverses: codectest.Canary}, Posting{Amounts: []int64{1}, ReversedBy: codectest.Canary},
 		Posting{Amounts: []int64{1, 2}, Timestamp: 7, Corrects: codectest.Canary, ReversedBy: "b"},
 		Posting{Amounts: []int64{1, 2}, Timestamp: 7, Reverses: strings.Repeat("a", 1024), ReversedBy: codectest.Canary})
+	hash := Hash(bytes.Repeat([]byte{7}, hashBytes))
+	codectest.Run(t, postings, Posting{Amounts: []int64{1}, Payload: hash},
+		Posting{Amounts: []int64{1, 2}, Timestamp: 7, Corrects: codectest.Canary, Payload: hash},
+		Posting{Amounts: []int64{1}, Reverses: codectest.Canary, Payload: hash},
+		Posting{Amounts: []int64{1}, Corrects: "a", ReversedBy: codectest.Canary, Payload: make(Hash, hashBytes)})
+	codectest.Refuses(t, postings, Posting{Amounts: []int64{1}, Payload: hash[1:], Corrects: codectest.Canary},
+		Posting{Amounts: []int64{1}, Payload: Hash{}, Corrects: codectest.Canary})
 	codectest.Refuses(t, postings, Posting{Amounts: []int64{1}, Corrects: "a", Reverses: codectest.Canary},
 		Posting{Amounts: []int64{1}, Reverses: codectest.Canary + "\xff"},
 		Posting{Amounts: []int64{1}, ReversedBy: strings.Repeat(codectest.Canary, 100)})
@@ -95,6 +102,8 @@ func FuzzRows(f *testing.F) {
 	for _, p := range []Posting{
 		{Amounts: []int64{1}}, {Amounts: []int64{1, -2}, Corrects: "a"}, {Amounts: []int64{1}, Reverses: "a"},
 		{Amounts: []int64{1}, Corrects: "a", ReversedBy: "b"},
+		{Amounts: []int64{1}, Corrects: "a", Payload: make(Hash, hashBytes)},
+		{Amounts: []int64{1}, ReversedBy: "b", Payload: make(Hash, hashBytes)},
 	} {
 		row, _ := postingCodec{}.Append(nil, p)
 		f.Add(row)
@@ -129,12 +138,15 @@ func reread[T any](t *testing.T, codec schemas.Codec[T], b []byte) {
 // says the same for ever.
 func TestPostingRows(t *testing.T) {
 	const head = "\x00\x00\x00\x00\x00\x00\x00\x07" + "\x00\x00\x00\x00\x00\x00\x00\x05"
+	const hash = "0123456789abcdef0123456789abcdef"
 	for want, p := range map[string]Posting{
-		"\x01\x01" + head + "a":                 {Amounts: []int64{5}, Timestamp: 7, Corrects: "a"},
-		"\x02\x01" + head + "\x01\x00\x01a":     {Amounts: []int64{5}, Timestamp: 7, Reverses: "a"},
-		"\x02\x01" + head + "\x00\x00\x00b":     {Amounts: []int64{5}, Timestamp: 7, ReversedBy: "b"},
-		"\x02\x01" + head + "\x00\x00\x02aab":   {Amounts: []int64{5}, Timestamp: 7, Corrects: "aa", ReversedBy: "b"},
-		"\x02\x01" + head + "\x01\x00\x02aabbb": {Amounts: []int64{5}, Timestamp: 7, Reverses: "aa", ReversedBy: "bbb"},
+		"\x01\x01" + head + "a":                    {Amounts: []int64{5}, Timestamp: 7, Corrects: "a"},
+		"\x02\x01" + head + "\x01\x00\x01a":        {Amounts: []int64{5}, Timestamp: 7, Reverses: "a"},
+		"\x02\x01" + head + "\x00\x00\x00b":        {Amounts: []int64{5}, Timestamp: 7, ReversedBy: "b"},
+		"\x02\x01" + head + "\x00\x00\x02aab":      {Amounts: []int64{5}, Timestamp: 7, Corrects: "aa", ReversedBy: "b"},
+		"\x02\x01" + head + "\x01\x00\x02aabbb":    {Amounts: []int64{5}, Timestamp: 7, Reverses: "aa", ReversedBy: "bbb"},
+		"\x03\x01" + head + hash + "a":             {Amounts: []int64{5}, Timestamp: 7, Corrects: "a", Payload: Hash(hash)},
+		"\x04\x01" + head + hash + "\x00\x00\x00b": {Amounts: []int64{5}, Timestamp: 7, ReversedBy: "b", Payload: Hash(hash)},
 	} {
 		if got, err := (postingCodec{}).Append(nil, p); err != nil || string(got) != want {
 			t.Errorf("%+v is written as %q, %v, want %q", p, got, err, want)
@@ -146,6 +158,14 @@ func TestPostingRows(t *testing.T) {
 		"no length": "\x01\x00", "not UTF-8": "\x01\x00\x01\xff",
 	} {
 		if p, err := (postingCodec{}).Decode([]byte("\x02\x01" + head + b)); err == nil {
+			t.Errorf("%s: decodes to %+v", name, p)
+		}
+	}
+	for name, b := range map[string]string{
+		"short hash": "\x03\x01" + head + hash[1:], "hash and no reversal": "\x04\x01" + head + hash,
+		"newer format": "\x05\x01" + head + hash,
+	} {
+		if p, err := (postingCodec{}).Decode([]byte(b)); err == nil {
 			t.Errorf("%s: decodes to %+v", name, p)
 		}
 	}

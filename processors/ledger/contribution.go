@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -49,11 +50,20 @@ type Posting struct {
 	// ReversedBy is the id of the contribution that has taken this one back, empty if there is
 	// none.
 	ReversedBy string `json:"reversed_by,omitzero"`
+	// Payload is the hash of the payload of the record, if payloads were compared when it was
+	// posted ([ComparePayload]).
+	Payload Hash `json:"payload,omitzero"`
 }
 
-// same reports whether q says the same as p. The timestamp is the delivery's, and that p was
-// reversed was said by another contribution.
+// same reports whether q says the same as p, payload included where both have one: a contribution
+// of the time before payloads were compared has none.
 func (p *Posting) same(q *Posting) bool {
+	return p.sameEffect(q) && (p.Payload == nil || q.Payload == nil || bytes.Equal(p.Payload, q.Payload))
+}
+
+// sameEffect reports whether q does the same to a balance as p. The timestamp is the delivery's,
+// and that p was reversed was said by another contribution.
+func (p *Posting) sameEffect(q *Posting) bool {
 	return p.Corrects == q.Corrects && p.Reverses == q.Reverses && slices.Equal(p.Amounts, q.Amounts)
 }
 

@@ -19,6 +19,8 @@
 //	duplicates   it has, and it says the same                   Duplicates, or none
 //	conflicts    it has, and it says something else             it fails (Conflict)     Conflicts
 //	conflicts    it reverses what was reversed already          it fails (Conflict)     Conflicts
+//	conflicts    with ComparePayload: the record with the id    it fails (Conflict)     Conflicts
+//	             had another payload
 //	(failure)    see below                                      it fails (Validation)
 //
 // The option alone decides whether a conflict fails. Build reports a use of Conflicts without the
@@ -37,6 +39,24 @@
 //
 // A failed record becomes a dead letter, unless a policy says otherwise ([OnError]), and leaves
 // neither a contribution nor a balance.
+//
+// # Payloads
+//
+// A contribution that comes again is compared by what it does: its amounts, and what it corrects or
+// reverses. With [ComparePayload] the whole payload of its record is compared, as package inbox
+// does it, by a hash in the row of the contribution.
+//
+// Such a ledger needs no inbox before it to tell duplicates from conflicts, if both would go by the
+// same id and the same record key. An inbox costs a second row for each record. It is necessary in
+// these cases:
+//   - Records with one id have several keys.
+//   - The id of the message is not the id of the contribution.
+//   - Other steps have to see each record once.
+//   - There is a business key.
+//
+// A ledger can get or lose the option at any time. A row says by its format whether it has a hash.
+// Contributions without a hash are compared by what they do. The way payloads are hashed is
+// permanent: after a change of it, copies of older contributions are conflicts.
 //
 // # Amounts
 //
@@ -93,13 +113,16 @@
 // ledger, @, the size of the windows, / and their advance follow, in milliseconds. Contributions
 // are written together with their balance, and need no checksum.
 //
-// A contribution that reverses, or was reversed, has format 2. Behind the amounts are:
+// A contribution with the hash of its payload has format 3 instead of 1, or 4 instead of 2. Behind
+// the amounts are 32 bytes: SHA-256, or zeros if the value was null.
+//
+// A contribution that reverses, or was reversed, has format 2. Behind amounts and hash are:
 //   - a byte, 0 if it corrects or 1 if it reverses the contribution that it names
 //   - the length of that contribution's id in 2 bytes, and the id (both empty for none)
 //   - as the rest, the id of the contribution that reverses this one
 //
-// Builds before the reversals stop at such a row. In a windowed ledger, ledger keys are those of
-// [WindowCodec].
+// Builds before the reversals stop at such a row, and builds before the hashes at a row with one.
+// In a windowed ledger, ledger keys are those of [WindowCodec].
 //
 // # Growth
 //

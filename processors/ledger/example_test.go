@@ -292,3 +292,58 @@ func ExampleScale() {
 	// s4 [10030] [100.30]
 	// dead: the number has more places behind the point than there are in column price
 }
+
+// A ledger that compares payloads needs no inbox before it: a copy is a duplicate, and a known id
+// with another payload is a conflict, even if the amount is the same.
+func ExampleComparePayload() {
+	type Payment struct {
+		ID    string `json:"id"`
+		Cents int64  `json:"cents"`
+		Payer string `json:"payer"`
+	}
+	payments := topology.Topic("payments", schemas.String(), schemas.JSON[Payment]())
+	balances := topology.Topic("balances", schemas.String(), schemas.JSON[ledger.Balance]())
+	disputed := topology.Topic("payments-disputed", schemas.String(), schemas.JSON[Payment]())
+	b := topology.NewBuilder("accounts", topology.DeadLetters("accounts.dead"))
+	accounts := ledger.Post(topology.From(b, payments), "accounts",
+		func(r topology.Record[string, Payment]) (ledger.Contribution, error) {
+			return ledger.Contribution{ID: r.Value.ID, Amounts: []int64{r.Value.Cents}}, nil
+		}, ledger.ComparePayload(), ledger.EmitConflicts())
+	accounts.Changes().Into(balances)
+	accounts.Conflicts().Into(disputed)
+	t, err := b.Build()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	d, err := topologytest.New(t)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, payment := range []Payment{{"p1", 1000, "Ada"}, {"p1", 1000, "Ada"}, {"p1", 1000, "Eve"}} {
+		if err := topologytest.Pipe(d, payments, "account-7", payment); err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+	changes, err := topologytest.Output(d, balances)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, r := range changes {
+		fmt.Println("posted", r.Value.Contribution, r.Value.Amounts)
+	}
+	conflicts, err := topologytest.Output(d, disputed)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, r := range conflicts {
+		fmt.Println("a conflict:", r.Value.ID, r.Value.Payer)
+	}
+	// Output:
+	// posted p1 [1000]
+	// a conflict: p1 Eve
+}

@@ -12,6 +12,8 @@ type Entry struct {
 	Amounts  []int64 `json:"amounts"`
 	Corrects string  `json:"corrects,omitempty"`
 	Reverses string  `json:"reverses,omitempty"`
+	// Note is a part of the payload that the ledger does not add up.
+	Note string `json:"note,omitempty"`
 }
 
 type (

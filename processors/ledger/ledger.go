@@ -7,6 +7,7 @@ import (
 	"github.com/onceward/onceward/processors/decision"
 	"github.com/onceward/onceward/processors/internal/declare"
 	"github.com/onceward/onceward/processors/internal/identity"
+	"github.com/onceward/onceward/processors/internal/payload"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
@@ -21,6 +22,7 @@ const (
 	errOpposite = schemas.Reason("the amounts of the reversal are not those of what it reverses, with the other sign")
 	errBoth     = schemas.Reason("the contribution corrects and reverses; it does one of the two")
 	errAmounts  = schemas.Reason("the contribution has amounts and decimals; it has one of the two")
+	errPayload  = schemas.Reason("the contribution was posted before with another payload")
 	errWindows  = schemas.Reason("the contribution was posted before with another time, which is in other windows")
 	errItself   = schemas.Reason("the contribution names itself")
 )
@@ -57,18 +59,28 @@ func Post[K, V any](
 	}
 	keys, err := identity.KeyCodec[K](set.Keys)
 	set.Mistake(err)
-	at := func(r topology.Record[K, V]) (int64, error) { return r.Timestamp, nil }
-	return post(s, name, contribution, at, set, keys)
+	read := reader[K, V]{
+		contribution: contribution,
+		timeOf:       func(r topology.Record[K, V]) (int64, error) { return r.Timestamp, nil },
+		newHasher:    hasherFor[K, V](set),
+	}
+	return post(s, name, read, set, keys)
 }
 
 var errNilContribution = errors.New("the function that reads the contribution is nil")
 
+// reader is what a ledger reads of a record.
+type reader[K, V any] struct {
+	contribution func(r topology.Record[K, V]) (Contribution, error)
+	timeOf       timeReader[K, V]
+	// newHasher is nil if payloads are not compared.
+	newHasher func() payload.Hasher[K, V]
+}
+
 // post declares a ledger with settings that were read, whose keys are nil if there was a mistake in
 // them.
 func post[K, V any](
-	s topology.Stream[K, V], name string,
-	contribution func(r topology.Record[K, V]) (Contribution, error), timeOf timeReader[K, V], set *settings,
-	keys schemas.Codec[K],
+	s topology.Stream[K, V], name string, read reader[K, V], set *settings, keys schemas.Codec[K],
 ) Ledger[K, V] {
 	l := Ledger[K, V]{scales: set.scalesOf()}
 	l.contributions, l.balances = storesOf(name, keys, set.format())
@@ -85,8 +97,8 @@ func post[K, V any](
 	declare.CheckUse(node, &set.Common, l.conflicts, declare.Emitted("Conflicts", "a conflict", set.emitsConflicts))
 	node.Process(func(t *topology.Setup) (topology.Handler[K, V], error) {
 		h := &handler[K, V]{
-			contribution:      contribution,
-			timeOf:            timeOf,
+			contribution:      read.contribution,
+			timeOf:            read.timeOf,
 			step:              set.windows.step(),
 			columns:           set.columns,
 			scales:            l.scales,
@@ -104,6 +116,9 @@ func post[K, V any](
 			log:               l.decisions.In(t),
 			store:             l.balances.Name(),
 		}
+		if read.newHasher != nil {
+			h.payload = read.newHasher()
+		}
 		return h.handle, declare.Readable(h.balances)
 	})
 	return l
@@ -117,8 +132,9 @@ func (l Ledger[K, V]) Changes() topology.Stream[K, Balance] { return l.changes.S
 func (l Ledger[K, V]) Duplicates() topology.Stream[K, V] { return l.duplicates.Stream() }
 
 // Conflicts returns the stream of the records whose contribution id the ledger had already with
-// other amounts or another correction, or which reverse what was reversed already, unchanged. It
-// needs [EmitConflicts]; without the option a conflict fails.
+// other amounts or another correction, or with another payload if payloads are compared
+// ([ComparePayload]). It also has the records that reverse what was reversed already. All are
+// unchanged. It needs [EmitConflicts]; without the option a conflict fails.
 func (l Ledger[K, V]) Conflicts() topology.Stream[K, V] { return l.conflicts.Stream() }
 
 // Decisions returns the stream of what the ledger has decided: one for each record that did not
@@ -148,6 +164,9 @@ func (l Ledger[K, V]) BalanceStore() topology.Store[state.KeyValue[K, Sum]] { re
 type handler[K, V any] struct {
 	contribution func(r topology.Record[K, V]) (Contribution, error)
 	timeOf       timeReader[K, V]
+	// payload is nil if payloads are not compared. hash is what it returned last.
+	payload payload.Hasher[K, V]
+	hash    [hashBytes]byte
 	// step is by how much the windows advance in milliseconds, 0 if a contribution is in one at
 	// most.
 	step          int64
@@ -214,6 +233,12 @@ func (h *handler[K, V]) handle(c *topology.Context, r topology.Record[K, V]) err
 	posting := Posting{
 		Amounts: contribution.Amounts, Timestamp: at, Corrects: contribution.Corrects, Reverses: contribution.Reverses,
 	}
+	if h.payload != nil {
+		if h.hash, err = h.payload(r); err != nil {
+			return identity.Refused(err)
+		}
+		posting.Payload = h.hash[:] // until the next record; the row is encoded before
+	}
 	if contribution.Reverses != "" {
 		return h.reverse(c, &r, contribution.ID, posting)
 	}
@@ -257,6 +282,8 @@ func (h *handler[K, V]) again(
 			return nil
 		}
 		return h.duplicate(c, *r)
+	case first.sameEffect(posting):
+		return h.dispute(c, r, id, posting, errPayload)
 	}
 	return h.dispute(c, r, id, posting, errConflict)
 }

@@ -267,7 +267,7 @@ func TestDamagedColumns(t *testing.T) {
 func TestOtherFormat(t *testing.T) {
 	for store, key := range map[string]string{"ledger-contributions": "k\x00\x01a", "ledger-balances": "k"} {
 		d := newRouted(t)
-		d.SetRow(store, key, "\x03"+strings.Repeat("\x00", 17))
+		d.SetRow(store, key, "\x05"+strings.Repeat("\x00", 17))
 		err := d.PipeRaw("entries", []byte("k"), []byte(`{"id":"a","amounts":[1]}`))
 		if err == nil || !strings.Contains(err.Error(), "a format that this build does not read") {
 			t.Errorf("%s: Pipe returned %v", store, err)
@@ -360,7 +360,7 @@ func TestStores(t *testing.T) {
 		t.Fatal(err)
 	}
 	posting, ok, err := contributions.Get(ledger.ContributionKey[string]{Ledger: "k", ID: "b"})
-	if s := fmt.Sprint(posting, ok, err); s != "{[-2] 8 a  } true <nil>" {
+	if s := fmt.Sprint(posting, ok, err); s != "{[-2] 8 a   []} true <nil>" {
 		t.Error(s)
 	}
 	balances, err := topologytest.Store(d.Driver, l.BalanceStore(), 0)

@@ -18,6 +18,8 @@ import (
 
 // delivery is one step of a random history. Few ids and amounts make many collisions, and the large
 // amounts overflow.
+//
+// A delivery of copies has one amount, so that many records differ in their payload alone.
 type delivery struct {
 	Ledger  string
 	Entry   Entry
@@ -25,8 +27,14 @@ type delivery struct {
 	Restart bool
 }
 
-var deliveries = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) delivery {
-	amount := rapid.SampledFrom([]int64{-3, 0, 5, math.MaxInt64, math.MinInt64})
+var deliveries, copies = deliveriesOf(-3, 0, 5, math.MaxInt64, math.MinInt64), deliveriesOf(5)
+
+func deliveriesOf(amounts ...int64) *rapid.Generator[[]delivery] {
+	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) delivery { return drawDelivery(t, amounts) }), 1, 60)
+}
+
+func drawDelivery(t *rapid.T, amounts []int64) delivery {
+	amount := rapid.SampledFrom(amounts)
 	id := rapid.SampledFrom([]string{"a", "b", "c", "d", "e"})
 	return delivery{
 		Ledger: rapid.SampledFrom([]string{"k", "", "k\x00"}).Draw(t, "ledger"),
@@ -34,11 +42,12 @@ var deliveries = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) delivery {
 			ID:       id.Draw(t, "id"),
 			Amounts:  []int64{amount.Draw(t, "x"), amount.Draw(t, "y")},
 			Corrects: rapid.OneOf(rapid.Just(""), rapid.Just(""), id).Draw(t, "corrects"),
+			Note:     rapid.SampledFrom([]string{"", "", "", "x"}).Draw(t, "note"),
 		}.reversing(rapid.OneOf(rapid.Just(""), rapid.Just(""), id).Draw(t, "reverses"), rapid.Bool().Draw(t, "derived")),
 		Fails:   rapid.IntRange(0, 5).Draw(t, "fails") == 0,
 		Restart: rapid.IntRange(0, 9).Draw(t, "restart") == 0,
 	}
-}), 1, 60)
+}
 
 // reversing makes a reversal of the entry, with the amounts that it has or with derived ones.
 func (e Entry) reversing(id string, derived bool) Entry {
@@ -54,8 +63,8 @@ func (e Entry) reversing(id string, derived bool) Entry {
 
 // reversed returns the contribution that e reverses, and its amounts with the other sign; ok is
 // false if these leave the range.
-func (m model) reversed(ledgerKey string, e Entry) (original Entry, opposite []int64, ok bool) {
-	original, known := m[ledgerKey][e.Reverses]
+func (m model) reversed(ledgerKey string, e Entry) (original posted, opposite []int64, ok bool) {
+	original, known := m.ledgers[ledgerKey][e.Reverses]
 	for _, amount := range original.Amounts {
 		if amount == math.MinInt64 {
 			return original, nil, false
@@ -67,7 +76,7 @@ func (m model) reversed(ledgerKey string, e Entry) (original Entry, opposite []i
 
 // hasReversal reports whether a contribution was reversed.
 func (m model) hasReversal(ledgerKey, id string) bool {
-	for _, e := range m[ledgerKey] {
+	for _, e := range m.ledgers[ledgerKey] {
 		if e.Reverses == id {
 			return true
 		}
@@ -77,19 +86,29 @@ func (m model) hasReversal(ledgerKey, id string) bool {
 
 // model is what the ledgers should be: contributions by ledger and id, and nothing that is derived
 // from them.
-type model map[string]map[string]Entry
+type model struct {
+	ledgers map[string]map[string]posted
+	// compares says that payloads are compared.
+	compares bool
+}
+
+// posted is an entry with the amounts that counted, and as it came.
+type posted struct {
+	Entry
+	payload string
+}
 
 // apply returns the topic that the delivery goes to, and the balance if it is accepted.
 func (m model) apply(step delivery) (topic string, balance ledger.Balance) {
-	e := step.Entry
-	first, seen := m[step.Ledger][e.ID]
-	_, known := m[step.Ledger][e.Corrects]
+	e, payload := step.Entry, payloadOf(step.Entry)
+	first, seen := m.ledgers[step.Ledger][e.ID]
+	_, known := m.ledgers[step.Ledger][e.Corrects]
 	_, opposite, reversible := m.reversed(step.Ledger, e)
-	_, reversedKnown := m[step.Ledger][e.Reverses]
+	_, reversedKnown := m.ledgers[step.Ledger][e.Reverses]
 	switch {
 	case e.Corrects == e.ID, e.Reverses == e.ID:
 		return "dead", balance
-	case seen && first.Corrects == e.Corrects && first.Reverses == e.Reverses &&
+	case seen && (!m.compares || first.payload == payload) && first.Corrects == e.Corrects && first.Reverses == e.Reverses &&
 		(slices.Equal(first.Amounts, e.Amounts) || e.Reverses != "" && e.Amounts == nil):
 		return "duplicates", balance
 	case seen:
@@ -104,31 +123,40 @@ func (m model) apply(step delivery) (topic string, balance ledger.Balance) {
 	if e.Reverses != "" {
 		e.Amounts = opposite
 	}
-	balance = ledger.Balance{Count: int64(len(m[step.Ledger])) + 1, Contribution: e.ID}
+	balance = ledger.Balance{Count: int64(len(m.ledgers[step.Ledger])) + 1, Contribution: e.ID}
 	for column, amount := range e.Amounts {
 		sum := big.NewInt(amount)
-		for _, posted := range m[step.Ledger] {
-			sum.Add(sum, big.NewInt(posted.Amounts[column]))
+		for _, before := range m.ledgers[step.Ledger] {
+			sum.Add(sum, big.NewInt(before.Amounts[column]))
 		}
 		if !sum.IsInt64() {
 			return "dead", balance
 		}
 		balance.Amounts = append(balance.Amounts, sum.Int64())
 	}
-	if m[step.Ledger] == nil {
-		m[step.Ledger] = map[string]Entry{}
+	if m.ledgers[step.Ledger] == nil {
+		m.ledgers[step.Ledger] = map[string]posted{}
 	}
-	m[step.Ledger][e.ID] = e
+	m.ledgers[step.Ledger][e.ID] = posted{e, payload}
 	return "balances", balance
+}
+
+// payloadOf is what ComparePayload compares of an entry.
+func payloadOf(e Entry) string {
+	form, err := json.Marshal(e)
+	if err != nil {
+		panic(err)
+	}
+	return string(form)
 }
 
 // checkHistory compares a ledger with the model, step by step, and its two stores with each other.
 func checkHistory(
-	tb testing.TB, history []delivery, declare func(b *topology.Builder) ledger.Ledger[string, Entry],
+	tb testing.TB, history []delivery, compares bool, declare func(b *topology.Builder) ledger.Ledger[string, Entry],
 ) error {
 	var l ledger.Ledger[string, Entry]
 	d := processortest.New(tb, func(b *topology.Builder) { l = declare(b) })
-	m := model{}
+	m := model{map[string]map[string]posted{}, compares}
 	for i, step := range history {
 		if step.Restart {
 			d.Restart()
@@ -189,14 +217,14 @@ func checkStores(d *processortest.Driver, l ledger.Ledger[string, Entry]) error 
 
 func (m model) compare(d *processortest.Driver) error {
 	n := 0
-	for _, posted := range m {
-		n += len(posted)
+	for _, contributions := range m.ledgers {
+		n += len(contributions)
 	}
 	if got := len(d.Rows("ledger-contributions", 0)); got != n {
 		return fmt.Errorf("there are %d contributions, want %d", got, n)
 	}
-	if got := len(d.Rows("ledger-balances", 0)); got != len(m) {
-		return fmt.Errorf("there are %d balances, want %d", got, len(m))
+	if got := len(d.Rows("ledger-balances", 0)); got != len(m.ledgers) {
+		return fmt.Errorf("there are %d balances, want %d", got, len(m.ledgers))
 	}
 	return nil
 }
@@ -207,10 +235,39 @@ func declare(b *topology.Builder) ledger.Ledger[string, Entry] {
 
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		if err := checkHistory(t, deliveries.Draw(rt, "history"), declare); err != nil {
+		if err := checkHistory(t, deliveries.Draw(rt, "history"), false, declare); err != nil {
 			rt.Fatal(err)
 		}
 	})
+}
+
+func declareComparing(b *topology.Builder) ledger.Ledger[string, Entry] {
+	return routed(b, ledger.Columns("x", "y"), ledger.ComparePayload())
+}
+
+func TestModelComparingPayloads(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		if err := checkHistory(t, copies.Draw(rt, "history"), true, declareComparing); err != nil {
+			rt.Fatal(err)
+		}
+	})
+}
+
+// TestModelFindsPayloadsNotCompared is the control: a ledger that takes another payload for a
+// duplicate does not pass for one that compares payloads, nor the other way round.
+func TestModelFindsPayloadsNotCompared(t *testing.T) {
+	for name, test := range map[string]struct {
+		compares bool
+		declare  func(b *topology.Builder) ledger.Ledger[string, Entry]
+	}{"compares none": {true, declare}, "compares all": {false, declareComparing}} {
+		found := false
+		for seed := range 50 {
+			found = found || checkHistory(t, copies.Example(seed), test.compares, test.declare) != nil
+		}
+		if !found {
+			t.Errorf("a ledger that %s passes", name)
+		}
+	}
 }
 
 // TestUndone: what crashes and aborts undo of a history comes again once.
@@ -246,7 +303,7 @@ func TestModelFindsBrokenLedger(t *testing.T) {
 	for name, distort := range broken {
 		found := false
 		for seed := range 50 {
-			found = found || checkHistory(t, deliveries.Example(seed),
+			found = found || checkHistory(t, deliveries.Example(seed), false,
 				func(b *topology.Builder) ledger.Ledger[string, Entry] {
 					post := func(r entry) (ledger.Contribution, error) {
 						c, err := contribution(r)

@@ -27,6 +27,9 @@ type settings struct {
 	// eventTime is a func(topology.Record[K, V]) (int64, error), whose type parameters only
 	// PostWindowed can check, or nil.
 	eventTime any
+	// comparesPayload says that payloads are compared, payload how: what package payload takes.
+	comparesPayload bool
+	payload         any
 }
 
 func newSettings(opts []Option) *settings {

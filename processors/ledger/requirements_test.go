@@ -127,7 +127,7 @@ func TestReversalIsStored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for id, want := range map[string]string{"a": "{[10] 7   r}", "r": "{[-10] 8  a }"} {
+	for id, want := range map[string]string{"a": "{[10] 7   r []}", "r": "{[-10] 8  a  []}"} {
 		p, _, err := store.Get(ledger.ContributionKey[string]{Ledger: "k", ID: id})
 		if got := fmt.Sprint(p); err != nil || got != want {
 			t.Errorf("%s is %s, %v, want %s", id, got, err, want)

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"bytes"
 	"encoding/binary"
 	"unicode/utf8"
 
@@ -18,6 +19,9 @@ const (
 	// as ever.
 	reversalFormat      = 2
 	reversalHeaderBytes = 3
+	// hashedFormats is the difference between one of these formats and the same with the hash of
+	// the payload behind the amounts.
+	hashedFormats = 2
 )
 
 // The effect of a contribution on the one that it names, in a row of reversalFormat.
@@ -40,28 +44,42 @@ func (c postingCodec) Append(dst []byte, p Posting) ([]byte, error) {
 		reason = reasonReference
 	case p.Corrects != "" && p.Reverses != "":
 		reason = "a contribution corrects another one or reverses it, and not both"
+	case p.Payload != nil && len(p.Payload) != hashBytes:
+		reason = "the hash of the payload has another length"
 	}
 	if reason != "" {
 		return dst, codecError(c.Name(), schemas.OpAppend, -1, reason)
 	}
+	format := byte(rowFormat)
+	if !plain {
+		format = reversalFormat
+	}
+	if p.Payload != nil {
+		format += hashedFormats
+	}
+	dst = append(appendRow(dst, format, p.Timestamp, p.Amounts), p.Payload...)
 	if plain {
-		return append(appendRow(dst, rowFormat, p.Timestamp, p.Amounts), p.Corrects...), nil
+		return append(dst, p.Corrects...), nil
 	}
 	kind, named := correcting, p.Corrects
 	if p.Reverses != "" {
 		kind, named = reversing, p.Reverses
 	}
-	dst = append(appendRow(dst, reversalFormat, p.Timestamp, p.Amounts), kind)
+	dst = append(dst, kind)
 	dst = append(binary.BigEndian.AppendUint16(dst, uint16(len(named))), named...)
 	return append(dst, p.ReversedBy...), nil
 }
 
 func (c postingCodec) Decode(b []byte) (Posting, error) {
-	timestamp, amounts, rest, reason := decodeRow(b, rowFormat, reversalFormat)
+	timestamp, amounts, rest, reason := decodeRow(b, rowFormat, reversalFormat+hashedFormats)
 	p := Posting{Amounts: amounts, Timestamp: timestamp}
+	var format byte
+	if reason == "" {
+		format, rest, reason = p.decodeHash(b[0], rest)
+	}
 	switch {
 	case reason != "":
-	case b[0] == reversalFormat:
+	case format == reversalFormat:
 		reason = p.decodeReversal(rest)
 	default:
 		if p.Corrects = string(rest); !isReference(p.Corrects) {
@@ -72,6 +90,19 @@ func (c postingCodec) Decode(b []byte) (Posting, error) {
 		return Posting{}, codecError(c.Name(), schemas.OpDecode, len(b)-len(rest), reason)
 	}
 	return p, nil
+}
+
+// decodeHash reads the hash of the payload, if a row of that format has one. It returns the format
+// of the rest.
+func (p *Posting) decodeHash(format byte, b []byte) (rest byte, behind []byte, reason string) {
+	if format <= reversalFormat {
+		return format, b, ""
+	}
+	if len(b) < hashBytes {
+		return 0, nil, "the row is too short"
+	}
+	p.Payload = bytes.Clone(b[:hashBytes])
+	return format - hashedFormats, b[hashBytes:], ""
 }
 
 // decodeReversal reads what is behind the amounts of a row with a reversal. The reason is empty if

@@ -108,11 +108,16 @@ func PostWindowed[K, V any](
 	if err == nil {
 		windowKeys = WindowCodec(keys)
 	}
-	return post(windowed(s, name, set, timeOf), name, func(r topology.Record[Window[K], V]) (Contribution, error) {
-		return contribution(topology.WithKey(r, r.Key.Key))
-	}, func(r topology.Record[Window[K], V]) (int64, error) {
-		return timeOf(topology.WithKey(r, r.Key.Key))
-	}, set, windowKeys)
+	read := reader[Window[K], V]{
+		contribution: func(r topology.Record[Window[K], V]) (Contribution, error) {
+			return contribution(topology.WithKey(r, r.Key.Key))
+		},
+		timeOf: func(r topology.Record[Window[K], V]) (int64, error) {
+			return timeOf(topology.WithKey(r, r.Key.Key))
+		},
+		newHasher: ofWindows(hasherFor[K, V](set)),
+	}
+	return post(windowed(s, name, set, timeOf), name, read, set, windowKeys)
 }
 
 // windowed returns the records of s once for each of their windows, whose key they have. No

@@ -1,4 +1,4 @@
-package inbox
+package payload
 
 import (
 	"bytes"
@@ -11,14 +11,14 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// partial are members of a JSON object that are no part of the payload.
-type partial []string
+// Without are members of a JSON object that are no part of the payload.
+type Without []string
 
 const errNoObject = schemas.Reason("the payload is no JSON object")
 
-// partialHasher hashes the JSON object that codec makes of the value, without the members of those
+// hasherWithout hashes the JSON object that codec makes of the value, without the members of those
 // canonical names.
-func partialHasher[K, V any](codec schemas.Codec[V], without [][]byte) hasher[K, V] {
+func hasherWithout[K, V any](codec schemas.Codec[V], without [][]byte) Hasher[K, V] {
 	null := nullOf(codec)
 	var scratch, canonical []byte
 	return func(r topology.Record[K, V]) ([32]byte, error) {
@@ -45,8 +45,8 @@ func partialHasher[K, V any](codec schemas.Codec[V], without [][]byte) hasher[K,
 
 // canonical returns the names as they are written in a canonical form, quotes included. A name that
 // is not valid UTF-8 is that of no member.
-func (p partial) canonical() (names [][]byte, err error) {
-	for _, name := range p {
+func (w Without) canonical() (names [][]byte, err error) {
+	for _, name := range w {
 		if !utf8.ValidString(name) {
 			continue
 		}

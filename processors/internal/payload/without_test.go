@@ -1,4 +1,4 @@
-package inbox
+package payload
 
 import (
 	"crypto/sha256"
@@ -46,13 +46,13 @@ func FuzzPayloadWithout(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, document []byte, name string) {
-		without := partial{name, "id"}
+		without := Without{name, "id"}
 		want, wantErr := hashWithout(document, without)
 		names, err := without.canonical()
 		if err != nil {
 			t.Fatal(err)
 		}
-		hash := partialHasher[string](verbatimJSON{}, names)
+		hash := hasherWithout[string](verbatimJSON{}, names)
 		for range 2 { // the second one in the memory of the first
 			got, err := hash(topology.Record[string, json.RawMessage]{Value: document})
 			if got != want || (err == nil) != (wantErr == nil) {
@@ -73,11 +73,11 @@ func (verbatimJSON) Decode(b []byte) (json.RawMessage, error) { return b, nil }
 
 // TestPayloadWithoutGolden: the hashes are in stores. They never change.
 func TestPayloadWithoutGolden(t *testing.T) {
-	names, err := partial{"id", "at"}.canonical()
+	names, err := Without{"id", "at"}.canonical()
 	if err != nil {
 		t.Fatal(err)
 	}
-	hash := partialHasher[string](verbatimJSON{}, names)
+	hash := hasherWithout[string](verbatimJSON{}, names)
 	got, err := hash(topology.Record[string, json.RawMessage]{Value: json.RawMessage(`{"z":[1.50,"x"],"at":7,"id":"e","a":{"id":1}}`)})
 	if want := sha256.Sum256([]byte(`{"a":{"id":1},"z":[15e-1,"x"]}`)); got != want || err != nil {
 		t.Errorf("the hash is %x, %v, want %x", got, err, want)

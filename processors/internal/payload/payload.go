@@ -1,4 +1,16 @@
-package inbox
+// Package payload hashes the payloads of records, so that processors can tell the copy of a fact
+// from another fact under its id. Package inbox documents what the payload of a record is.
+//
+// A declaration holds how payloads are compared as a value of one of these types:
+//
+//	nil                 by the JSON form of the value, or by its bytes
+//	schemas.Codec[V]    by what the codec makes of the value
+//	Hasher[K, V]        by the hash that a function returns
+//	Without             by the JSON form, without some members
+//
+// Hashes are stored and never change. A hasher belongs to one task; everything else is safe for
+// concurrent use.
+package payload
 
 import (
 	"cmp"
@@ -7,6 +19,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"strconv"
 	"strings"
 
 	"github.com/onceward/onceward/processors/internal/identity"
@@ -14,35 +27,53 @@ import (
 	"github.com/onceward/onceward/topology"
 )
 
-// hasher returns the hash of a record's payload.
-type hasher[K, V any] func(r topology.Record[K, V]) ([32]byte, error)
+// Hasher returns the hash of a record's payload, zeros for null. Its error has no class unless a
+// function of the user has given it one.
+type Hasher[K, V any] func(r topology.Record[K, V]) ([32]byte, error)
 
-// hasherFor returns what makes the hasher of a task; declared is what the options say, or nil. The
+// HasherFor returns what makes the hasher of a task; declared is what the options say, or nil. The
 // error is a mistake of the declaration.
-func hasherFor[K, V any](declared any) (func() hasher[K, V], error) {
+func HasherFor[K, V any](declared any) (func() Hasher[K, V], error) {
 	if declared == nil {
 		codec, err := payloadCodec[V]()
-		return func() hasher[K, V] { return codecHasher[K](codec) }, err
+		return func() Hasher[K, V] { return codecHasher[K](codec) }, err
 	}
 	switch payload := declared.(type) {
-	case partial:
+	case Without:
 		codec, err := payloadCodec[V]()
 		names, nameErr := payload.canonical()
-		return func() hasher[K, V] { return partialHasher[K](codec, names) }, cmp.Or(err, nameErr)
-	case hasher[K, V]:
-		return func() hasher[K, V] { return payload }, nil
+		return func() Hasher[K, V] { return hasherWithout[K](codec, names) }, cmp.Or(err, nameErr)
+	case Hasher[K, V]:
+		return func() Hasher[K, V] { return payload }, nil
 	case schemas.Codec[V]:
-		return func() hasher[K, V] { return codecHasher[K](payload) }, nil
+		return func() Hasher[K, V] { return codecHasher[K](payload) }, nil
 	}
 	return nil, fmt.Errorf("the payload is declared for other types than those of the stream, whose keys "+
 		"are %s and values %s", reflect.TypeFor[K](), reflect.TypeFor[V]())
+}
+
+// Clause says for the consumer contract how payloads are compared, where that was declared.
+func Clause(declared any) string {
+	switch payload := declared.(type) {
+	case nil:
+		return ""
+	case Without:
+		names := make([]string, len(payload))
+		for i, name := range payload {
+			names[i] = strconv.Quote(name)
+		}
+		return "payloads are compared without the members " + strings.Join(names, ", ") + " of their JSON object"
+	case interface{ Name() string }:
+		return fmt.Sprintf("payloads are compared as the codec %q writes them", payload.Name())
+	}
+	return "payloads are compared by a hash that the program makes of the record"
 }
 
 // scratchBytesMax is the size of the largest buffer that a task keeps between two records.
 const scratchBytesMax = 64 << 10
 
 // codecHasher hashes what codec makes of the value. The buffer is why a hasher belongs to one task.
-func codecHasher[K, V any](codec schemas.Codec[V]) hasher[K, V] {
+func codecHasher[K, V any](codec schemas.Codec[V]) Hasher[K, V] {
 	null := nullOf(codec)
 	canonical := strings.TrimPrefix(codec.Name(), "nullable:") == schemas.JSON[struct{}]().Name()
 	var scratch []byte
