@@ -35,9 +35,9 @@
 // generation has it (KIP-792). At the same generation neither can be trusted with it, and both have
 // to give it up first.
 //
-// The plan names the owner of every task, so that each member knows where the state of a task can be
-// read ([Plan.Owner]). That is where to ask, and no permission to answer: a member answers for the
-// tasks of which it has the ownership.
+// The plan names the owner of every task, so that each member knows where the state of a task can
+// be read ([Plan.Owner]). That is where to ask, and no permission to answer: a member answers for
+// the tasks of which it has the ownership.
 //
 // Members may run different topologies, as in a rolling upgrade. If two definitions share a source
 // topic, the one that most members know is used, and only the members that know it get its tasks.

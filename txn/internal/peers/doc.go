@@ -73,8 +73,8 @@
 //
 // # Streams
 //
-// [Peers.Open] dials any instance of the plan, watched or not, for what the runtime has to say to it:
-// queries. The connection begins with hellos of the type stream, which are refused for the same
+// [Peers.Open] dials any instance of the plan, watched or not, for what the runtime has to say to
+// it: queries. The connection begins with hellos of the type stream, which are refused for the same
 // reasons, and is protected in the same way: by TLS, or by a secret with a MAC on every frame. It
 // carries bytes in both directions, and is no evidence of life. The other side gets it from the
 // listener [Peers.Streams]. An older build refuses the type.
