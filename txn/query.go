@@ -110,7 +110,7 @@ func Stale() ReadOption { return readOption(func(s *readSettings) { s.stale = tr
 // AtLeast makes a view contain the effects of the record at an offset of an input, or fail with
 // [ErrBehind]. So a caller that has written a record reads what became of it, whichever instance
 // has the task. It fails in another way if the task of the partition does not read that input
-// partition. The topic has its name on the cluster. With several of them all have to hold.
+// partition. The topic has its name on the cluster. All bounds of a query have to hold.
 func AtLeast(topic string, partition int32, offset int64) ReadOption {
 	return readOption(func(s *readSettings) {
 		s.atLeast = append(s.atLeast, queries.Bound{Topic: topic, Partition: partition, Offset: offset})

@@ -223,9 +223,9 @@ func (m *moving) until(what string, cond func() bool) {
 }
 
 // TestQueriesWhileTasksMove: while instances join, stop and die, no instance answers for a task
-// that is not its own, no answer is below its bound, each answer has the rows of its position,
-// those of copies too, and every refusal is ErrNotServing. Without a bound older answers come: they
-// are the control of the bound. TestJudgeOfQueries is that of the owner.
+// that is not its own. No answer is below its bound, each has the rows of its position, those of
+// copies too, and every refusal is ErrNotServing. Without a bound older answers come: they are the
+// control of the bound. TestJudgeOfQueries is that of the owner.
 func TestQueriesWhileTasksMove(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := &moving{peerScene: pairOf(t, withStandbys(1)), fed: map[int32]int64{}}

@@ -9,8 +9,8 @@ import (
 	"github.com/onceward/onceward/txn/internal/queries"
 )
 
-// Client queries an application from a program that is no instance of it: any instance answers
-// whose server has [App.QueryHandler]. It may be used from any goroutine.
+// Client queries an application from another program: any instance answers whose server has
+// [App.QueryHandler]. It may be used from any goroutine.
 type Client struct {
 	base *url.URL
 	http *http.Client
@@ -18,7 +18,7 @@ type Client struct {
 
 // NewClient returns a client of a handler at a URL. httpClient carries authentication and TLS, and
 // nil is http.DefaultClient. Its Timeout, if it has one, bounds the life of each view. A view is
-// one request whose two bodies are open at the same time: a proxy in between must not wait for the
+// one request whose two bodies are open at the same time. A proxy in between must not wait for the
 // end of the first one.
 func NewClient(handler string, httpClient *http.Client) (*Client, error) {
 	base, err := url.Parse(handler)

@@ -16,7 +16,7 @@ import (
 )
 
 // QueryHandler serves the rows of these stores, and of no others, to programs that are no instance
-// of the application. Any instance answers for all of them: it asks the one that has the task
+// of the application. Any instance answers for all tasks: it asks the one that has the task
 // ([Query]). It is for a server of the program's own, which controls the access: who reaches the
 // handler can read all rows of the stores. It can be used before, during and after Run. The error
 // names a store that the topology does not have.

@@ -45,10 +45,10 @@ type Queryable interface {
 	query(ctx context.Context, r queries.Request) (served, error)
 }
 
-// Standbys allows a [Query] to read the copy of a task that another instance keeps
-// ([Config].Standbys), if that was at the last commit at most maxAge ago. It looks for the next
-// commit every 500 ms. A copy in the instance that is asked is read first. Other copies are read
-// while the owner of the task does not serve it. [View.Standby] says whether the view is of a copy.
+// Standbys allows a [Query] to read a copy of the task ([Config].Standbys) that was at the last
+// commit at most maxAge ago. A copy looks for the next commit every 500 ms. A copy in the instance
+// that is asked is read first. Other copies are read while the owner of the task does not serve it.
+// [View.Standby] says whether the view is of a copy.
 //
 // A view of a copy is what the owner committed, at the positions of one commit. It can be older
 // than a view that was read before: [AtLeast] excludes that.
@@ -57,14 +57,13 @@ func Standbys(maxAge time.Duration) ReadOption {
 }
 
 // Query returns a view of a partition of a store, wherever the application has it. In the instance
-// that has the task it is [Read]. Every other one knows the instance that has it from the plan of
-// the group, and asks that one, over the connections of peers ([Config].Peers). An instance answers
-// only for tasks that it owns at that moment, as Read does, and passes no question on.
+// that has the task it is [Read]. Every other one finds that instance in the plan of the group, and
+// asks it over the connections of peers ([Config].Peers). An instance answers only for tasks that
+// it owns at that moment, as Read does, and passes no question on.
 //
 // Query fails with an error that wraps
-//   - ErrNotServing if no instance serves the partition now: while the task moves or is restored,
-//     is stopped or in doubt, while its instance cannot be reached or has no peers, and for the
-//     bound of [AtLeast]. Ask again;
+//   - ErrNotServing if no instance serves the partition now: the task moves, is restored, is
+//     stopped or in doubt, its instance cannot be reached, or [AtLeast] is not kept. Ask again;
 //   - state.ErrUnknownStore and the other errors of Read;
 //   - the error of ctx.
 //

@@ -88,8 +88,8 @@ type Owner struct {
 	Member string
 }
 
-// Owner returns the key of the member that has a task by the plan, or of the one that still has it
-// if the task is to move. It is empty if the plan names none.
+// Owner returns the key of the member that has a task by the plan. While the task is to move, that
+// is the member that still has it. It is empty if the plan names none.
 func (p Plan) Owner(task graph.TaskID) string {
 	for _, o := range p.Owners {
 		if o.Task == task {

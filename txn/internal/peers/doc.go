@@ -75,7 +75,7 @@
 //
 // [Peers.Open] dials any instance of the plan, watched or not, for what the runtime has to say to
 // it: queries. The connection begins with hellos of the type stream, which are refused for the same
-// reasons, and is protected in the same way: by TLS, or by a secret with a MAC on every frame. It
+// reasons. It is protected in the same way: by TLS, or by a secret with a MAC on every frame. It
 // carries bytes in both directions, and is no evidence of life. The other side gets it from the
 // listener [Peers.Streams]. An older build refuses the type.
 //
@@ -185,10 +185,9 @@
 //
 // One mutex guards all state. It is never held over network I/O, a wait, or a call of Fence,
 // Progress or Live. Goroutines: one for ticks, one that accepts, one that shows life, one for each
-// fencing, each look at the brokers and each dial, two for each connection (reader and writer), one
-// for each stream that was accepted. Run
-// owns them and returns when all have ended. Every method may be called from any goroutine, before,
-// during and after Run.
+// fencing, each look at the brokers and each dial, two for each connection (reader and writer).
+// There is one more for each stream that was accepted. Run owns them and returns when all have
+// ended. Every method may be called from any goroutine, before, during and after Run.
 //
 // # Failure
 //

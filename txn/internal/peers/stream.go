@@ -44,8 +44,9 @@ func (p *Peers) Open(ctx context.Context, instance string) (net.Conn, error) {
 	return newStream(l, context.AfterFunc(running, func() { hangUp(conn) })), nil
 }
 
-// Streams returns the listener of the streams that other instances open. Whoever accepts one closes
-// it. Streams that come while no call of Accept waits are reset after the silence bound.
+// Streams returns the listener of the streams that other instances open. The caller closes those
+// that it accepts. Streams that come while no call of Accept waits are reset after the silence
+// bound.
 func (p *Peers) Streams() net.Listener { return p.streams }
 
 // streams hands accepted streams over.

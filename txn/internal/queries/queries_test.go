@@ -43,6 +43,8 @@ type scene struct {
 	topology *topology.Topology
 	layouts  map[string]state.Layout
 
+	released chan struct{} // a word for each view that was closed
+
 	mu   sync.Mutex
 	open int // views
 	// refuse makes the next views fail.
@@ -62,7 +64,7 @@ func newScene(t *testing.T, many int) *scene {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &scene{db: memstore.New(), topology: top, layouts: map[string]state.Layout{}}
+	s := &scene{db: memstore.New(), topology: top, layouts: map[string]state.Layout{}, released: make(chan struct{}, 1000)}
 	declared := top.Subtopologies()[0].Declarations()
 	for _, d := range declared {
 		s.layouts[d.Name] = d.Layout
@@ -127,6 +129,7 @@ func (c counted) Close() error {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	c.s.open--
+	c.s.released <- struct{}{}
 	return c.View.Close()
 }
 
@@ -310,18 +313,11 @@ func TestViewsAreReleased(t *testing.T) {
 	client := s.client(t)
 	released := func() {
 		t.Helper()
-		for {
-			s.mu.Lock()
-			open := s.open
-			s.mu.Unlock()
-			if open == 0 {
-				return
-			}
-			select {
-			case <-t.Context().Done():
-				t.Fatalf("%d views are open", open)
-			case <-time.After(time.Millisecond):
-			}
+		<-s.released
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.open != 0 {
+			t.Errorf("%d views are open", s.open)
 		}
 	}
 	v, err := client.Open(t.Context(), Request{Store: "plain"})

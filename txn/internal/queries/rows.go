@@ -34,8 +34,8 @@ type Row struct {
 }
 
 const (
-	// limitDefault is how many rows an answer has at most if the question does not say it, and
-	// limitMax the most that a question may ask for.
+	// limitDefault is the most rows of an answer if the question does not say it. limitMax is the
+	// most that a question may ask for.
 	limitDefault, limitMax = 100, 10_000
 )
 

@@ -104,9 +104,9 @@ func (r Reader) Read(store string, partition int32, stale bool) (Served, error) 
 	return out, nil
 }
 
-// ReadCopy takes a view of a store's partition in the copy that this process keeps of another
-// instance's task, at a commit that was the last one at most maxAge ago. It returns how long ago
-// that was. It waits while the copy goes from one commit to the next.
+// ReadCopy is Read of the copy that this process keeps of another instance's task. It fails unless
+// the copy is at a commit that was the last one at most maxAge ago, and returns how long ago that
+// was. It waits while the copy goes from one commit to the next.
 func (r Reader) ReadCopy(ctx context.Context, store string, partition int32, maxAge time.Duration) (Served, time.Duration, error) {
 	if r.isGlobal(store) {
 		return Served{}, 0, fmt.Errorf("%w: a global table has no copies", ErrNotServing)

@@ -246,8 +246,8 @@ func (k *Keeper) Take(id graph.TaskID) state.Database {
 // ErrNoCopy says that there is no copy to read, or none that is new enough.
 var ErrNoCopy = errors.New("there is no copy of the task that is new enough")
 
-// View returns a view of the copy of a task at a commit that was the last one at most maxAge ago,
-// and how long ago that was. Between two steps a copy is at a commit. During a step it is not: View
+// View returns a view of the copy of a task at a commit, and how long ago that was the last one: at
+// most maxAge. Between two steps a copy is at a commit. During a step it is not: View
 // waits for the end of the step. The caller closes the view.
 func (k *Keeper) View(ctx context.Context, id graph.TaskID, maxAge time.Duration) (state.View, time.Duration, error) {
 	for {
