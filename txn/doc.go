@@ -122,6 +122,10 @@
 // in the stable offsets, and applied or run again. Package txn/admin reads state from another
 // process, over the control socket or from the directory.
 //
+// [Query] reads the same from any instance: the plan of the group says which instance has a task,
+// and that one judges whether it may answer. [Standbys] allows copies, [AtLeast] asks for a
+// position. [App.QueryHandler] answers programs that are no instance, in JSON and for a [Client].
+//
 // # Versions
 //
 // Three formats outlive a process: the state directory, the commit metadata, and the user data of

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/onceward/onceward/txn/internal/assign"
@@ -17,12 +18,16 @@ import (
 	"github.com/onceward/onceward/txn/internal/peers"
 )
 
-// watch is this process's part in the watching of instances. It outlives memberships.
+// watch is this process's part in the watching of instances, and in their queries. It outlives
+// memberships.
 type watch struct {
 	in    *instance
 	peers *peers.Peers
 	stop  context.CancelFunc
 	ended chan struct{}
+	// plan is the last one of the group, nil before the first.
+	plan    atomic.Pointer[assign.Plan]
+	queries *peerQueries
 
 	mu     sync.Mutex
 	member string
@@ -65,6 +70,7 @@ func (in *instance) newWatch() (*watch, error) {
 	in.app.setPeersAddress(pc.Address)
 	var ctx context.Context
 	ctx, w.stop = context.WithCancel(context.Background())
+	w.queries = newPeerQueries(in.app, w.peers)
 	go func() {
 		defer close(w.ended)
 		w.peers.Run(ctx)
@@ -98,6 +104,7 @@ func (in *instance) listenForPeers() (l net.Listener, err error) {
 func (w *watch) close() {
 	w.stop()
 	<-w.ended
+	w.queries.close()
 }
 
 // goodbyeMax bounds the wait for peers that do not hear a goodbye.
@@ -112,8 +119,9 @@ func (w *watch) goodbye() {
 	}
 }
 
-// planned tells the members of a new plan.
+// planned tells the members of a new plan, and keeps it.
 func (w *watch) planned(plan assign.Plan) {
+	w.plan.Store(&plan)
 	var members []peers.Member
 	for _, e := range plan.Entries {
 		members = append(members, peers.Member{Instance: e.Member, Address: e.Address})

@@ -198,7 +198,7 @@ type member struct {
 }
 
 // The minor versions of the user data (package assign) that the two builds write.
-const thisMinor, nextMinor = 2, 3
+const thisMinor, nextMinor = 3, 4
 
 // upgradeView is the group as the coordinator describes it.
 type upgradeView struct {

@@ -35,6 +35,10 @@
 // generation has it (KIP-792). At the same generation neither can be trusted with it, and both have
 // to give it up first.
 //
+// The plan names the owner of every task, so that each member knows where the state of a task can
+// be read ([Plan.Owner]). That is where to ask, and no permission to answer: a member answers for
+// the tasks of which it has the ownership.
+//
 // Members may run different topologies, as in a rolling upgrade. If two definitions share a source
 // topic, the one that most members know is used, and only the members that know it get its tasks.
 //
@@ -96,6 +100,8 @@
 //	                       address (since minor version 1), standbys and rack (since minor version 2); once for each
 //	      4 copy           member, subtopology, number of tasks, of each the partition times two, plus one if it is awaited;
 //	                       once for each member and subtopology, since minor version 2
+//	      5 owner          member, subtopology, number of tasks, partitions; once for each member and subtopology, since minor
+//	                       version 3
 //
 // A minor version may add tags and may append to a field. A reader skips tags that it does not know
 // and what follows in a field after what it knows; what an older writer left out is zero. So

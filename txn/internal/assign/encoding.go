@@ -33,6 +33,7 @@ const (
 	planOwed  = 2
 	planEntry = 3
 	planCopy  = 4
+	planOwner = 5
 )
 
 // definitionStateful is a bit of what a definition says beside its sources.
@@ -168,6 +169,15 @@ func (p Plan) Encode() []byte {
 		}
 		out = appendField(out, planCopy, f)
 	}
+	same := func(a, b Owner) bool { return a.Member == b.Member && a.Task.Subtopology == b.Task.Subtopology }
+	for run := range runs(p.Owners, same) {
+		f := appendString(appendString(nil, run[0].Member), run[0].Task.Subtopology)
+		f = binary.AppendUvarint(f, uint64(len(run)))
+		for _, o := range run {
+			f = binary.AppendUvarint(f, uint64(max(o.Task.Partition, 0)))
+		}
+		out = appendField(out, planOwner, f)
+	}
 	return appendCheck(appendNext(out))
 }
 
@@ -217,6 +227,11 @@ func DecodePlan(data []byte) (Plan, error) {
 				p.Copies = append(p.Copies, Copy{
 					Task: graph.TaskID{Subtopology: name, Partition: int32(at >> 1)}, Member: member, Awaited: at&1 > 0,
 				})
+			}
+		case planOwner:
+			member, name := f.string(), f.string()
+			for n := f.uvarint(); n > 0 && !f.bad; n-- {
+				p.Owners = append(p.Owners, Owner{Task: graph.TaskID{Subtopology: name, Partition: f.int32()}, Member: member})
 			}
 		}
 	})

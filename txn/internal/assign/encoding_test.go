@@ -39,17 +39,22 @@ func examplePlan() Plan {
 			{Task: graph.TaskID{Subtopology: "a", Partition: 70}, Member: "one", Awaited: true},
 			{Task: graph.TaskID{Subtopology: "c", Partition: 0}, Member: "two"},
 		},
+		Owners: []Owner{
+			{Task: graph.TaskID{Subtopology: "a", Partition: 0}, Member: "one"}, {Task: graph.TaskID{Subtopology: "a", Partition: 300}, Member: "one"},
+			{Task: graph.TaskID{Subtopology: "c", Partition: 0}, Member: "two"},
+		},
 	}
 }
 
 // The golden texts are what other builds send and read. A change of one is a change of the format.
 const (
-	goldenJoin = "0102" + "01080000000000000007" + "02080102030405060708" + "030a0161ac02020161" + "016201" + "0306016300010163" +
+	goldenJoin = "0103" + "01080000000000000007" + "02080102030405060708" + "030a0161ac02020161" + "016201" + "0306016300010163" +
 		"040801610200e8070500" + "04050163010101" + "05100161050c6c6f737420697473206c6f67" +
 		"060d31302e302e302e313a37303030" + "070101" + "080465617374" + "090601610202ac02" + "090401630100"
-	goldenPlan = "010201080000000100000009020b016102036f6e650374776f0318036f6e6509000000000000000000000000000003000000" + "00" +
+	goldenPlan = "010301080000000100000009020b016102036f6e650374776f0318036f6e6509000000000000000000000000000003000000" + "00" +
 		"032a0374776f00000000000000000000000000000004ac020d31302e302e302e323a37303030" + "02" + "0477657374" +
-		"040a036f6e65016102048d01" + "04080374776f01630100"
+		"040a036f6e65016102048d01" + "04080374776f01630100" +
+		"050a036f6e6501610200ac02" + "05080374776f01630100"
 )
 
 func TestGolden(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 // The build of the future, for tests of two builds side by side: its minor version is one higher,
 // and it writes a field that this build does not know. If ONCEWARD_NEXT_MAJOR names "plan", the
 // major version is one higher too. It only exists with the build tag.
-const formatMinor = 3
+const formatMinor = 4
 
 var formatMajor byte = 1
 

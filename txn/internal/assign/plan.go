@@ -77,6 +77,31 @@ type Plan struct {
 	Entries []Entry
 	// Copies are the tasks of which members keep a copy, in order of members and tasks.
 	Copies []Copy
+	// Owners are the tasks that are assigned, in order of members and tasks. A plan of an older
+	// build has none.
+	Owners []Owner
+}
+
+// Owner is a task that is assigned to a member. Member is its key.
+type Owner struct {
+	Task   graph.TaskID
+	Member string
+}
+
+// Owner returns the key of the member that has a task by the plan. While the task is to move, that
+// is the member that still has it. It is empty if the plan names none.
+func (p Plan) Owner(task graph.TaskID) string {
+	for _, o := range p.Owners {
+		if o.Task == task {
+			return o.Member
+		}
+	}
+	for _, m := range p.Pending {
+		if m.Task == task {
+			return m.From
+		}
+	}
+	return ""
 }
 
 // Copy is a task of which a member keeps a copy. Member is its key.
@@ -211,6 +236,7 @@ func (p *planner) result(id uint64) Result {
 			continue
 		}
 		out.Owners[t.id()] = t.target.key
+		out.Plan.Owners = append(out.Plan.Owners, Owner{Task: t.id(), Member: t.target.key})
 		for _, topic := range t.unit.Sources {
 			out.Assigned[t.target.ID][topic] = append(out.Assigned[t.target.ID][topic], t.partition)
 		}
@@ -221,6 +247,9 @@ func (p *planner) result(id uint64) Result {
 		}
 	}
 	slices.SortFunc(out.Plan.Pending, func(a, b Move) int { return compareTasks(a.Task, b.Task) })
+	slices.SortFunc(out.Plan.Owners, func(a, b Owner) int {
+		return cmp.Or(strings.Compare(a.Member, b.Member), compareTasks(a.Task, b.Task))
+	})
 	out.Plan.Copies = p.copies()
 	return out
 }

@@ -80,7 +80,15 @@ func owners(t *rapid.T, r Request, out Result) map[graph.TaskID]string {
 					all[id] = m.ID
 				}
 			}
+			for _, m := range r.Members {
+				if got := out.Plan.Owner(id); m.ID == all[id] && got != m.Key() {
+					t.Fatalf("the plan says that %s is at %q, and it is at %s", id, got, m.Key())
+				}
+			}
 		}
+	}
+	if len(out.Plan.Owners) != len(all) {
+		t.Fatalf("the plan names %d owners, and %d tasks are assigned", len(out.Plan.Owners), len(all))
 	}
 	return all
 }

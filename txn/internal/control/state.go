@@ -26,6 +26,7 @@ const (
 	ReasonStopped      = "stopped"
 	ReasonInDoubt      = "in-doubt"
 	ReasonLost         = "lost"
+	ReasonBehind       = "behind"
 	ReasonUnknownStore = "unknown-store"
 	ReasonCorrupt      = "corrupt"
 	ReasonFailed       = "failed"

@@ -108,7 +108,7 @@ type Suspect struct {
 func New(cfg Config) (*Peers, error) {
 	p := &Peers{
 		cfg: cfg, off: cfg.Listener == nil, kick: make(chan struct{}, 1), fencing: map[*suspicion]time.Time{}, unheard: make(chan struct{}, 1),
-		peers: map[string]*peer{}, ring: newRing(cfg.Self.Instance), logged: map[string]time.Time{},
+		peers: map[string]*peer{}, ring: newRing(cfg.Self.Instance), logged: map[string]time.Time{}, streams: newStreams(),
 	}
 	if p.off {
 		return p, nil

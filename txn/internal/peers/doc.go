@@ -71,6 +71,16 @@
 // after the silence bound, and at most 64 are at work. Failures are counted, and logged once a
 // minute for each kind.
 //
+// # Streams
+//
+// [Peers.Open] dials any instance of the plan, watched or not, for what the runtime has to say to
+// it: queries. The connection begins with hellos of the type stream, which are refused for the same
+// reasons. It is protected in the same way: by TLS, or by a secret with a MAC on every frame. It
+// carries bytes in both directions, and is no evidence of life. The other side gets it from the
+// listener [Peers.Streams]. An older build refuses the type.
+//
+// With a secret alone, an attacker who reads the network sees the bytes of streams too.
+//
 // # Frames
 //
 //	length   4 bytes, of everything that follows; at most 64 KiB
@@ -92,6 +102,8 @@
 //	goodbye    code (stopping, duplicate, refused, silent), reason; the receiver closes the connection
 //	question   instance, incarnation: the sender has lost it, does the receiver see it?
 //	report     instance, incarnation, state, its age in milliseconds, who fences
+//	stream     the hello of a stream: application, cluster, instance, incarnation, nonce, dialled instance
+//	data       bytes of a stream, at most 32 KiB; only in streams with a secret
 //
 // A question about the receiver itself says that the sender does not hear it. Any other one is
 // answered by a report. The states of a report are heard, lost, never, stopped (it said goodbye),
@@ -173,9 +185,9 @@
 //
 // One mutex guards all state. It is never held over network I/O, a wait, or a call of Fence,
 // Progress or Live. Goroutines: one for ticks, one that accepts, one that shows life, one for each
-// fencing, each look at the brokers and each dial, two for each connection (reader and writer). Run
-// owns them and returns when all have ended. Every method may be called from any goroutine, before,
-// during and after Run.
+// fencing, each look at the brokers and each dial, two for each connection (reader and writer).
+// There is one more for each stream that was accepted. Run owns them and returns when all have
+// ended. Every method may be called from any goroutine, before, during and after Run.
 //
 // # Failure
 //

@@ -13,7 +13,7 @@ import (
 // The version of the frames that this build writes. It reads every minor version of the major one.
 const (
 	formatMajor = 1
-	formatMinor = 1 // 1: a hello names the instance that was dialled
+	formatMinor = 2 // 1: a hello names the instance that was dialled. 2: streams
 )
 
 const (
@@ -49,6 +49,8 @@ const (
 	kindGoodbye   kind = 5
 	kindQuestion  kind = 6
 	kindReport    kind = 7
+	kindStream    kind = 8
+	kindData      kind = 9
 )
 
 // Codes of a goodbye.
@@ -87,6 +89,7 @@ type frame struct {
 	age                            time.Duration // of the state
 	by                             string        // the instance that fences
 	to                             string        // the instance that was dialled
+	data                           []byte        // of a stream
 }
 
 // Tags of the fields.
@@ -106,6 +109,7 @@ const (
 	tagAge         = 13
 	tagBy          = 14
 	tagTo          = 15
+	tagData        = 16
 )
 
 // body returns the head and the fields. A field that is zero is left out.
@@ -143,6 +147,7 @@ func (f frame) body() []byte {
 	number(tagAge, uint64(max(f.age.Milliseconds(), 0)))
 	text(tagBy, f.by)
 	text(tagTo, f.to)
+	text(tagData, string(f.data))
 	return out
 }
 
@@ -216,6 +221,8 @@ func (f *frame) set(tag uint64, value []byte) error {
 		f.by = string(value)
 	case tagTo:
 		f.to = string(value)
+	case tagData:
+		f.data = value
 	}
 	return nil
 }

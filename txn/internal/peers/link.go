@@ -24,6 +24,7 @@ type link struct {
 	conn, raw net.Conn // conn is raw, or TLS over it
 	security  Security // as of its beginning
 	dialled   bool
+	kind      kind   // kindHello or kindStream; the dialler chooses
 	to        string // the instance that was dialled; empty for an accepted connection
 	hello     frame  // the peer's
 	in, out   *macKey
@@ -122,8 +123,9 @@ func (r *refusal) Error() string {
 }
 
 // handshake exchanges hellos and proofs. The instance and the address are those which were dialled,
-// and empty for an accepted connection. The connection's deadline has to be set.
-func (p *Peers) handshake(raw net.Conn, instance, address string) (*link, error) {
+// and empty for an accepted connection, of which the dialler tells the kind. The connection's
+// deadline has to be set.
+func (p *Peers) handshake(raw net.Conn, instance, address string, kind kind) (*link, error) {
 	dialled := address != ""
 	security := p.cfg.Security()
 	if security.none() && !loopback.Address(raw.RemoteAddr().String()) {
@@ -131,7 +133,7 @@ func (p *Peers) handshake(raw net.Conn, instance, address string) (*link, error)
 		return nil, &refusal{kind: "address", reason: reason}
 	}
 	l := &link{
-		conn: security.encrypt(raw, dialled, address), raw: raw, security: security, dialled: dialled, to: instance,
+		conn: security.encrypt(raw, dialled, address), raw: raw, security: security, dialled: dialled, kind: kind, to: instance,
 		queue: make(chan []byte, queueMax), done: make(chan struct{}),
 	}
 	err := p.greet(l)
@@ -155,18 +157,20 @@ func (p *Peers) handshake(raw net.Conn, instance, address string) (*link, error)
 
 // greet is the handshake without its errors' treatment.
 func (p *Peers) greet(l *link) error {
-	mine := p.hello(l).body()
+	var mine []byte
+	tell := func() error { mine = p.hello(l).body(); return send(l.conn, mine, nil) }
 	if l.dialled {
-		if err := send(l.conn, mine, nil); err != nil {
+		if err := tell(); err != nil {
 			return err
 		}
 	}
-	theirs, err := p.expect(l, kindHello, func(f frame) (err error) { l.hello = f; return p.accepts(f, l.security) })
+	theirs, err := p.expect(l, l.kind, func(f frame) (err error) { l.hello = f; return p.accepts(f, l.security) })
 	if err != nil {
 		return err
 	}
 	if !l.dialled {
-		if err := send(l.conn, mine, nil); err != nil {
+		l.kind = l.hello.kind
+		if err := tell(); err != nil {
 			return err
 		}
 	}
@@ -198,7 +202,7 @@ func (p *Peers) greet(l *link) error {
 	return send(l.conn, frame{kind: kindProof, proof: k.acceptor}.body(), nil)
 }
 
-// expect reads a frame of the handshake and checks it.
+// expect reads a frame of the handshake and checks it. Zero stands for a hello of either kind.
 func (p *Peers) expect(l *link, want kind, check func(frame) error) ([]byte, error) {
 	f, body, err := receive(l.conn, nil)
 	switch {
@@ -208,7 +212,8 @@ func (p *Peers) expect(l *link, want kind, check func(frame) error) ([]byte, err
 		return nil, &refusal{kind: kindStopping, reason: f.reason, byPeer: true}
 	case f.kind == kindGoodbye:
 		return nil, &refusal{kind: "peer", reason: f.reason, byPeer: true}
-	case f.kind != want:
+	case f.kind != want && (want != 0 || f.kind != kindHello && f.kind != kindStream):
+		want = max(want, kindHello)
 		return nil, &refusal{kind: "frame", reason: fmt.Sprintf("a frame of type %d came, and one of type %d has to", f.kind, want)}
 	}
 	return body, check(f)
@@ -275,12 +280,17 @@ func (p *Peers) accept(ctx context.Context) {
 	}
 }
 
-// serve makes an accepted connection a link, and reads it until it ends.
+// serve makes an accepted connection a link, and reads it until it ends. A stream is handed over.
 func (p *Peers) serve(ctx context.Context, conn net.Conn, shaken func()) {
 	defer hangUp(conn)
 	defer context.AfterFunc(ctx, func() { hangUp(conn) })()
 	_ = conn.SetDeadline(time.Now().Add(p.cfg.Silence)) // it fails only if the connection is closed
-	l, err := p.handshake(conn, "", "")
+	l, err := p.handshake(conn, "", "", 0)
+	if err == nil && l.kind == kindStream {
+		shaken()
+		p.streams.hand(ctx, newStream(l, nil), p.cfg.Silence)
+		return
+	}
 	if err == nil {
 		err = p.join(l)
 	}
@@ -294,7 +304,7 @@ func (p *Peers) serve(ctx context.Context, conn net.Conn, shaken func()) {
 
 // dial does the same for a connection that it makes, and reports how that went.
 func (p *Peers) dial(ctx context.Context, instance, address string, began time.Time, bound time.Duration) {
-	conn, l, err := p.connect(ctx, instance, address, bound)
+	conn, l, err := p.connect(ctx, instance, address, kindHello, bound)
 	if conn != nil {
 		defer hangUp(conn)
 		defer context.AfterFunc(ctx, func() { hangUp(conn) })()
@@ -311,7 +321,8 @@ func (p *Peers) dial(ctx context.Context, instance, address string, began time.T
 	}
 }
 
-func (p *Peers) connect(ctx context.Context, instance, address string, bound time.Duration) (net.Conn, *link, error) {
+// connect dials, and returns the connection also where the handshake fails.
+func (p *Peers) connect(ctx context.Context, instance, address string, kind kind, bound time.Duration) (net.Conn, *link, error) {
 	dialCtx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
 	conn, err := p.cfg.Dial(dialCtx, address)
@@ -322,7 +333,7 @@ func (p *Peers) connect(ctx context.Context, instance, address string, bound tim
 	if err := conn.SetDeadline(time.Now().Add(p.cfg.Silence)); err != nil {
 		return conn, nil, err
 	}
-	l, err := p.handshake(conn, instance, address)
+	l, err := p.handshake(conn, instance, address, kind)
 	return conn, l, err
 }
 

@@ -144,7 +144,7 @@ func (n *network) dialer(owner string) func(context.Context, string) (net.Conn, 
 		if l == nil {
 			return nil, &net.OpError{Op: "dial", Net: "memory", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 		}
-		there, back := newStream(owner, other), newStream(other, owner)
+		there, back := newPipe(owner, other), newPipe(other, owner)
 		c := &conn{net: n, owner: owner, peer: other, in: back, out: there, local: "127.0.0.1:1", remote: l.addr}
 		s := &conn{net: n, owner: other, peer: owner, in: there, out: back, local: l.addr, remote: "127.0.0.1:1"}
 		n.conns[c], n.conns[s] = true, true
@@ -153,8 +153,8 @@ func (n *network) dialer(owner string) func(context.Context, string) (net.Conn, 
 	}
 }
 
-// stream is one direction of a connection. network.mu guards it.
-type stream struct {
+// pipe is one direction of a connection. network.mu guards it.
+type pipe struct {
 	from, to string
 	chunks   []chunk
 	err      error
@@ -167,18 +167,18 @@ type chunk struct {
 	data []byte // nil: the end
 }
 
-func newStream(from, to string) *stream {
-	return &stream{from: from, to: to, changed: make(chan struct{}, 1)}
+func newPipe(from, to string) *pipe {
+	return &pipe{from: from, to: to, changed: make(chan struct{}, 1)}
 }
 
-func (s *stream) stir() {
+func (s *pipe) stir() {
 	select {
 	case s.changed <- struct{}{}:
 	default:
 	}
 }
 
-func (s *stream) fail(err error) {
+func (s *pipe) fail(err error) {
 	if s.err == nil {
 		s.err = err
 	}
@@ -188,7 +188,7 @@ func (s *stream) fail(err error) {
 type conn struct {
 	net           *network
 	owner, peer   string
-	in, out       *stream
+	in, out       *pipe
 	local, remote address
 }
 

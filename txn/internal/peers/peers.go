@@ -16,6 +16,7 @@ type Peers struct {
 	kick     chan struct{} // something has changed
 	unheard  chan struct{} // the only other member may not hear this instance
 	routines sync.WaitGroup
+	streams  *streams
 
 	mu       sync.Mutex
 	memberID string
@@ -303,6 +304,9 @@ func (p *Peers) hello(l *link) frame {
 	defer p.mu.Unlock()
 	f := p.helloLocked(l.security)
 	f.to = l.to
+	if l.kind == kindStream { // it says who asks, and nothing that a fencing needs
+		f.kind, f.address, f.memberID, f.ids = kindStream, "", "", nil
+	}
 	return f
 }
 

@@ -13,13 +13,14 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/assign"
 	"github.com/onceward/onceward/txn/internal/globaltable"
+	"github.com/onceward/onceward/txn/internal/standby"
 	"github.com/onceward/onceward/txn/internal/task"
 )
 
-// ErrNotServing says that a partition of a store cannot be read in this process now. By itself it
-// says that the partition is not assigned to the process, or does not exist. Each error below is
-// one more reason and wraps it; there are no others.
-var ErrNotServing = errors.New("not served by this process")
+// ErrNotServing says that a partition of a store cannot be read now. By itself it says that the
+// partition is not assigned to the process, or does not exist. Each error below is one more reason
+// and wraps it; there are no others.
+var ErrNotServing = errors.New("not served now")
 
 var (
 	// ErrRestoring says that the task is being brought to its last commit.
@@ -29,6 +30,8 @@ var (
 	// ErrInDoubt says that a commit of the task was sent more than five seconds ago and has no
 	// definite answer yet: readers of the output may see records that the store does not contain.
 	ErrInDoubt = fmt.Errorf("%w: a commit of its task is in doubt", ErrNotServing)
+	// ErrBehind says that the state does not contain the position that was asked for.
+	ErrBehind = fmt.Errorf("%w: its state is behind the wanted position", ErrNotServing)
 	// ErrOwnershipLost says that the process knows the task to be another member's, or that it is
 	// in the group as a new member since the task was opened. Another process may have gone on with
 	// it.
@@ -53,7 +56,7 @@ type Reader struct {
 type Served struct {
 	View state.View
 	// Member and Revokes are the ownership under which the task was opened; both are zero while it
-	// is restored.
+	// is restored, and for a copy.
 	Member  string
 	Revokes uint64
 	// Stale is why the view is not served as current, nil if it is.
@@ -99,6 +102,27 @@ func (r Reader) Read(store string, partition int32, stale bool) (Served, error) 
 	}
 	out.Stale = why
 	return out, nil
+}
+
+// ReadCopy is Read of the copy that this process keeps of another instance's task. It fails unless
+// the copy is at a commit that was the last one at most maxAge ago, and returns how long ago that
+// was. It waits while the copy goes from one commit to the next.
+func (r Reader) ReadCopy(ctx context.Context, store string, partition int32, maxAge time.Duration) (Served, time.Duration, error) {
+	if r.isGlobal(store) {
+		return Served{}, 0, fmt.Errorf("%w: a global table has no copies", ErrNotServing)
+	}
+	s, id, err := r.taskOf(store, partition)
+	if err != nil {
+		return Served{}, 0, err
+	}
+	view, age, err := s.copies.View(ctx, id, maxAge)
+	switch {
+	case errors.Is(err, standby.ErrNoCopy), errors.Is(err, state.ErrClosed):
+		return Served{}, 0, fmt.Errorf("%w: %w", ErrNotServing, err)
+	case err != nil:
+		return Served{}, 0, err
+	}
+	return Served{View: view}, age, nil
 }
 
 // isGlobal reports whether a store is a global table.

@@ -61,7 +61,7 @@ var stateReasons = []struct {
 	name string
 }{
 	{ErrRestoring, control.ReasonRestoring}, {ErrTaskStopped, control.ReasonStopped}, {ErrInDoubt, control.ReasonInDoubt},
-	{ErrOwnershipLost, control.ReasonLost}, {ErrNotServing, control.ReasonNotServing}, {state.ErrUnknownStore, control.ReasonUnknownStore},
+	{ErrOwnershipLost, control.ReasonLost}, {ErrBehind, control.ReasonBehind}, {ErrNotServing, control.ReasonNotServing}, {state.ErrUnknownStore, control.ReasonUnknownStore},
 	{state.ErrCorrupt, control.ReasonCorrupt}, {state.ErrFailed, control.ReasonFailed}, {state.ErrClosed, control.ReasonClosed},
 }
 
@@ -74,6 +74,23 @@ func (Reader) Reason(err error) string {
 	}
 	return ""
 }
+
+// Named gives an error of another process its identity back, by the name that Reason gave it. The
+// text stays. A name that is not known here leaves the error as it is.
+func Named(err error, name string) error {
+	for _, reason := range stateReasons {
+		if reason.name == name {
+			return &namedError{err, reason.err}
+		}
+	}
+	return err
+}
+
+// namedError is an error of another process.
+type namedError struct{ answer, is error }
+
+func (e *namedError) Error() string   { return e.answer.Error() }
+func (e *namedError) Unwrap() []error { return []error{e.answer, e.is} }
 
 // Checkpoint is part of control.Source. The task goes on meanwhile.
 func (r Reader) Checkpoint(task, dir string) error {

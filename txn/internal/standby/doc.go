@@ -9,6 +9,8 @@
 // copy and returns its open database. A restore goes on there, by its own reading of offsets and
 // changelogs: it trusts a copy no more than any other database.
 //
+// [Keeper.View] reads a copy at a commit, if the caller takes an answer of that age.
+//
 // A copy is warm while it is at a commit that was the last one at most [WarmMax] ago. A task
 // without a commit has nothing to copy: its copy is warm once that is the answer for as long.
 //
@@ -25,7 +27,8 @@
 // # Concurrency
 //
 // Run is one goroutine, with one more for each step that runs. Run ends them. The other methods may
-// be called from any goroutine; Take alone waits, for the end of a step that is told to end.
+// be called from any goroutine. Two of them wait for the end of a step: Take, which tells it to
+// end, and View.
 //
 // # Failure
 //
@@ -36,5 +39,5 @@
 //
 // # What it is not
 //
-// It does not decide who keeps a copy, and does not process records. It gives no answer to queries.
+// It does not decide who keeps a copy, nor who reads one, and does not process records.
 package standby

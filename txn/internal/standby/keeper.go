@@ -252,6 +252,44 @@ func (k *Keeper) Take(id graph.TaskID) state.Database {
 	return db
 }
 
+// ErrNoCopy says that there is no copy to read, or none that is new enough.
+var ErrNoCopy = errors.New("there is no copy of the task that is new enough")
+
+// View returns a view of the copy of a task at a commit, and how long ago that was the last one: at
+// most maxAge. Between two steps a copy is at a commit. During a step it is not: View
+// waits for the end of the step. The caller closes the view.
+func (k *Keeper) View(ctx context.Context, id graph.TaskID, maxAge time.Duration) (state.View, time.Duration, error) {
+	for {
+		k.mu.Lock()
+		c := k.copies[id]
+		if c == nil || c.closed != nil || c.failed != nil || c.seen.IsZero() || !c.nothing.IsZero() {
+			k.mu.Unlock()
+			return nil, 0, ErrNoCopy
+		}
+		select {
+		case <-c.idle:
+			defer k.mu.Unlock()
+			// Steps begin under the lock, and so does the end of a copy: what follows is of the
+			// commit.
+			age := time.Since(c.seen)
+			db := c.follower.Database()
+			if db == nil || age > maxAge {
+				return nil, 0, ErrNoCopy
+			}
+			view, err := db.View()
+			return view, age, err
+		default:
+		}
+		idle := c.idle
+		k.mu.Unlock()
+		select {
+		case <-idle:
+		case <-ctx.Done():
+			return nil, 0, ctx.Err()
+		}
+	}
+}
+
 // look reads the commits of all copies at once that have no step, and begins one for each.
 func (k *Keeper) look(ctx context.Context) {
 	now := time.Now()

@@ -1,0 +1,224 @@
+package txn
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
+	"github.com/onceward/onceward/txn/internal/queries"
+)
+
+// QueryHandler serves the rows of these stores, and of no others, to programs that are no instance
+// of the application. Any instance answers for all tasks: it asks the one that has the task
+// ([Query]). It is for a server of the program's own, which controls the access: who reaches the
+// handler can read all rows of the stores. It can be used before, during and after Run. The error
+// names a store that the topology does not have.
+//
+//	GET  /{store}?key=K    rows in JSON, with the position that they contain
+//	POST /{store}?...      a view for a [Client]
+//
+// The parameters of a GET request are
+//
+//	key            the row, windows, sessions or versions of a key: the text itself for strings, else the JSON form
+//	partition      the partition; by default that of the records with the key (AtKey)
+//	from_key       without a key: the rows of a partition, beginning with this key,
+//	to_key         and ending before this one
+//	from, to       windows that begin in a time, sessions that have a moment in it, versions that were valid in it
+//	as_of          what a versioned store had for the key at a time
+//	reverse        true: last row first
+//	limit          the most rows, 100 by default and 10,000 at most; "more" in the answer says that there are more
+//	at_least       topic/partition/offset: AtLeast
+//	stale          true: Stale
+//	standby        a duration such as 5s: Standbys
+//
+// Times are in RFC 3339, or milliseconds since the epoch. An answer without a row is no error. The
+// status 503 says that the partition is not served now ([ErrNotServing]): ask again. An error is a
+// JSON document with "reason" and "text".
+func (a *App) QueryHandler(stores ...topology.AnyStore) (http.Handler, error) {
+	h := &queryHandler{app: a, stores: map[string]queries.Store{}}
+	h.views = queries.NewServer(h)
+	var errs []error
+	for _, s := range stores {
+		info, known := storeOf(a.topology, s.Name())
+		rows, hasRows := a.topology.Rows(s.Name())
+		if !known || !hasRows {
+			errs = append(errs, fmt.Errorf("%w: the topology has no store %q", state.ErrUnknownStore, s.Name()))
+			continue
+		}
+		h.stores[s.Name()] = queries.Store{Name: s.Name(), Layout: info.Layout, Rows: rows}
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{store}", h.serveRows)
+	mux.HandleFunc("POST /{store}", h.serveView)
+	return mux, errors.Join(errs...)
+}
+
+func storeOf(t *topology.Topology, name string) (graph.StoreInfo, bool) {
+	all := t.GlobalTables()
+	for _, sub := range t.Subtopologies() {
+		all = append(all, sub.Stores...)
+	}
+	for _, info := range all {
+		if info.Name == name {
+			return info, true
+		}
+	}
+	return graph.StoreInfo{}, false
+}
+
+// queryHandler is what QueryHandler returns.
+type queryHandler struct {
+	app    *App
+	stores map[string]queries.Store
+	views  *queries.Server
+}
+
+// requestError is a mistake of the client.
+type requestError struct{ error }
+
+func (e requestError) Unwrap() error { return e.error }
+
+// Reason is part of queries.Source.
+func (h *queryHandler) Reason(err error) (string, int) {
+	if _, mistake := errors.AsType[requestError](err); mistake {
+		return "request", http.StatusBadRequest
+	}
+	return reasonOf(err)
+}
+
+// View is part of queries.Source.
+func (h *queryHandler) View(ctx context.Context, r queries.Request) (queries.At, state.View, error) {
+	return told(h.app.query(ctx, r))
+}
+
+func (h *queryHandler) refuse(w http.ResponseWriter, err error) {
+	reason, status := h.Reason(err)
+	queries.Refuse(w, status, queries.Refusal{Reason: reason, Text: err.Error()})
+}
+
+// served returns a store that the handler serves.
+func (h *queryHandler) served(r *http.Request) (queries.Store, error) {
+	store, ok := h.stores[r.PathValue("store")]
+	if !ok {
+		return store, fmt.Errorf("%w: there is no store %q here", state.ErrUnknownStore, r.PathValue("store"))
+	}
+	return store, nil
+}
+
+func (h *queryHandler) serveView(w http.ResponseWriter, r *http.Request) {
+	store, err := h.served(r)
+	var req queries.Request
+	if err == nil {
+		if req, err = queries.ParseRequest(r.URL.Query()); err != nil {
+			err = requestError{err}
+		}
+	}
+	if err != nil {
+		h.refuse(w, err)
+		return
+	}
+	req.Store = store.Name
+	h.views.Serve(w, r, req)
+}
+
+// rowsAnswer is the answer to a GET request.
+type rowsAnswer struct {
+	Store     string   `json:"store"`
+	Partition int32    `json:"partition"`
+	Instance  string   `json:"instance"`
+	Position  position `json:"position"`
+	// Stale is why the rows would not have been served without being asked for stale ones.
+	Stale string `json:"stale,omitempty"`
+	// StandbyAge is set for a copy: how long ago it was at the last commit, as a duration.
+	StandbyAge string        `json:"standby_age,omitempty"`
+	Rows       []queries.Row `json:"rows"`
+	More       bool          `json:"more,omitempty"`
+}
+
+// position is what the rows of an answer contain.
+type position struct {
+	Round  string          `json:"round,omitempty"`
+	Inputs []inputPosition `json:"inputs"`
+}
+
+// inputPosition is the next offset of an input.
+type inputPosition struct {
+	Topic      string     `json:"topic"`
+	Partition  int32      `json:"partition"`
+	Offset     int64      `json:"offset"`
+	StreamTime *time.Time `json:"stream_time,omitempty"`
+}
+
+func positionOf(p state.Positions) position {
+	out := position{Inputs: []inputPosition{}}
+	if !p.Round.IsZero() {
+		out.Round = p.Round.String()
+	}
+	for _, in := range p.Inputs {
+		at := inputPosition{Topic: in.Topic, Partition: in.Partition, Offset: in.Offset}
+		if in.StreamTime != state.NoTime {
+			t := time.UnixMilli(in.StreamTime).UTC()
+			at.StreamTime = &t
+		}
+		out.Inputs = append(out.Inputs, at)
+	}
+	return out
+}
+
+func (h *queryHandler) serveRows(w http.ResponseWriter, r *http.Request) {
+	store, err := h.served(r)
+	var out rowsAnswer
+	if err == nil {
+		out, err = h.rows(r.Context(), store, r.URL.Query())
+	}
+	var text []byte
+	if err == nil {
+		text, err = json.Marshal(out)
+	}
+	if err != nil {
+		h.refuse(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	_, _ = w.Write(text) // the only way to fail is a client that has gone away
+}
+
+func (h *queryHandler) rows(ctx context.Context, store queries.Store, v url.Values) (out rowsAnswer, err error) {
+	question, err := queries.ParseQuestion(store, v)
+	if err != nil {
+		return out, requestError{err}
+	}
+	var key []byte
+	if !v.Has("partition") {
+		if key = question.Key(); key == nil {
+			return out, requestError{errors.New("there is neither a key nor a partition")}
+		}
+		v.Set("partition", "0") // the key decides
+	}
+	req, err := queries.ParseRequest(v)
+	if err != nil {
+		return out, requestError{err}
+	}
+	req.Store, req.RecordKey = store.Name, key
+	got, err := h.app.query(ctx, req)
+	if err != nil {
+		return out, err
+	}
+	out = rowsAnswer{Store: store.Name, Partition: got.at.Partition, Instance: got.at.Instance, Position: positionOf(got.at.Positions)}
+	if got.stale != nil {
+		out.Stale = got.stale.Error()
+	}
+	if got.at.Standby {
+		out.StandbyAge = got.at.Age.String()
+	}
+	out.Rows, out.More, err = question.Rows(newViewBytes(got.view, store.Name))
+	return out, errors.Join(err, got.view.Close())
+}
