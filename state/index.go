@@ -115,8 +115,8 @@ func (x *index) layers() (n int) {
 	return n
 }
 
-// end takes an overlay out: one that is applied, or one that is dropped. What is below a dropped one
-// is found again after a rebuild.
+// end takes an overlay out: one that is applied, or one that is dropped. After a dropped one the
+// index has to be rebuilt, to find the writes below it again.
 func (x *index) end(o *overlay) {
 	x.overlays[o.ring] = nil
 }
@@ -176,7 +176,7 @@ func (x *index) insert(o *overlay) {
 			x.place(e.hash, refOf(o.ring, i))
 		}
 		if o.ring == x.open {
-			e.below = below // others may read a frozen entry meanwhile, and nobody undoes it
+			e.below = below // a frozen entry is not undone, and other goroutines read it
 		}
 	}
 }
