@@ -96,6 +96,7 @@ func (d *database) groupInMemory(
 			h.saw(false)
 			got = groupAbsent
 		}
+	case groupAbsent, groupTooLarge:
 	}
 	return dst, got, at, nil
 }
