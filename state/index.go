@@ -116,9 +116,16 @@ func (x *index) layers() (n int) {
 }
 
 // end takes an overlay out: one that is applied, or one that is dropped. After a dropped one the
-// index has to be rebuilt, to find the writes below it again.
+// index has to be rebuilt, to find the writes below it again: see replace.
 func (x *index) end(o *overlay) {
 	x.overlays[o.ring] = nil
+}
+
+// replace is end for the open overlay, whose number the next one takes. Else the numbers would come
+// round to that of a frozen overlay, if many open ones are dropped above it.
+func (x *index) replace(open *overlay) {
+	x.end(open)
+	x.open = (x.open + rings - 1) % rings
 }
 
 // reset takes all overlays out.

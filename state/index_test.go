@@ -71,10 +71,14 @@ func (l *layered) step() {
 			l.overlays, l.models = slices.Delete(l.overlays, 0, 1), slices.Delete(l.models, 0, 1)
 		}
 	case 8: // drop the open one
-		l.index.end(o)
-		l.overlays, l.models = l.overlays[:len(l.overlays)-1], l.models[:len(l.models)-1]
-		l.open()
-		l.index.rebuild(0)
+		for range rapid.SampledFrom([]int{1, 2, rebuildEvery, rings}).Draw(l.t, "times") {
+			l.index.replace(o)
+			l.overlays, l.models = l.overlays[:len(l.overlays)-1], l.models[:len(l.models)-1]
+			l.open()
+			l.index.rebuild(0)
+			l.put()
+			o, _ = l.top()
+		}
 	case 9: // drop all
 		if rapid.IntRange(0, 3).Draw(l.t, "all") > 0 {
 			return

@@ -209,7 +209,7 @@ func (t *Task) Drop() {
 // DropOpen removes the open overlay and keeps the frozen layers: it aborts the round that is being
 // computed, while the one below continues. Only the owner calls it, at any time.
 func (t *Task) DropOpen() {
-	t.index.end(t.open)
+	t.index.replace(t.open)
 	t.open = newOverlay(&t.index, 0)
 	t.index.rebuild(0)
 	if n := len(t.frozen); n > 0 {

@@ -309,3 +309,59 @@ func TestPrefix(t *testing.T) {
 		}
 	}
 }
+
+// TestRoundsDroppedAboveAFrozenOne: a round that waits for its commit stays as it is, however many
+// rounds above it are dropped, and the rounds after it too.
+func TestRoundsDroppedAboveAFrozenOne(t *testing.T) {
+	for dropped := range 24 {
+		task, err := state.NewTask(memstore.New(), state.KeyValues("s"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		store, want := task.Store("s"), map[string]string{}
+		put := func(key, value string) {
+			t.Helper()
+			if err := store.Put([]byte(key), []byte(value)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		check := func(when string) {
+			t.Helper()
+			for key, value := range want {
+				if got, _, err := store.Get([]byte(key)); err != nil || string(got) != value {
+					t.Fatalf("%d rounds dropped, %s: %s is %q (%v), want %q", dropped, when, key, got, err, value)
+				}
+			}
+		}
+		task.Mark()
+		put("a", "0")
+		put("b", "0")
+		want["a"], want["b"] = "0", "0"
+		layer := task.Freeze()
+		for n := range dropped {
+			put("a", fmt.Sprint("dropped ", n))
+			put(fmt.Sprint("c", n), "dropped")
+			task.DropOpen()
+			check("after a drop")
+		}
+		for round := range 24 {
+			if err := task.Apply(layer, at(int64(round)), at(int64(round+1))); err != nil {
+				t.Fatal(err)
+			}
+			task.Retire(layer)
+			check("after a round")
+			task.Mark()
+			put("b", fmt.Sprint(round))
+			put("d", "reverted")
+			task.Revert()
+			check("after a revert")
+			put("b", fmt.Sprint(round))
+			want["b"] = fmt.Sprint(round)
+			layer = task.Freeze()
+			check("after a freeze")
+		}
+		if err := task.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
