@@ -75,6 +75,7 @@ func (s *taskStore) KeyRows(dst []Entry, r KeyRange) ([]Entry, bool, error) {
 	}
 	// The layers are collected before the database is asked, as in Scan.
 	found := t.pendingOf(s.index, r)
+	defer clear(found) // or the layers would stay in memory
 	n := len(dst)
 	dst, ok, err := t.keys.KeyRows(dst, s.id, r)
 	if err != nil {
@@ -83,7 +84,6 @@ func (s *taskStore) KeyRows(dst []Entry, r KeyRange) ([]Entry, bool, error) {
 	if !ok {
 		return dst[:n], false, nil
 	}
-	defer clear(found) // or the layers would stay in memory
 	for _, p := range found {
 		at, committed := slices.BinarySearchFunc(dst[n:], p.key, func(e Entry, key []byte) int { return bytes.Compare(e.Key, key) })
 		at += n

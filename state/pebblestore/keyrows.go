@@ -215,7 +215,7 @@ func (r *rows) group(dst []state.Entry, hash uint64, key []byte, want state.KeyR
 	if kept == nil {
 		return dst, groupUnknown, r.changes
 	}
-	r.hit(groupHits)
+	defer r.hit(groupHits) // it may free the row
 	if kept.value()[0] == groupLarge {
 		return dst, groupTooLarge, 0
 	}
@@ -234,7 +234,7 @@ func (r *rows) getInGroup(hash uint64, key, suffix []byte) (value []byte, found,
 	if kept == nil || kept.value()[0] == groupLarge {
 		return nil, false, false, r.changes
 	}
-	r.hit(1)
+	defer r.hit(1) // it may free the row
 	for rows := kept.value()[1:]; len(rows) > 0; {
 		var at, old []byte
 		if at, old, rows = nextInGroup(rows, len(suffix)); bytes.Equal(at, suffix) {
