@@ -144,9 +144,10 @@ type Config struct {
 	// in bytes of batches as they are on the wire. A copy that cannot keep up is not warm. Default 0
 	// is no bound.
 	StandbyBytesPerSecondMax int64
-	// StandbyDiskMax bounds the disk space of all copies that this process keeps, in bytes. Once
-	// they take as much, copies that are not warm read no more and count as failing; warm ones go
-	// on, so that the space grows with the state. Default 0 is no bound.
+	// StandbyDiskMax bounds the disk space of the copies that this process has open, in bytes. Once
+	// they take as much, copies that were not warm since the start of the process read no more and
+	// count as failing. The others go on, so that the space grows with the state. Default 0 is no
+	// bound.
 	StandbyDiskMax int64
 	// Rack names the place of the process that fails as a whole, such as an availability zone.
 	// Copies are kept in another rack than their task where that is possible. By default the

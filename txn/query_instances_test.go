@@ -19,6 +19,7 @@ import (
 	"github.com/onceward/onceward/e2e/proxy"
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn"
 )
@@ -442,6 +443,8 @@ func TestQueryHandler(t *testing.T) {
 			"/counts?key=a&limit=x":                "400 request",
 			"/counts?key=a&standby=soon":           "400 request",
 			"/counts?key=a&at_least=in":            "400 request",
+			"/counts?partition=0&fromkey=a":        "400 request",
+			"/counts?partition=0&record_key=YQ":    "400 request",
 			"/counts?key=a&partition=9":            "503 not-serving",
 			"/counts?partition=0&at_least=in/0/77": "503 behind",
 		} {
@@ -488,6 +491,50 @@ func TestQueryHandler(t *testing.T) {
 		}
 		if _, err := app.QueryHandler(kindsSeen); !errors.Is(err, state.ErrUnknownStore) {
 			t.Errorf("a handler for a store that there is not: %v", err)
+		}
+	})
+}
+
+// TestQueryOfALostStore: no copy answers for a store that nothing restores, because it would say that
+// a committed row is absent. The owner does.
+func TestQueryOfALostStore(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		text, number := schemas.String(), schemas.Int64()
+		counts, lost := topology.KeyValueStore("counts", text, number), topology.KeyValueStore("lost", text, number).LostOnRestart()
+		b := topology.NewBuilder("counting")
+		topology.Stateful(topology.From(b, topology.Topic("in", text, text)), "count", counts, lost).Process(
+			func(s *topology.Setup) (topology.Handler[string, string], error) {
+				counted, alsoLost := counts.In(s), lost.In(s)
+				return func(_ *topology.Context, r topology.Record[string, string]) error {
+					return errors.Join(counted.Put(r.Key, 1), alsoLost.Put(r.Key, 1))
+				}, nil
+			})
+		top, err := b.Build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := newPeerScene(t)
+		s.topology = top
+		for _, instance := range []string{"one", "two"} {
+			s.start(instance, func(cfg *txn.Config) { cfg.Standbys = 1 })
+		}
+		s.await("two tasks each", func() bool { return s.balanced() && s.connected() })
+		s.feedAll()
+		s.await("warm copies", func() bool { return s.atEnd(1, "one", "two") && s.warm("one", 2) && s.warm("two", 2) })
+		_, p := s.of("one") // a partition of the other instance, of which "one" has a copy
+		for _, store := range []topology.Store[state.KeyValue[string, int64]]{counts, lost} {
+			fromCopy := store.Name() == "counts"
+			view, err := txn.Query(t.Context(), s.apps["one"], store, txn.AtPartition(p), txn.Standbys(5*time.Second))
+			if err != nil {
+				t.Fatal(err)
+			}
+			n, _, err := view.Store().Get(fmt.Sprint("p", p))
+			if _, copied := view.Standby(); err != nil || n != 1 || copied != fromCopy {
+				t.Errorf("%s has the row %d (%v) of a copy: %t, want 1 of a copy: %t", store.Name(), n, err, copied, fromCopy)
+			}
+			if err := view.Close(); err != nil {
+				t.Error(err)
+			}
 		}
 	})
 }

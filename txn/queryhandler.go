@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/onceward/onceward/state"
@@ -27,7 +29,9 @@ import (
 // The parameters of a GET request are
 //
 //	key            the row, windows, sessions or versions of a key: the text itself for strings, else the JSON form
-//	partition      the partition; by default that of the records with the key (AtKey)
+//	partition      the partition; by default that of the records with the key (AtKey), which fits
+//	               only where a row has the key of its records. It is required for stores of ids,
+//	               and where the codecs of the keys differ
 //	from_key       without a key: the rows of a partition, beginning with this key,
 //	to_key         and ending before this one
 //	from, to       windows that begin in a time, sessions that have a moment in it, versions that were valid in it
@@ -128,6 +132,26 @@ func (h *queryHandler) serveView(w http.ResponseWriter, r *http.Request) {
 	h.views.Serve(w, r, req)
 }
 
+// parameters are those of a GET request.
+var parameters = []string{
+	"key", "partition", "from_key", "to_key", "from", "to", "as_of", "reverse", "limit", "at_least", "stale", "standby",
+}
+
+// keyedLikeInputs reports whether a key of the store can be that of a record of each input of its
+// task, so that the key says the partition: the bytes have the same codec, and the store is not one
+// of ids. A global table has one partition.
+func (h *queryHandler) keyedLikeInputs(store queries.Store) bool {
+	if store.Layout.Kind == state.DedupeKind {
+		return false
+	}
+	for _, sub := range h.app.topology.Description().Subtopologies {
+		if slices.ContainsFunc(sub.Stores, func(s graph.StoreDescription) bool { return s.Name == store.Name }) {
+			return !slices.ContainsFunc(sub.Sources, func(s graph.SourceDescription) bool { return s.KeyFormat != store.Rows.Keys.Format })
+		}
+	}
+	return true
+}
+
 // rowsAnswer is the answer to a GET request.
 type rowsAnswer struct {
 	Store     string   `json:"store"`
@@ -192,6 +216,11 @@ func (h *queryHandler) serveRows(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *queryHandler) rows(ctx context.Context, store queries.Store, v url.Values) (out rowsAnswer, err error) {
+	for name := range v {
+		if !slices.Contains(parameters, name) {
+			return out, requestError{fmt.Errorf("there is no parameter %q; possible are %s", name, strings.Join(parameters, ", "))}
+		}
+	}
 	question, err := queries.ParseQuestion(store, v)
 	if err != nil {
 		return out, requestError{err}
@@ -200,6 +229,9 @@ func (h *queryHandler) rows(ctx context.Context, store queries.Store, v url.Valu
 	if !v.Has("partition") {
 		if key = question.Key(); key == nil {
 			return out, requestError{errors.New("there is neither a key nor a partition")}
+		}
+		if !h.keyedLikeInputs(store) {
+			return out, requestError{errors.New("there is no partition, and keys of this store are not those of the input, so they do not say it")}
 		}
 		v.Set("partition", "0") // the key decides
 	}

@@ -119,6 +119,9 @@ func (a *App) here(ctx context.Context, r queries.Request) (served, error) {
 		return got, err
 	}
 	copied, age, copyErr := a.reader().ReadCopy(ctx, r.Store, r.Partition, r.Standby)
+	if ctx.Err() != nil && errors.Is(copyErr, ctx.Err()) {
+		return served{}, copyErr
+	}
 	if copyErr != nil {
 		return served{}, err // why there is no better one
 	}

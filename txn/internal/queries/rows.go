@@ -27,8 +27,8 @@ type Row struct {
 	Value any `json:"value"`
 	// Time is the one that a timestamped, window or dedupe store keeps with a value.
 	Time *time.Time `json:"time,omitempty"`
-	// Start is that of a window, session or version. End is that of a session or version, and
-	// absent for the latest version of a key.
+	// Start is that of a window, session or version. End is that of a session, and of a version in
+	// a history but for the latest one of the key. An answer as of a time has none.
 	Start *time.Time `json:"start,omitempty"`
 	End   *time.Time `json:"end,omitempty"`
 }

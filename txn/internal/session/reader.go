@@ -111,6 +111,9 @@ func (r Reader) ReadCopy(ctx context.Context, store string, partition int32, max
 	if r.isGlobal(store) {
 		return Served{}, 0, fmt.Errorf("%w: a global table has no copies", ErrNotServing)
 	}
+	if r.isLost(store) {
+		return Served{}, 0, fmt.Errorf("%w: nothing restores the store, so a copy has no rows of it", ErrNotServing)
+	}
 	s, id, err := r.taskOf(store, partition)
 	if err != nil {
 		return Served{}, 0, err
@@ -128,6 +131,13 @@ func (r Reader) ReadCopy(ctx context.Context, store string, partition int32, max
 // isGlobal reports whether a store is a global table.
 func (r Reader) isGlobal(store string) bool {
 	return slices.ContainsFunc(r.Topology.GlobalTables(), func(s graph.StoreInfo) bool { return s.Name == store })
+}
+
+// isLost reports whether nothing restores a store (topology.Store.LostOnRestart).
+func (r Reader) isLost(store string) bool {
+	return slices.ContainsFunc(r.Topology.Subtopologies(), func(sub graph.Subtopology) bool {
+		return slices.ContainsFunc(sub.LostOnRestart(), func(d state.Declaration) bool { return d.Name == store })
+	})
 }
 
 // readGlobal is Read for a global table.

@@ -21,8 +21,8 @@
 //     this instance or still ends here. Take returns when the step that runs has ended. The lock of
 //     the database is the second line.
 //   - The keeper reads the commits of the owner and writes nothing to the cluster.
-//   - Copies that are not warm read no more once all copies together take Config.DiskMax of the
-//     disk. They keep what they have read.
+//   - Copies that were not warm yet read no more once all open copies together take Config.DiskMax
+//     of the disk. They keep what they have read.
 //
 // # Concurrency
 //

@@ -47,8 +47,8 @@ type Config struct {
 	Restorer *restore.Restorer
 	// Request describes the copy of a task to the restorer.
 	Request func(id graph.TaskID) restore.Request
-	// DiskMax bounds what all copies together take of the disk, in bytes; zero is no bound. Only
-	// copies that are not warm wait for room.
+	// DiskMax bounds what all open copies together take of the disk, in bytes; zero is no bound.
+	// Only copies that were not warm yet wait for room.
 	DiskMax int64
 	// Used reports whether a task is assigned to this instance, or something of it still ends here.
 	// It must not block.
@@ -94,6 +94,8 @@ type copied struct {
 	unwanted time.Time
 	// seen is when the commit was looked at that the copy has reached; zero before the first.
 	seen time.Time
+	// exact says that the last step has ended at the commit of seen.
+	exact bool
 	// nothing is since when each look has found no commit; zero if the last one did.
 	nothing time.Time
 	at      state.Positions
@@ -256,13 +258,16 @@ func (k *Keeper) Take(id graph.TaskID) state.Database {
 var ErrNoCopy = errors.New("there is no copy of the task that is new enough")
 
 // View returns a view of the copy of a task at a commit, and how long ago that was the last one: at
-// most maxAge. Between two steps a copy is at a commit. During a step it is not: View
-// waits for the end of the step. The caller closes the view.
+// most maxAge. Between two steps a copy is at a commit. During a step it is not: View waits for the
+// end of the step, for at most [Interval]. A step can take long, and the owner answers sooner. The
+// caller closes the view.
 func (k *Keeper) View(ctx context.Context, id graph.TaskID, maxAge time.Duration) (state.View, time.Duration, error) {
+	late := time.NewTimer(min(maxAge, Interval))
+	defer late.Stop()
 	for {
 		k.mu.Lock()
 		c := k.copies[id]
-		if c == nil || c.closed != nil || c.failed != nil || c.seen.IsZero() || !c.nothing.IsZero() {
+		if c == nil || c.closed != nil || !c.exact || !c.nothing.IsZero() {
 			k.mu.Unlock()
 			return nil, 0, ErrNoCopy
 		}
@@ -284,6 +289,8 @@ func (k *Keeper) View(ctx context.Context, id graph.TaskID, maxAge time.Duration
 		k.mu.Unlock()
 		select {
 		case <-idle:
+		case <-late.C:
+			return nil, 0, ErrNoCopy
 		case <-ctx.Done():
 			return nil, 0, ctx.Err()
 		}
@@ -367,16 +374,19 @@ func (k *Keeper) step(c *copied, seen time.Time, offsets []broker.Offset) {
 	switch {
 	case err == nil:
 		k.follows(c, seen)
-	case c.ctx.Err() == nil:
-		k.failed(c, err, true)
+	default:
+		c.exact = false
+		if c.ctx.Err() == nil {
+			k.failed(c, err, true)
+		}
 	}
 }
 
 // ErrNoRoom says that a copy does not grow, because all copies together have reached DiskMax.
 var ErrNoRoom = errors.New("the copies have reached their bound on the disk")
 
-// room notes what a copy takes of the disk, and says whether it may take more. A warm one may: it
-// follows what its owner writes, and would have to be read again if it did not.
+// room notes what a copy takes of the disk, and says whether it may take more. One that was warm may:
+// it follows what its owner writes, and would have to be read again if it did not.
 func (k *Keeper) room(c *copied, db state.Database) error {
 	if k.cfg.DiskMax <= 0 {
 		return nil
@@ -386,7 +396,7 @@ func (k *Keeper) room(c *copied, db state.Database) error {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if c.warm(time.Now()) {
+	if !c.seen.IsZero() {
 		return nil
 	}
 	var used int64
@@ -407,7 +417,7 @@ func (k *Keeper) follows(c *copied, seen time.Time) {
 	if c.reported {
 		k.cfg.Logger.Info("the copy of a task follows again", "task", c.id.String())
 	}
-	c.seen, c.failed, c.pause, c.next, c.reported = seen, nil, 0, time.Time{}, false
+	c.seen, c.exact, c.failed, c.pause, c.next, c.reported = seen, true, nil, 0, time.Time{}, false
 }
 
 // failed notes that a copy does not follow, and whether it pauses before it is tried again. The

@@ -198,3 +198,18 @@ func (s *scene) open() int {
 	defer s.mu.Unlock()
 	return len(s.copies)
 }
+
+// TestViewDoesNotWaitForALongStep: the owner of a task answers sooner than a step that takes long.
+func TestViewDoesNotWaitForALongStep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, maxAge := range []time.Duration{time.Millisecond, 5 * time.Second, time.Hour} {
+			k := New(Config{})
+			k.copies[task] = &copied{id: task, idle: make(chan struct{}), seen: time.Now(), exact: true}
+			began := time.Now()
+			_, _, err := k.View(t.Context(), task, maxAge)
+			if waited := time.Since(began); !errors.Is(err, ErrNoCopy) || waited > min(maxAge, Interval) {
+				t.Errorf("a copy of at most %s: %v after %s", maxAge, err, waited)
+			}
+		}
+	})
+}
