@@ -137,9 +137,9 @@ var parameters = []string{
 	"key", "partition", "from_key", "to_key", "from", "to", "as_of", "reverse", "limit", "at_least", "stale", "standby",
 }
 
-// keyedLikeInputs reports whether a key of the store can be that of a record of each input of its
-// task, so that the key says the partition: the bytes have the same codec, and the store is not one
-// of ids. A global table has one partition.
+// keyedLikeInputs reports whether a key of the store can be that of a record in the inputs of its
+// task. Then the key says the partition. The codecs of the keys have to be the same, and the store
+// is not one of ids. A global table has one partition.
 func (h *queryHandler) keyedLikeInputs(store queries.Store) bool {
 	if store.Layout.Kind == state.DedupeKind {
 		return false
