@@ -115,8 +115,7 @@ func (d *database) Get(store state.StoreID, key []byte) ([]byte, bool, error) {
 		return d.getBeyond(store, h, hash, *buffer)
 	}
 	// Before anything else: a key is in the filter before it is anywhere.
-	if f := h.filter.Load(); f != nil && f.ready.Load() && h.asks(f) && !f.mayHave(hash) {
-		h.saw(false)
+	if h.knowsAbsent(hash) {
 		return nil, false, nil
 	}
 	return d.getBeyond(store, h, hash, *buffer)

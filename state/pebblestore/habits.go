@@ -104,6 +104,16 @@ func (h *habit) asks(f *keyFilter) bool {
 	return false
 }
 
+// knowsAbsent reports whether the filter says that there is no key with a hash, and counts that.
+func (h *habit) knowsAbsent(hash uint64) bool {
+	f := h.filter.Load()
+	if f == nil || !f.ready.Load() || !h.asks(f) || f.mayHave(hash) {
+		return false
+	}
+	h.saw(false)
+	return true
+}
+
 // drop gives a filter up. Making the next one costs a look at each key: that is for after as many
 // lookups. Most keys in a full filter of a store whose rows expire have no row any more.
 func (h *habit) drop(f *keyFilter) {

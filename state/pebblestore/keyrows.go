@@ -92,8 +92,7 @@ func (d *database) groupInMemory(
 	case groupKnown:
 		h.saw(true) // no filter would have helped
 	case groupUnknown:
-		if f := h.filter.Load(); f != nil && f.ready.Load() && h.asks(f) && !f.mayHave(hash) {
-			h.saw(false)
+		if h.knowsAbsent(hash) {
 			got = groupAbsent
 		}
 	case groupAbsent, groupTooLarge:
@@ -112,10 +111,9 @@ func (d *database) getInGroup(store state.StoreID, h *habit, key []byte, suffix 
 	if known {
 		return value, found, true
 	}
-	if f := h.filter.Load(); f == nil || !f.ready.Load() || !h.asks(f) || f.mayHave(hash) {
+	if !h.knowsAbsent(hash) {
 		return nil, false, false
 	}
-	h.saw(false)
 	// A row that is looked up and is not there is about to be written.
 	d.rows.keepGroup(store, suffix, hash, *buffer, []byte{groupRows}, at)
 	return nil, false, true
