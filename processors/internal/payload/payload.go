@@ -72,10 +72,18 @@ func Clause(declared any) string {
 // scratchBytesMax is the size of the largest buffer that a task keeps between two records.
 const scratchBytesMax = 64 << 10
 
-// codecHasher hashes what codec makes of the value. The buffer is why a hasher belongs to one task.
+// codecHasher hashes what codec makes of the value.
 func codecHasher[K, V any](codec schemas.Codec[V]) Hasher[K, V] {
+	if strings.TrimPrefix(codec.Name(), "nullable:") == schemas.JSON[struct{}]().Name() {
+		return encodedHasher[K](codec, schemas.HashJSON)
+	}
+	return encodedHasher[K](codec, func(b []byte) ([32]byte, error) { return sha256.Sum256(b), nil })
+}
+
+// encodedHasher hashes by a function what codec makes of the value; null is the zero hash. The
+// buffer is why a hasher belongs to one task.
+func encodedHasher[K, V any](codec schemas.Codec[V], hash func(b []byte) ([32]byte, error)) Hasher[K, V] {
 	null := nullOf(codec)
-	canonical := strings.TrimPrefix(codec.Name(), "nullable:") == schemas.JSON[struct{}]().Name()
 	var scratch []byte
 	return func(r topology.Record[K, V]) ([32]byte, error) {
 		if null(r.Value) {
@@ -88,10 +96,7 @@ func codecHasher[K, V any](codec schemas.Codec[V]) Hasher[K, V] {
 		if cap(b) <= scratchBytesMax {
 			scratch = b
 		}
-		if canonical {
-			return schemas.HashJSON(b)
-		}
-		return sha256.Sum256(b), nil
+		return hash(b)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/onceward/onceward/schemas"
-	"github.com/onceward/onceward/topology"
 )
 
 // Without are members of a JSON object that are no part of the payload.
@@ -19,28 +18,20 @@ const errNoObject = schemas.Reason("the payload is no JSON object")
 // hasherWithout hashes the JSON object that codec makes of the value, without the members of those
 // canonical names.
 func hasherWithout[K, V any](codec schemas.Codec[V], without [][]byte) Hasher[K, V] {
-	null := nullOf(codec)
-	var scratch, canonical []byte
-	return func(r topology.Record[K, V]) ([32]byte, error) {
-		if null(r.Value) {
-			return [32]byte{}, nil
-		}
-		b, err := codec.Append(scratch[:0], r.Value)
-		if err != nil {
-			return [32]byte{}, err
-		}
+	var canonical []byte
+	return encodedHasher[K](codec, func(b []byte) ([32]byte, error) {
 		form, err := schemas.CanonicalJSON(canonical[:0], b)
 		if err != nil {
 			return [32]byte{}, err
 		}
-		if cap(b) <= scratchBytesMax && cap(form) <= scratchBytesMax {
-			scratch, canonical = b, form
+		if cap(form) <= scratchBytesMax {
+			canonical = form
 		}
 		if form[0] != '{' {
 			return [32]byte{}, errNoObject
 		}
 		return sha256.Sum256(withoutMembers(form, without)), nil
-	}
+	})
 }
 
 // canonical returns the names as they are written in a canonical form, quotes included. A name that
