@@ -150,21 +150,18 @@ func (w *Worker) retire(r *round) {
 	w.stats.Commits.Add(1)
 	w.cfg.Budget.spend(time.Now(), r.committerState.markers)
 	r.setDoubt(nil)
-	total := int64(0)
 	for _, c := range r.contributions {
 		c.Retire()
 		w.giveBack(c)
-		records, _ := c.Records()
-		total += records
 		w.stats.DeadLetters.Add(c.DeadLetters)
 		w.stats.Punctuations.Add(c.Punctuations)
 		w.cfg.Metrics.Contributed(c)
 		w.tellLate(c)
-		w.publishRound(c, records)
+		w.publishRound(c)
 	}
 	w.stats.Outputs.Add(int64(r.outputs.records()))
-	w.countApplied(r)
-	w.stats.Records.Add(total) // last: who sees the records counted finds everything else of their round
+	records := w.countApplied(r)
+	w.stats.Records.Add(records) // last: who sees the records counted finds everything else of their round
 	w.reuse(r)
 }
 
@@ -286,7 +283,8 @@ func (w *Worker) publishRetry(t *task.Task, r *Retry) {
 	}
 }
 
-func (w *Worker) publishRound(c *task.Contribution, records int64) {
+func (w *Worker) publishRound(c *task.Contribution) {
+	records, _ := c.Records()
 	w.publish(c.Task)
 	w.status.Lock()
 	defer w.status.Unlock()

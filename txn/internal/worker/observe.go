@@ -168,8 +168,8 @@ func (w *Worker) countAborted(r *round) {
 	w.cfg.Metrics.Aborted(cause, int(records))
 }
 
-// countApplied counts a round that is in the store.
-func (w *Worker) countApplied(r *round) {
+// countApplied counts a round that is in the store, and returns how many records it has.
+func (w *Worker) countApplied(r *round) int64 {
 	now := time.Now()
 	age := time.Duration(-1)
 	records, oldest := r.records()
@@ -177,6 +177,7 @@ func (w *Worker) countApplied(r *round) {
 		age = max(now.Sub(time.UnixMilli(oldest)), 0) // a record can be ahead of our clock
 	}
 	w.cfg.Metrics.Applied(now.Sub(r.sealed), records, age)
+	return records
 }
 
 // committerObserved is what others may read of a committer while it runs.
