@@ -50,7 +50,7 @@ func (a *App) Handler() http.Handler {
 		}{word(len(reasons) == 0, "ready", "not ready"), reasons, a.waiting()})
 	})
 	mux.Handle("GET /console/", http.StripPrefix("/console", console.Handler(console.Source{
-		Topology: a.topology.Description, Status: func() any { return a.Status() }, NotReady: a.notReady, Settings: a.cfg.settings(),
+		Topology: a.topology.Description(), Status: func() any { return a.Status() }, NotReady: a.notReady, Settings: a.cfg.settings(),
 	})))
 	return mux
 }

@@ -214,9 +214,8 @@ onceward_commit_seconds_bucket{le="+Inf"} %d
 
 func source(t *testing.T, status txn.Status, notReady ...string) console.Source {
 	t.Helper()
-	description := orders(t)
 	return console.Source{
-		Topology: func() graph.Description { return description },
+		Topology: orders(t),
 		Status:   func() any { return status },
 		NotReady: func() []string { return notReady },
 		Settings: []console.Setting{{Name: "CommitIntervalMax", Value: "100ms"}},

@@ -43,7 +43,7 @@ var files embed.FS
 // and do not block.
 type Source struct {
 	// Topology describes what the application runs.
-	Topology func() graph.Description
+	Topology graph.Description
 	// Status is the status of the process, in its JSON form.
 	Status func() any
 	// NotReady says why the process does not do its share; nothing if it does.
@@ -86,7 +86,7 @@ func Handler(src Source) http.Handler {
 			notReady = []string{}
 		}
 		// The only way to fail is a client that has gone away.
-		_ = json.NewEncoder(w).Encode(document{src.Topology(), src.Status(), notReady, src.Settings})
+		_ = json.NewEncoder(w).Encode(document{src.Topology, src.Status(), notReady, src.Settings})
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()

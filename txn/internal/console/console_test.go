@@ -7,13 +7,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/console"
 )
 
 // empty is an instance that has just been created.
 var empty = console.Source{
-	Topology: func() graph.Description { return graph.Description{} },
 	Status:   func() any { return nil },
 	NotReady: func() []string { return nil },
 }
