@@ -15,6 +15,7 @@ import (
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/queries"
+	"github.com/onceward/onceward/txn/internal/session"
 )
 
 // QueryHandler serves the rows of these stores, and of no others, to programs that are no instance
@@ -46,17 +47,19 @@ import (
 // status 503 says that the partition is not served now ([ErrNotServing]): ask again. An error is a
 // JSON document with "reason" and "text".
 func (a *App) QueryHandler(stores ...topology.AnyStore) (http.Handler, error) {
-	h := &queryHandler{app: a, stores: map[string]queries.Store{}}
+	h := &queryHandler{app: a, stores: map[string]queries.Store{}, keyed: map[string]bool{}}
+	description := a.topology.Description()
 	h.views = queries.NewServer(h)
 	var errs []error
 	for _, s := range stores {
-		info, known := storeOf(a.topology, s.Name())
+		info, sub, known := session.StoreOf(a.topology, s.Name())
 		rows, hasRows := a.topology.Rows(s.Name())
 		if !known || !hasRows {
 			errs = append(errs, fmt.Errorf("%w: the topology has no store %q", state.ErrUnknownStore, s.Name()))
 			continue
 		}
 		h.stores[s.Name()] = queries.Store{Name: s.Name(), Layout: info.Layout, Rows: rows}
+		h.keyed[s.Name()] = info.Layout.Kind != state.DedupeKind && keyedBy(description, sub.Name, rows.Keys.Format)
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{store}", h.serveRows)
@@ -64,24 +67,25 @@ func (a *App) QueryHandler(stores ...topology.AnyStore) (http.Handler, error) {
 	return mux, errors.Join(errs...)
 }
 
-func storeOf(t *topology.Topology, name string) (graph.StoreInfo, bool) {
-	all := t.GlobalTables()
-	for _, sub := range t.Subtopologies() {
-		all = append(all, sub.Stores...)
-	}
-	for _, info := range all {
-		if info.Name == name {
-			return info, true
+// keyedBy reports whether the keys of all inputs of a subtopology have a codec.
+func keyedBy(d graph.Description, subtopology, format string) bool {
+	for _, sub := range d.Subtopologies {
+		if sub.Name == subtopology {
+			return !slices.ContainsFunc(sub.Sources, func(s graph.SourceDescription) bool { return s.KeyFormat != format })
 		}
 	}
-	return graph.StoreInfo{}, false
+	return true
 }
 
 // queryHandler is what QueryHandler returns.
 type queryHandler struct {
 	app    *App
 	stores map[string]queries.Store
-	views  *queries.Server
+	// keyed has the stores of which a key can be that of a record in the inputs of the task. Then
+	// the key says the partition. The codecs of the keys are the same, and the store is not one of
+	// ids. A global table has one partition.
+	keyed map[string]bool
+	views *queries.Server
 }
 
 // requestError is a mistake of the client.
@@ -135,21 +139,6 @@ func (h *queryHandler) serveView(w http.ResponseWriter, r *http.Request) {
 // parameters are those of a GET request.
 var parameters = []string{
 	"key", "partition", "from_key", "to_key", "from", "to", "as_of", "reverse", "limit", "at_least", "stale", "standby",
-}
-
-// keyedLikeInputs reports whether a key of the store can be that of a record in the inputs of its
-// task. Then the key says the partition. The codecs of the keys have to be the same, and the store
-// is not one of ids. A global table has one partition.
-func (h *queryHandler) keyedLikeInputs(store queries.Store) bool {
-	if store.Layout.Kind == state.DedupeKind {
-		return false
-	}
-	for _, sub := range h.app.topology.Description().Subtopologies {
-		if slices.ContainsFunc(sub.Stores, func(s graph.StoreDescription) bool { return s.Name == store.Name }) {
-			return !slices.ContainsFunc(sub.Sources, func(s graph.SourceDescription) bool { return s.KeyFormat != store.Rows.Keys.Format })
-		}
-	}
-	return true
 }
 
 // rowsAnswer is the answer to a GET request.
@@ -230,7 +219,7 @@ func (h *queryHandler) rows(ctx context.Context, store queries.Store, v url.Valu
 		if key = question.Key(); key == nil {
 			return out, requestError{errors.New("there is neither a key nor a partition")}
 		}
-		if !h.keyedLikeInputs(store) {
+		if !h.keyed[store.Name] {
 			return out, requestError{errors.New("there is no partition, and keys of this store are not those of the input, so they do not say it")}
 		}
 		v.Set("partition", "0") // the key decides

@@ -10,6 +10,7 @@ import (
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/queries"
+	"github.com/onceward/onceward/txn/internal/session"
 )
 
 // Place says which partition of a store a [Query] reads.
@@ -84,23 +85,32 @@ func Query[S any](ctx context.Context, from Queryable, store topology.Store[S], 
 
 // query is part of Queryable.
 func (a *App) query(ctx context.Context, r queries.Request) (served, error) {
-	_, in := a.membership()
+	current, in := a.membership()
+	_, sub, _ := session.StoreOf(a.topology, r.Store)
 	if r.RecordKey != nil {
 		var err error
-		if r.Partition, err = a.partitionOf(in, r); err != nil {
+		if r.Partition, err = partitionOf(current, sub.Name, r.RecordKey); err != nil {
 			return served{}, err
 		}
 		r.RecordKey = nil
 	}
 	got, err := a.here(ctx, r)
-	if err == nil || in == nil || !elsewhere(err, r) {
+	if err == nil || in == nil || sub.Name == "" || !elsewhere(err, r) {
 		return got, err
 	}
-	id, ok := a.taskOf(r)
-	if !ok {
-		return served{}, err
+	return in.watch.ask(ctx, graph.TaskID{Subtopology: sub.Name, Partition: r.Partition}, r, err)
+}
+
+// partitionOf returns the partition of records with a key in the inputs of a subtopology. The name is
+// empty for a global table, which has partition 0 only, and for a store that is not known.
+func partitionOf(current *session.Session, subtopology string, key []byte) (int32, error) {
+	switch {
+	case subtopology == "":
+		return 0, nil
+	case current == nil:
+		return 0, ErrNotServing
 	}
-	return in.watch.ask(ctx, id, r, err)
+	return current.PartitionOf(subtopology, key)
 }
 
 // elsewhere says whether another instance may serve what this one does not.
@@ -132,49 +142,6 @@ func (a *App) here(ctx context.Context, r queries.Request) (served, error) {
 		return served{}, err
 	}
 	return got, nil
-}
-
-// taskOf returns the task that has a partition of a store; ok is false for a global table.
-func (a *App) taskOf(r queries.Request) (id graph.TaskID, ok bool) {
-	for _, sub := range a.topology.Subtopologies() {
-		for _, store := range sub.Stores {
-			if store.Name == r.Store {
-				return graph.TaskID{Subtopology: sub.Name, Partition: r.Partition}, true
-			}
-		}
-	}
-	return graph.TaskID{}, false
-}
-
-// partitionOf returns the partition of records with a key in the inputs of the task that has a
-// store. A global table has one partition, and a store that is not known none.
-func (a *App) partitionOf(in *instance, r queries.Request) (int32, error) {
-	id, ok := a.taskOf(r)
-	if !ok {
-		return 0, nil
-	}
-	if in == nil {
-		return 0, ErrNotServing
-	}
-	layout := *in.layout.Load()
-	var n int32
-	for _, sub := range in.topology.Subtopologies() {
-		if sub.Name != id.Subtopology {
-			continue
-		}
-		for _, src := range sub.Sources {
-			if src.Partitioner != "" {
-				return 0, fmt.Errorf("topic %s is partitioned by %q and not by its keys alone: say the partition", src.Topic, src.Partitioner)
-			}
-			if n == 0 { // all have the same number
-				n = layout[src.Topic].Partitions
-			}
-		}
-	}
-	if n == 0 {
-		return 0, fmt.Errorf("%w: the inputs of its task are not known", ErrNotServing)
-	}
-	return graph.PartitionOf(r.RecordKey, n), nil
 }
 
 // instanceID is the name of this instance, empty before it has one.

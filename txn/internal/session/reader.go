@@ -108,10 +108,9 @@ func (r Reader) Read(store string, partition int32, stale bool) (Served, error) 
 // the copy is at a commit that was the last one at most maxAge ago, and returns how long ago that
 // was. It waits while the copy goes from one commit to the next.
 func (r Reader) ReadCopy(ctx context.Context, store string, partition int32, maxAge time.Duration) (Served, time.Duration, error) {
-	if r.isGlobal(store) {
+	if info, sub, known := StoreOf(r.Topology, store); known && sub.Name == "" {
 		return Served{}, 0, fmt.Errorf("%w: a global table has no copies", ErrNotServing)
-	}
-	if r.isLost(store) {
+	} else if info.LostOnRestart {
 		return Served{}, 0, fmt.Errorf("%w: nothing restores the store, so a copy has no rows of it", ErrNotServing)
 	}
 	s, id, err := r.taskOf(store, partition)
@@ -128,16 +127,26 @@ func (r Reader) ReadCopy(ctx context.Context, store string, partition int32, max
 	return Served{View: view}, age, nil
 }
 
-// isGlobal reports whether a store is a global table.
-func (r Reader) isGlobal(store string) bool {
-	return slices.ContainsFunc(r.Topology.GlobalTables(), func(s graph.StoreInfo) bool { return s.Name == store })
+// StoreOf returns a store of a topology by its name, and the subtopology whose tasks have it: the
+// zero one for a global table, which has no tasks.
+func StoreOf(t *topology.Topology, name string) (store graph.StoreInfo, sub graph.Subtopology, known bool) {
+	named := func(s graph.StoreInfo) bool { return s.Name == name }
+	tables := t.GlobalTables()
+	if i := slices.IndexFunc(tables, named); i >= 0 {
+		return tables[i], graph.Subtopology{}, true
+	}
+	for _, sub := range t.Subtopologies() {
+		if i := slices.IndexFunc(sub.Stores, named); i >= 0 {
+			return sub.Stores[i], sub, true
+		}
+	}
+	return graph.StoreInfo{}, graph.Subtopology{}, false
 }
 
-// isLost reports whether nothing restores a store (topology.Store.LostOnRestart).
-func (r Reader) isLost(store string) bool {
-	return slices.ContainsFunc(r.Topology.Subtopologies(), func(sub graph.Subtopology) bool {
-		return slices.ContainsFunc(sub.LostOnRestart(), func(d state.Declaration) bool { return d.Name == store })
-	})
+// isGlobal reports whether a store is a global table.
+func (r Reader) isGlobal(store string) bool {
+	_, sub, known := StoreOf(r.Topology, store)
+	return known && sub.Name == ""
 }
 
 // readGlobal is Read for a global table.
@@ -163,16 +172,31 @@ func (r Reader) readGlobal(store string, partition int32, stale bool) (Served, e
 
 // taskOf finds the task that has a partition of a store, and the session that may have the task.
 func (r Reader) taskOf(store string, partition int32) (*Session, graph.TaskID, error) {
-	for _, sub := range r.Topology.Subtopologies() {
-		if !slices.ContainsFunc(sub.Stores, func(s graph.StoreInfo) bool { return s.Name == store }) {
-			continue
-		}
-		if s := r.Current(); s != nil {
-			return s, graph.TaskID{Subtopology: sub.Name, Partition: partition}, nil
-		}
-		return nil, graph.TaskID{}, ErrNotServing
+	_, sub, _ := StoreOf(r.Topology, store)
+	if sub.Name == "" {
+		return nil, graph.TaskID{}, fmt.Errorf("%w: the topology declares no store of that name", state.ErrUnknownStore)
 	}
-	return nil, graph.TaskID{}, fmt.Errorf("%w: the topology declares no store of that name", state.ErrUnknownStore)
+	if s := r.Current(); s != nil {
+		return s, graph.TaskID{Subtopology: sub.Name, Partition: partition}, nil
+	}
+	return nil, graph.TaskID{}, ErrNotServing
+}
+
+// PartitionOf returns the partition of records with a key in the inputs of a subtopology.
+func (s *Session) PartitionOf(subtopology string, key []byte) (int32, error) {
+	var n int32
+	for _, src := range s.subs[subtopology].Sources {
+		if src.Partitioner != "" {
+			return 0, fmt.Errorf("topic %s is partitioned by %q and not by its keys alone: say the partition", src.Topic, src.Partitioner)
+		}
+		if n == 0 { // all have the same number
+			n = s.cfg.Layout[src.Topic].Partitions
+		}
+	}
+	if n == 0 {
+		return 0, fmt.Errorf("%w: the inputs of its task are not known", ErrNotServing)
+	}
+	return graph.PartitionOf(key, n), nil
 }
 
 // readable returns the database of a task, nil if there is none to read. The error says why only a
