@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"time"
 )
@@ -139,9 +140,10 @@ func (s *stream) Read(b []byte) (int, error) {
 		if whole {
 			continue
 		}
-		piece := make([]byte, dataMax)
-		n, err := s.Conn.Read(piece)
-		if s.received = append(s.received, piece[:n]...); n == 0 && err != nil {
+		s.received = slices.Grow(s.received, dataMax)
+		at := len(s.received)
+		n, err := s.Conn.Read(s.received[at : at+dataMax])
+		if s.received = s.received[:at+n]; n == 0 && err != nil {
 			return 0, err
 		}
 	}
@@ -166,7 +168,8 @@ func (s *stream) unseal() (whole bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	s.rest, s.received = f.data, s.received[size:]
+	s.rest = f.data
+	s.received = s.received[:copy(s.received, s.received[size:])] // its memory serves the next read
 	return true, nil
 }
 
