@@ -21,8 +21,10 @@ type codecBuffers struct {
 	key       []byte
 	free      []byte
 	valueSize int
-	// rows is the memory of the rows of one key (timeRows.scanKey).
+	// rows is the memory of the rows of one key (timeRows.rowsOfKey), ends that of the suffixes in a
+	// KeyRange.
 	rows []Entry
+	ends [4][suffixMax]byte
 }
 
 func newCodecs[K, V any](k Codec[K], v Codec[V]) codecs[K, V] {

@@ -206,19 +206,13 @@ func (g *groups) hash(e *overlayEntry) (hash uint64, grouped bool) {
 // numbers, in the order of their keys. The times in front of these suffixes are in from..to, which
 // must all be readable.
 func (s timeRows[K, V]) scanKey(key K, first, last []byte, reverse bool, from, to int64, yield func(Entry, error) bool) {
-	encoded, err := s.codecs.keys.Append(append(s.buffers.key[:0], make([]byte, segmentSize)...), key)
-	if err != nil {
-		yield(Entry{}, errEncodeKey(err))
-		return
-	}
-	s.buffers.key = encoded
-	rows, ok, err := s.keyRows(encoded, first, last, from, to)
+	rows, ok, err := s.rowsOfKey(key, first, last, from, to)
 	if err != nil {
 		yield(Entry{}, err)
 		return
 	}
 	if !ok {
-		s.scanKeyRange(slices.Clone(encoded[segmentSize:]), first, last, reverse, from, to, yield)
+		s.scanKeyRange(slices.Clone(s.buffers.key[segmentSize:]), slices.Clone(first), slices.Clone(last), reverse, from, to, yield)
 		return
 	}
 	defer s.giveBack(rows)
@@ -226,36 +220,46 @@ func (s timeRows[K, V]) scanKey(key K, first, last []byte, reverse bool, from, t
 		slices.Reverse(rows)
 	}
 	for _, e := range rows {
-		e.Key = e.Key[segmentSize:]
 		if !yield(e, nil) {
 			return
 		}
 	}
 }
 
-// keyRows reads the rows of scanKey, if the store is a KeyReader and can read these. key is the
-// encoded key behind room for a segment number. Times are in front in suffixes, so the rows of an
-// older segment come first.
-func (s timeRows[K, V]) keyRows(key, first, last []byte, from, to int64) (rows []Entry, ok bool, err error) {
+// rowsOfKey returns the rows of scanKey in memory that the caller gives back, if the store is a
+// KeyReader and can read these. If ok is false, the encoded key is behind room for a segment number
+// in the buffer for keys. Times are in front in suffixes, so the rows of an older segment come
+// first.
+func (s timeRows[K, V]) rowsOfKey(key K, first, last []byte, from, to int64) (rows []Entry, ok bool, err error) {
+	encoded, err := s.codecs.keys.Append(append(s.buffers.key[:0], make([]byte, segmentSize)...), key)
+	if err != nil {
+		return nil, false, errEncodeKey(err)
+	}
+	s.buffers.key = encoded
 	reader, ok := s.bytes.(KeyReader)
 	if !ok {
 		return nil, false, nil
 	}
 	rows, s.buffers.rows = s.buffers.rows, nil
-	var least, most [suffixMax]byte
+	ends := &s.buffers.ends
+	r := KeyRange{Key: encoded, First: append(ends[0][:0], first...), Last: append(ends[1][:0], last...)}
 	newest := s.layout.segmentOf(to)
 	for segment := s.layout.segmentOf(from); ; segment++ {
-		binary.BigEndian.PutUint32(key, segment)
+		binary.BigEndian.PutUint32(encoded, segment)
 		begin, end := s.layout.segmentTimes(segment)
-		r := KeyRange{Key: key, First: first, Last: last, Least: suffixAt(least[:0], begin, len(first), 0), Most: suffixAt(most[:0], end, len(first), 0xff)}
+		r.Least, r.Most = suffixAt(ends[2][:0], begin, len(first), 0), suffixAt(ends[3][:0], end, len(first), 0xff)
 		if rows, ok, err = reader.KeyRows(rows, r); err != nil || !ok {
 			s.giveBack(rows)
 			return nil, false, err
 		}
 		if segment == newest {
-			return rows, true, nil
+			break
 		}
 	}
+	for i := range rows {
+		rows[i].Key = rows[i].Key[segmentSize:]
+	}
+	return rows, true, nil
 }
 
 // giveBack keeps the memory of rows for the next scan of a key.

@@ -111,12 +111,42 @@ func (s Series[K, V]) Fetch(key K, from, to int64) iter.Seq2[SeriesEntry[V], err
 		s.rows.scanKey(key, first[:], last[:], false, from, to, func(e Entry, err error) bool {
 			var v SeriesEntry[V]
 			if err == nil {
-				_, v.Time, v.Sequence = cutSeries(e.Key)
-				v.Value, err = s.rows.decodeValue(e.Value)
+				v, err = s.entry(e)
 			}
 			return yieldOrEnd(yield, v, err)
 		})
 	}
+}
+
+// FetchFew appends the values of Fetch to dst if the store can read them without a scan, as it can
+// for a key with few values. Otherwise few is false, and the caller ranges over Fetch, which holds
+// one value at a time. It allocates nothing if dst has room and the codec allocates nothing.
+func (s Series[K, V]) FetchFew(dst []SeriesEntry[V], key K, from, to int64) (values []SeriesEntry[V], few bool, err error) {
+	from, to, ok := s.rows.readable(from, to)
+	if !ok {
+		return dst, true, nil
+	}
+	first, last := seriesEnd(from, 0), seriesEnd(to, math.MaxUint32)
+	rows, ok, err := s.rows.rowsOfKey(key, first[:], last[:], from, to)
+	if err != nil || !ok {
+		return dst, false, err
+	}
+	defer s.rows.giveBack(rows)
+	n := len(dst)
+	for _, row := range rows {
+		e, err := s.entry(row)
+		if err != nil {
+			return dst[:n], false, err
+		}
+		dst = append(dst, e)
+	}
+	return dst, true, nil
+}
+
+func (s Series[K, V]) entry(row Entry) (e SeriesEntry[V], err error) {
+	_, e.Time, e.Sequence = cutSeries(row.Key)
+	e.Value, err = s.rows.decodeValue(row.Value)
+	return e, err
 }
 
 // seriesEnd is what follows the key in a row.

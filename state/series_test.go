@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -146,6 +147,72 @@ func TestSeriesNumbersEnd(t *testing.T) {
 	}
 }
 
+// TestSeriesFetchFew: few values are those of Fetch, and cost no memory of their own. Many are left to
+// Fetch.
+func TestSeriesFetchFew(t *testing.T) {
+	s, task := newSeries(t)
+	task.Mark()
+	for n := range uint32(3) {
+		addTo(t, s, "few", 60_000, uint64(n), n)
+	}
+	addTo(t, s, "few", 1, 9, 0) // of an older segment
+	values := make([]state.SeriesEntry[uint64], 0, 8)
+	lists := state.NewSeries(listed{task.Store("s"), slices.Collect(entriesOf(t, task.Store("s")))}, text{}, number{}, seriesLayout)
+	fetch := func() {
+		var few bool
+		var err error
+		if values, few, err = lists.FetchFew(values[:0], "few", 0, math.MaxInt64); !few || err != nil || len(values) != 4 {
+			t.Fatalf("%v, %t, %v", values, few, err)
+		}
+	}
+	if n := testing.AllocsPerRun(100, fetch); n != 0 {
+		t.Errorf("a fetch of few values makes %g allocations", n)
+	}
+	inStore, few, err := s.FetchFew(nil, "few", 0, math.MaxInt64)
+	if !few || err != nil || !slices.Equal(inStore, values) {
+		t.Errorf("the store has %v, %t, %v", inStore, few, err)
+	}
+	if first, last := values[0], values[3]; first != (state.SeriesEntry[uint64]{Time: 1, Value: 9}) ||
+		last != (state.SeriesEntry[uint64]{Time: 60_000, Sequence: 2, Value: 2}) {
+		t.Errorf("the values are %v", values)
+	}
+	scans := state.NewSeries(scanOnly{task.Store("s")}, text{}, number{}, seriesLayout)
+	if got, few, err := scans.FetchFew(values[:1], "few", 0, math.MaxInt64); few || err != nil || len(got) != 1 {
+		t.Errorf("a store that scans: %v, %t, %v", got, few, err)
+	}
+}
+
+// listed is a store that reads the rows of a key from a list, without an allocation.
+type listed struct {
+	state.Bytes
+	rows []state.Entry
+}
+
+func (l listed) KeyRows(dst []state.Entry, r state.KeyRange) ([]state.Entry, bool, error) {
+	for _, e := range l.rows {
+		if r.Contains(e.Key) {
+			dst = append(dst, e)
+		}
+	}
+	return dst, true, nil
+}
+
+func entriesOf(t testing.TB, b state.Bytes) iter.Seq[state.Entry] {
+	return func(yield func(state.Entry) bool) {
+		for e, err := range b.Scan(state.Range{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !yield(state.Entry{Key: slices.Clone(e.Key), Value: slices.Clone(e.Value)}) {
+				return
+			}
+		}
+	}
+}
+
+// scanOnly is a store that cannot read the rows of a key without a scan.
+type scanOnly struct{ state.Bytes }
+
 // TestSeriesErrors: errors of codecs and of the store end what they are in, and say what it was.
 func TestSeriesErrors(t *testing.T) {
 	s, task := newSeries(t)
@@ -175,6 +242,12 @@ func TestSeriesErrors(t *testing.T) {
 		}
 		if len(errs) != 1 || !errors.Is(errs[0], test.want) {
 			t.Errorf("%s: the fetch ended with %v, want %v alone", name, errs, test.want)
+		}
+	}
+	for name, view := range map[string]state.Series[string, uint64]{"bad": s, "k": other} {
+		held := []state.SeriesEntry[uint64]{{Value: 7}}
+		if got, few, err := view.FetchFew(held, name, 0, 1); few || !errors.Is(err, errCodec) || len(got) != 1 {
+			t.Errorf("%s: the fetch of few values: %v, %t, %v", name, got, few, err)
 		}
 	}
 }

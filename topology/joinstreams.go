@@ -2,6 +2,7 @@ package topology
 
 import (
 	"fmt"
+	"iter"
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
@@ -188,6 +189,8 @@ type joinSide[K, T any] struct {
 	// row.
 	tag byte
 	row []byte
+	// partners is memory for the records that a record of the other side meets.
+	partners []state.SeriesEntry[T]
 }
 
 func newJoinSide[K, T any](
@@ -206,6 +209,21 @@ func joinEntry[K, T, O, V any](
 	own *joinSide[K, T], other *joinSide[K, O], clock joinClock, open *openRecords,
 	join func(key K, own Option[T], other Option[O]) (V, error), next Emit[K, V],
 ) Emit[K, T] {
+	// meet emits the result of r and e, a record of the other side.
+	meet := func(c *Context, r Record[K, T], now int64, e state.SeriesEntry[O]) error {
+		if other.outer && e.Time+other.after+other.grace >= now {
+			if err := other.found(open, r.Key, e.Time, e.Sequence); err != nil {
+				return err
+			}
+		}
+		v, err := join(r.Key, Some(r.Value), Some(e.Value))
+		if err != nil {
+			return err
+		}
+		result := WithValue(r, v)
+		result.Timestamp = max(r.Timestamp, e.Time)
+		return next(c, result)
+	}
 	return func(c *Context, r Record[K, T]) error {
 		if own.gate.stops(&r) {
 			return nil
@@ -228,24 +246,20 @@ func joinEntry[K, T, O, V any](
 		if !stored {
 			own.late.Inc()
 		}
-		met := false
-		for e, err := range other.rows.Fetch(r.Key, r.Timestamp-own.before, r.Timestamp+own.after) {
-			if err != nil {
+		from, to := r.Timestamp-own.before, r.Timestamp+own.after
+		partners, few, err := other.rows.FetchFew(other.takePartners(), r.Key, from, to)
+		defer other.giveBack(partners)
+		if err != nil {
+			return err
+		}
+		met := len(partners) > 0
+		for _, e := range partners {
+			if err := meet(c, r, now, e); err != nil {
 				return err
 			}
-			met = true
-			if other.outer && e.Time+other.after+other.grace >= now {
-				if err := other.found(open, r.Key, e.Time, e.Sequence); err != nil {
-					return err
-				}
-			}
-			v, err := join(r.Key, Some(r.Value), Some(e.Value))
-			if err != nil {
-				return err
-			}
-			result := WithValue(r, v)
-			result.Timestamp = max(r.Timestamp, e.Time)
-			if err := next(c, result); err != nil {
+		}
+		if !few {
+			if met, err = meetAll(c, r, now, other.rows.Fetch(r.Key, from, to), meet); err != nil {
 				return err
 			}
 		}
@@ -256,6 +270,43 @@ func joinEntry[K, T, O, V any](
 			return passAlone(c, r, join, next)
 		}
 		return own.wait(c, open, r.Key, r.Timestamp, sequence)
+	}
+}
+
+// meetAll calls meet for each record that r meets. It is apart from joinEntry because the loop over
+// the iterator moves r to the heap.
+func meetAll[K, T, O any](
+	c *Context, r Record[K, T], now int64, partners iter.Seq2[state.SeriesEntry[O], error],
+	meet func(c *Context, r Record[K, T], now int64, e state.SeriesEntry[O]) error,
+) (met bool, err error) {
+	for e, err := range partners {
+		if err != nil {
+			return met, err
+		}
+		if err := meet(c, r, now, e); err != nil {
+			return met, err
+		}
+		met = true
+	}
+	return met, nil
+}
+
+// partnersMax is for how many partners the memory is kept.
+const partnersMax = 64
+
+// takePartners returns the memory for partners. A record that passes the join again, further down,
+// gets memory of its own.
+func (s *joinSide[K, T]) takePartners() []state.SeriesEntry[T] {
+	partners := s.partners
+	s.partners = nil
+	return partners
+}
+
+// giveBack keeps the memory of partners for the next record.
+func (s *joinSide[K, T]) giveBack(partners []state.SeriesEntry[T]) {
+	clear(partners) // or the values would stay in memory
+	if cap(partners) <= partnersMax {
+		s.partners = partners[:0]
 	}
 }
 

@@ -91,10 +91,24 @@ func (s seriesSubject) get(view state.Series[string, string], m storeModel, key 
 }
 
 func (s seriesSubject) fetch(view state.Series[string, string], m storeModel, key string, from, to int64) error {
-	got, err := gather(view.Fetch(key, from, to), func(e state.SeriesEntry[string]) found {
+	entry := func(e state.SeriesEntry[string]) found {
 		return found{key: key, value: e.Value, from: e.Time, to: int64(e.Sequence)}
-	})
-	return errors.Join(err, diff(fmt.Sprintf("fetch of %q in %d..%d", key, from, to), got, s.entries(m, key, from, to)))
+	}
+	want := s.entries(m, key, from, to)
+	got, err := gather(view.Fetch(key, from, to), entry)
+	err = errors.Join(err, diff(fmt.Sprintf("fetch of %q in %d..%d", key, from, to), got, want))
+	values, few, failed := view.FetchFew(make([]state.SeriesEntry[string], 1), key, from, to)
+	if failed != nil || len(values) == 0 {
+		return errors.Join(err, fmt.Errorf("fetch of few of %q in %d..%d: %d values: %w", key, from, to, len(values), failed))
+	}
+	got = got[:0]
+	for _, e := range values[1:] {
+		got = append(got, entry(e))
+	}
+	if !few {
+		want = nil
+	}
+	return errors.Join(err, diff(fmt.Sprintf("fetch of few of %q in %d..%d", key, from, to), got, want))
 }
 
 // fetchAndAdd adds to the store while it reads, once so far ahead that old rows go out of sight.
