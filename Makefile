@@ -41,7 +41,7 @@ KAFKA_PACKAGES ?= $(KAFKA_FIRST) $(filter-out $(KAFKA_FIRST),$(sort $(patsubst %
 
 .DEFAULT_GOAL := help
 .PHONY: help demo drill test test-kafka test-postgres test-console race nightly long long-kafka simulate verify-eos lint prose prose-lower docs vulnerabilities tidy-check cross build negative negative-soak bench bench-go bench-compare bench-baseline bench-latency
-.PHONY: bench-processors bench-restore bench-comparison bench-sweep bench-state figures failover copy soak soak-state verify-copy verify-smoke verify-differential clean
+.PHONY: bench-processors bench-restore bench-comparison bench-sweep bench-state figures failover standbys copy soak soak-state verify-copy verify-smoke verify-differential clean
 
 help: ## show this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -207,10 +207,16 @@ figures: ## latency, restart, takeover and rolling restart on real Kafka, at len
 	mkdir -p $(FIGURES)
 	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_FIGURES=$(abspath $(FIGURES)) $(GO) test -count=1 -v -timeout 60m -run '^TestFigures$$' ./e2e/figures
 
-failover: ## KILLS (30) failures of an instance of each kind at RATE (10000) events/s, after STATE (500000) events; SCENARIO=two measures that one again; results in FIGURES; needs a JDK 17 and Maven, and root for hosts that vanish
+failover: ## KILLS (30) failures of an instance of each kind at RATE (10000) events/s, after STATE (500000) events, or ten times as many in scenarios with much state; SCENARIO=two measures that one again; results in FIGURES; needs a JDK 17 and Maven, and root for hosts that vanish
 	mkdir -p $(FIGURES)
 	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_FIGURES=$(abspath $(FIGURES)) $(GO) test -count=1 -v -timeout 12h -run '^TestFailover$$/$(if $(SCENARIO),^$(SCENARIO)$$)' ./e2e/figures \
 		-kills $(or $(KILLS),30) -rate $(or $(RATE),10000) -state $(or $(STATE),500000)
+
+standbys: ## ROLLS (10) rolling restarts with a standby, ROUNDS (5) of throughput with a standby against without one over BACKLOG (8000000) records, QUERIES (20000) at another instance, at RATE (10000) events/s after STATE (500000) events; SCENARIO=rolling measures that one again; results in FIGURES; needs a JDK 17 and Maven
+	mkdir -p $(FIGURES)
+	ONCEWARD_REQUIRE_KAFKA=1 ONCEWARD_FIGURES=$(abspath $(FIGURES)) $(GO) test -count=1 -v -timeout 12h -run '^TestStandbys$$/$(if $(SCENARIO),^$(SCENARIO)$$)' ./e2e/figures \
+		-rolls $(or $(ROLLS),10) -rounds $(or $(ROUNDS),5) -backlog $(or $(BACKLOG),8000000) -queries $(or $(QUERIES),20000) \
+		-rate $(or $(RATE),10000) -state $(or $(STATE),500000)
 
 copy: ## RUNS (30) copies of RECORDS (3000000) while a broker with one replica and the instance are killed in turn; results in FIGURES; needs a JDK 17 and Maven
 	mkdir -p $(FIGURES)

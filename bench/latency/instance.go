@@ -36,6 +36,9 @@ type Settings struct {
 	Standbys int
 	// RepairTransactions is that of txn.Config.
 	RepairTransactions bool
+	// Queries is the file that takes the address at which the instance serves queries; it serves
+	// none if that is empty. The workload is the ledger then.
+	Queries string
 	// Log is the file that the instance appends its log to.
 	Log string
 	// CPUProfile is a file for a CPU profile of ProfileFor, begun ProfileAfter the start.
@@ -64,6 +67,11 @@ func (s Settings) run() (err error) {
 	})
 	if err != nil {
 		return err
+	}
+	if s.Queries != "" {
+		if err := serveQueries(app, s); err != nil {
+			return err
+		}
 	}
 	if s.CPUProfile != "" {
 		profiled := make(chan error, 1)

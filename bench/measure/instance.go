@@ -66,6 +66,14 @@ func (i *Instance) Start() error {
 	return nil
 }
 
+// PID is that of the process, 0 while it is down.
+func (i *Instance) PID() int {
+	if i.cmd == nil {
+		return 0
+	}
+	return i.cmd.Process.Pid
+}
+
 var errUnasked = errors.New("it was not asked to")
 
 // Kill ends the process with SIGKILL and returns once it is gone. It fails if the process had ended

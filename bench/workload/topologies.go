@@ -84,6 +84,11 @@ func postFlights(b *topology.Builder, t Topics) {
 	postAll(byCounterparty(dedupe(read(b, t)).Accepted()), t)
 }
 
+// Balances returns the store of balances of the workload ledger, for queries of its rows.
+func Balances() topology.Store[state.KeyValue[[]byte, ledger.Sum]] {
+	return postAll(dedupe(read(topology.NewBuilder(ledgerName), Topics{})).Accepted(), Topics{}).BalanceStore()
+}
+
 // postWithEvidence is postOnce, and writes down every decision of both processors.
 func postWithEvidence(b *topology.Builder, t Topics) {
 	topic := evidence.Topic(EvidenceTopic(t.Out))

@@ -20,8 +20,8 @@ import (
 
 var (
 	kills = flag.Int("kills", 2, "failures of each kind in TestFailover")
-	rate  = flag.Int("rate", 1000, "events per second in TestFailover")
-	state = flag.Int("state", 20_000, "events that TestFailover puts into the state before the first failure")
+	rate  = flag.Int("rate", 1000, "events per second in TestFailover and TestStandbys")
+	state = flag.Int("state", 20_000, "events that TestFailover and TestStandbys put into the state before anything is measured")
 )
 
 // brokerDefaults are the defaults that the brokers of other tests do without.

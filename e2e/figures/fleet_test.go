@@ -46,6 +46,8 @@ type fleetPlan struct {
 	// hosts are the network namespaces of the instances; nil where all of them are in the namespace
 	// of the test.
 	hosts []*host
+	// queries makes the instances serve queries.
+	queries bool
 }
 
 // newFleet starts the instances and the load, and returns when every partition is processed. At the
@@ -54,40 +56,15 @@ func newFleet(t *testing.T, c *cluster.Cluster, p fleetPlan) *fleet {
 	t.Helper()
 	f := &fleet{t: t, cluster: c, hosts: p.hosts, patience: waitMax}
 	name := c.Name(t, "app")
-	var err error
 	f.topics = latency.TopicsOf(name, p.partitions)
 	c.CreateTopics(t, p.partitions, f.topics.In, f.topics.Out, f.topics.Dead)
-	if err := f.topics.Create(t.Context(), c.Brokers()); err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	for i := range p.instances {
-		s := p.common
-		s.Brokers, s.Application, s.Topics, s.Instance = c.Brokers(), name, f.topics, fmt.Sprint("i", i)
-		s.StateDir, s.Log = filepath.Join(dir, s.Instance), filepath.Join(dir, s.Instance+".log")
-		if p.hosts != nil && s.Peers != "" {
-			s.Peers = net.JoinHostPort(p.hosts[i].address, "0")
-		}
-		instance := latency.NewInstance(s)
-		if p.hosts != nil {
-			instance.Under = p.hosts[i].enter()
-		}
-		f.instances = append(f.instances, instance)
-	}
-	t.Cleanup(func() {
-		for _, i := range f.instances {
-			if err := i.Kill(); err != nil {
-				t.Error(err)
-			}
-			if t.Failed() {
-				f.showLog(i)
-			}
-		}
-	})
+	f.must(f.topics.Create(t.Context(), c.Brokers()))
+	f.equip(name, p)
 	for _, i := range f.instances {
 		f.must(i.Start())
 	}
 	before := time.Duration(p.state) * time.Second / time.Duration(p.rate)
+	var err error
 	f.load, err = latency.StartLoadAt(t.Context(), c.Brokers(), f.topics, latency.Schedule{Start: time.Now().Add(-before), Rate: p.rate})
 	f.must(err)
 	t.Cleanup(func() {
@@ -99,6 +76,37 @@ func newFleet(t *testing.T, c *cluster.Cluster, p fleetPlan) *fleet {
 	f.settle()
 	f.patience = waitMax
 	return f
+}
+
+// equip gives the fleet its instances, which are not started yet and end with the test.
+func (f *fleet) equip(application string, p fleetPlan) {
+	dir := f.t.TempDir()
+	for i := range p.instances {
+		s := p.common
+		s.Brokers, s.Application, s.Topics, s.Instance = f.cluster.Brokers(), application, f.topics, fmt.Sprint("i", i)
+		s.StateDir, s.Log = filepath.Join(dir, s.Instance), filepath.Join(dir, s.Instance+".log")
+		if p.queries {
+			s.Queries = filepath.Join(dir, s.Instance+".queries")
+		}
+		if p.hosts != nil && s.Peers != "" {
+			s.Peers = net.JoinHostPort(p.hosts[i].address, "0")
+		}
+		instance := latency.NewInstance(s)
+		if p.hosts != nil {
+			instance.Under = p.hosts[i].enter()
+		}
+		f.instances = append(f.instances, instance)
+	}
+	f.t.Cleanup(func() {
+		for _, i := range f.instances {
+			if err := i.Kill(); err != nil {
+				f.t.Error(err)
+			}
+			if f.t.Failed() {
+				f.showLog(i)
+			}
+		}
+	})
 }
 
 func (f *fleet) must(err error) {

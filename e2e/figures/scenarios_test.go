@@ -171,7 +171,12 @@ func (f *fleet) roll(i *latency.Instance) Roll {
 
 // pauses returns the longest pause since a moment of any of the lanes, and of any other one.
 func (f *fleet) pauses(lanes []int32, since time.Time) (own, others time.Duration) {
-	for lane, pause := range f.load.Reader.Pauses(since, time.Now()) {
+	return longest(f.load.Reader.Pauses(since, time.Now()), lanes)
+}
+
+// longest returns the longest of the pauses of the lanes, and of any other one.
+func longest(pauses map[int32]time.Duration, lanes []int32) (own, others time.Duration) {
+	for lane, pause := range pauses {
 		if slices.Contains(lanes, lane) {
 			own = max(own, pause)
 		} else {
