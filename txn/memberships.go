@@ -103,7 +103,7 @@ func (in *instance) session() session.Config {
 		HangWatch: in.hangwatch, Self: in.self, Rebuilds: &a.rebuilds, Incarnation: in.incarnation, Fingerprint: in.fingerprint,
 		Layout: *in.layout.Load(), Left: in.left,
 		Logger: a.log, Metrics: a.metrics, Failpoints: cfg.failpoints,
-		Joined: in.watch.joined, Planned: in.watch.planned, Alert: a.alert,
+		Joined: in.watch.joined, Planned: in.watch.planned, Over: in.watch.over, Alert: a.alert,
 		Reconnecting: a.reconnecting, Stopping: func() { a.setState(Stopping) },
 	}
 }

@@ -44,7 +44,7 @@ func (in *instance) newWatch() (*watch, error) {
 		Self: peers.Identity{
 			Application: in.app.topology.Application(), Cluster: in.clusterID, Instance: in.dir.Instance(), Incarnation: uint64(in.incarnation),
 		},
-		Logger: log, Fence: w.fence, Fenced: in.self.Gone, Progress: w.progress, Live: w.live,
+		Logger: log, Fence: w.fence, Fenced: in.self.Gone, Over: in.self.Over, Progress: w.progress, Live: w.live,
 	}
 	var err error
 	if pc.Listener, err = in.listenForPeers(); err != nil {
@@ -128,6 +128,13 @@ func (w *watch) planned(plan assign.Plan) {
 	}
 	if len(members) > 0 { // else the plan could not be read
 		w.peers.SetMembers(members)
+	}
+}
+
+// over tells the peers that this instance has done its part of the plan.
+func (w *watch) over() {
+	if plan := w.plan.Load(); plan != nil {
+		w.peers.Over(plan.ID)
 	}
 }
 

@@ -66,6 +66,10 @@
 // leader plans again if moves of its plan are pending long after the revokes must be over. A
 // restarted leader needs nothing but the plan.
 //
+// A task that moves is processed by no member until all members have joined again. They would hear
+// of that with their next heartbeats only. So a member that has given such tasks up, or has left the
+// group, tells the others (package peers), and these force the rebalance at once.
+//
 // For the same reason the plan says how many stopped tasks of each member it did not count. Once
 // they work again, because the process was restarted or they were resumed, their member has more
 // than its share, and no other member knows. It joins again when the tasks have had the time to

@@ -24,6 +24,9 @@ const (
 	// Gone: an instance of the plan is gone, and its member was removed from the group. The
 	// rebalance has begun. Unless it is forced, this member hears of it with its next heartbeat.
 	Gone Reason = "an instance is gone and its member was removed"
+	// Over: a member says that its part of the plan is done. It has given up what moves to others, or
+	// has left the group. The rebalance has begun, as for Gone.
+	Over Reason = "an instance has given up tasks that move, or has left"
 	// Warm: the plan waits for copies of this member, and they are warm.
 	Warm Reason = "the plan waits for copies of this instance that are warm"
 )
@@ -55,6 +58,7 @@ type Forcing struct {
 	leader  bool
 	since   time.Time // the plan is known since
 	gone    bool      // a member of the plan was removed
+	over    bool      // a member has done its part of the plan
 	joining bool      // the next plan is on its way
 	removed []string  // instances whose members were removed while this member was joining
 
@@ -101,7 +105,7 @@ func (f *Forcing) Planned(now time.Time, p Plan, leader bool) {
 	if !f.planned || p.ID != f.plan.ID || leader && !f.leader {
 		f.since = now
 	}
-	f.planned, f.plan, f.leader, f.gone, f.joining = true, p, leader, false, false
+	f.planned, f.plan, f.leader, f.gone, f.over, f.joining = true, p, leader, false, false, false
 	removed := f.removed
 	f.removed = nil
 	for _, instance := range removed {
@@ -167,7 +171,7 @@ func (f *Forcing) Joining() { f.joining = true }
 
 // Left says that there is no membership, so there is nothing to force until the next plan.
 func (f *Forcing) Left() {
-	f.planned, f.plan, f.gone, f.joining, f.removed = false, Plan{}, false, false, nil
+	f.planned, f.plan, f.gone, f.over, f.joining, f.removed = false, Plan{}, false, false, false, nil
 }
 
 // Gone says that an instance is gone and that its member was removed. It does nothing if the plan
@@ -183,6 +187,15 @@ func (f *Forcing) Gone(instance string) {
 	}
 }
 
+// Over says that a member has done its part of a plan. It does nothing if this member has another
+// plan, or joins. A member that gives up tasks by the plan joins as soon as it has done so.
+func (f *Forcing) Over(plan uint64) {
+	gives := slices.ContainsFunc(f.plan.Pending, func(m Move) bool { return m.From == f.own.Member })
+	if f.planned && !f.joining && plan != 0 && plan == f.plan.ID && !gives {
+		f.over = true
+	}
+}
+
 // Due returns when a rebalance is to be forced, unless a new plan comes first or more tasks stop,
 // and why; ok is false if none is.
 func (f *Forcing) Due() (at time.Time, why Reason, ok bool) {
@@ -191,6 +204,9 @@ func (f *Forcing) Due() (at time.Time, why Reason, ok bool) {
 	}
 	if f.gone {
 		return f.since, Gone, true
+	}
+	if f.over {
+		return f.since, Over, true
 	}
 	if f.misdescribed() && f.forcedFor != f.own {
 		at, why, ok = later(f.since, f.describedAt.Add(describedEvery)), Described, true
@@ -220,8 +236,8 @@ func (f *Forcing) Forced(now time.Time, why Reason) {
 	case PendingMoves:
 		f.pendingAt = now
 		f.pendingForced++
-	case Gone:
-		f.gone = false
+	case Gone, Over: // one rebalance is for both
+		f.gone, f.over = false, false
 	case Warm:
 		f.warmAt = now
 		f.warmForced++

@@ -3,6 +3,8 @@ package assign
 import (
 	"testing"
 	"time"
+
+	"github.com/onceward/onceward/topology/graph"
 )
 
 func TestMemberForcesForItselfOnce(t *testing.T) {
@@ -69,6 +71,48 @@ func TestMemberForcesForOneThatIsGone(t *testing.T) {
 	f.Gone("other")
 	f.Left()
 	never("without a membership")
+}
+
+// TestMemberForcesWhenThePlanIsOver: at once, once, only for the plan that it has, and not if it
+// joins or has something to give up itself.
+func TestMemberForcesWhenThePlanIsOver(t *testing.T) {
+	own, now := Entry{Member: "me"}, time.Unix(1000, 0)
+	f := NewForcing(own, 30*time.Second)
+	due := func(want bool, when string) {
+		t.Helper()
+		if at, why, ok := f.Due(); ok != want || ok && (why != Over || at.After(now)) {
+			t.Errorf("%s: due %v %q %t, want %t", when, at, why, ok, want)
+		}
+	}
+	moves := func(id uint64, from string) Plan {
+		return Plan{ID: id, Entries: []Entry{own, {Member: "other"}}, Pending: []Move{{Task: graph.TaskID{Subtopology: "a"}, From: from, To: "third"}}}
+	}
+	f.Over(0)
+	f.Over(1)
+	due(false, "without a plan")
+	f.Planned(now, moves(1, "other"), false)
+	f.Over(2)
+	f.Over(0)
+	due(false, "another plan is over")
+	f.Over(1)
+	due(true, "the plan is over")
+	f.Forced(now, Over)
+	due(false, "a second time")
+	f.Over(1)
+	f.Joining()
+	f.Planned(now, moves(2, "other"), false)
+	due(false, "with the next plan")
+	f.Joining()
+	f.Over(2)
+	due(false, "while it joins")
+	f.Planned(now, moves(3, "me"), false)
+	f.Over(3)
+	due(false, "it has something to give up")
+	f.Planned(now, Plan{ID: 4, Entries: []Entry{own}}, false)
+	f.Over(4)
+	due(true, "a member has left")
+	f.Left()
+	due(false, "without a membership")
 }
 
 // TestMemberForcesNothingWhileItJoins: the next plan decides whether a removed member matters. A

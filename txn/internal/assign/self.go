@@ -19,7 +19,7 @@ type Self struct {
 	positions map[graph.TaskID]int64 // of the tasks with state on disk; 0 where it is not known
 	forcing   *Forcing
 
-	// removed has room for one word that a member was removed.
+	// removed has room for one word that a member was removed, or has done its part.
 	removed chan struct{}
 }
 
@@ -161,7 +161,18 @@ func (m *Self) Gone(instance string) {
 	}
 }
 
-// Removed has a token after a call of Gone.
+// Over says that a member has done its part of a plan, see [Forcing.Over]. It does not block.
+func (m *Self) Over(plan uint64) {
+	m.mu.Lock()
+	m.forcing.Over(plan)
+	m.mu.Unlock()
+	select {
+	case m.removed <- struct{}{}:
+	default:
+	}
+}
+
+// Removed has a token after a call of Gone or Over.
 func (m *Self) Removed() <-chan struct{} { return m.removed }
 
 // Left says that the membership is over.

@@ -203,8 +203,8 @@ func (c *Cluster) DeleteBefore(ctx context.Context, offsets map[string]map[int32
 	return fmt.Errorf("deleting records: %w", c.cfg.denied(err, what))
 }
 
-// Write produces one record outside of any transaction and waits for its acknowledgement. After an
-// error it may have been written or not.
-func (c *Cluster) Write(ctx context.Context, r *Record) error {
-	return c.cfg.denied(c.cl.ProduceSync(ctx, r).FirstErr(), attempt{operation: Write, topic: r.Topic})
+// Write produces records of one topic outside of any transaction, at least one, and waits for their
+// acknowledgements. After an error each of them may have been written or not.
+func (c *Cluster) Write(ctx context.Context, records ...*Record) error {
+	return c.cfg.denied(c.cl.ProduceSync(ctx, records...).FirstErr(), attempt{operation: Write, topic: records[0].Topic})
 }

@@ -108,6 +108,16 @@ func (o *Opener) Start(id graph.TaskID, e *dispatch.Entry) {
 // up. It does not block.
 func (o *Opener) Opening(id graph.TaskID) bool { return o.order.open(id) }
 
+// Hold keeps the task from being opened until release is called: its database is being closed.
+// Opening reports true meanwhile. release waits for the goroutine that has opened the task before.
+func (o *Opener) Hold(id graph.TaskID) (release func()) {
+	before, leave := o.order.enter(id)
+	return func() {
+		<-before
+		leave()
+	}
+}
+
 // Cancel ends the opening of a task that is given up. It does not wait.
 func (o *Opener) Cancel(id graph.TaskID) {
 	o.mu.Lock()
@@ -363,8 +373,12 @@ func (o *Opener) Adopt(ctx context.Context, t *task.Task, e *dispatch.Entry, epo
 		w.Halt(t, stopped)
 	}
 	if given {
-		if err := w.Release(o.ctx, t); err != nil && o.ctx.Err() == nil {
+		closing, err := w.Release(o.ctx, t)
+		if err != nil && o.ctx.Err() == nil {
 			o.cfg.Logger.Warn("a task that was given up while it was opened is not closed", "task", t.ID.String(), "error", err)
+		}
+		if err == nil {
+			closing.Wait() // the next opening of the task waits for this one
 		}
 	}
 	return nil // whatever became of it, the task is the worker's

@@ -38,3 +38,23 @@ func TestOpenings(t *testing.T) {
 		t.Error("the third one waits for nobody")
 	}
 }
+
+// TestHold: a task that is held is not opened, and counts as being opened.
+func TestHold(t *testing.T) {
+	o := New(t.Context(), Config{})
+	task := graph.TaskID{Subtopology: "in", Partition: 0}
+	_, leave := o.order.enter(task)
+	release := o.Hold(task)
+	next, _ := o.order.enter(graph.TaskID{Subtopology: "in", Partition: 1})
+	if !closed(next) {
+		t.Error("another task is held")
+	}
+	leave()
+	if !o.Opening(task) {
+		t.Error("a task that is held does not count as being opened")
+	}
+	release()
+	if o.Opening(task) {
+		t.Error("a task is held after its release")
+	}
+}

@@ -78,6 +78,9 @@ type Config struct {
 	// Fenced is called when a peer reports that it has fenced an instance, once for each
 	// incarnation. It must not wait, nor call this package. Nil: nothing is called.
 	Fenced func(instance string)
+	// Over is called when a peer says that its part of a plan of the group is done (see [Peers.Over]).
+	// It must not wait, nor call this package. Nil: nothing is called.
+	Over func(plan uint64)
 
 	// hold is called by every goroutine that comes back from a wait; a test freezes the process
 	// with it.

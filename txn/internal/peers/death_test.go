@@ -110,6 +110,36 @@ func TestFencingIsTold(t *testing.T) {
 	})
 }
 
+// TestOverIsTold: the peers that an instance is connected with are told which plan is over, before
+// they hear its goodbye.
+func TestOverIsTold(t *testing.T) {
+	var mu sync.Mutex
+	told := map[string][]uint64{}
+	inWorld(t, names(3), func(cfg *Config) {
+		name := cfg.Self.Instance
+		cfg.Over = func(plan uint64) {
+			mu.Lock()
+			defer mu.Unlock()
+			told[name] = append(told[name], plan)
+		}
+	}, func(w *world) {
+		w.wantConnected()
+		w.nodes["b"].Over(7)
+		w.after(time.Second)
+		w.nodes["b"].Over(8)
+		if err := w.nodes["b"].Goodbye(w.t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for name, want := range map[string][]uint64{"a": {7, 8}, "b": nil, "c": {7, 8}} {
+			if !slices.Equal(told[name], want) {
+				t.Errorf("%s is told of %v, want %v", name, told[name], want)
+			}
+		}
+	})
+}
+
 // TestChangeDuringTheHandshakeIsTold: b says hello, then its member id changes, then a is
 // connected.
 func TestChangeDuringTheHandshakeIsTold(t *testing.T) {

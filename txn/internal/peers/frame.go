@@ -13,7 +13,7 @@ import (
 // The version of the frames that this build writes. It reads every minor version of the major one.
 const (
 	formatMajor = 1
-	formatMinor = 2 // 1: a hello names the instance that was dialled. 2: streams
+	formatMinor = 3 // 1: a hello names the instance that was dialled. 2: streams. 3: over
 )
 
 const (
@@ -51,6 +51,7 @@ const (
 	kindReport    kind = 7
 	kindStream    kind = 8
 	kindData      kind = 9
+	kindOver      kind = 10
 )
 
 // Codes of a goodbye.
@@ -90,6 +91,7 @@ type frame struct {
 	by                             string        // the instance that fences
 	to                             string        // the instance that was dialled
 	data                           []byte        // of a stream
+	plan                           uint64        // the plan of the group that is over
 }
 
 // Tags of the fields.
@@ -110,6 +112,7 @@ const (
 	tagBy          = 14
 	tagTo          = 15
 	tagData        = 16
+	tagPlan        = 17
 )
 
 // body returns the head and the fields. A field that is zero is left out.
@@ -148,6 +151,7 @@ func (f frame) body() []byte {
 	text(tagBy, f.by)
 	text(tagTo, f.to)
 	text(tagData, string(f.data))
+	number(tagPlan, f.plan)
 	return out
 }
 
@@ -179,7 +183,7 @@ func decode(body []byte) (frame, error) {
 func (f *frame) set(tag uint64, value []byte) error {
 	var number uint64
 	switch tag {
-	case tagIncarnation, tagCode, tagState, tagAge:
+	case tagIncarnation, tagCode, tagState, tagAge, tagPlan:
 		if len(value) < 8 { // a newer minor version may append
 			return fmt.Errorf("%w: the number with tag %d has %d bytes", errFrame, tag, len(value))
 		}
@@ -223,6 +227,8 @@ func (f *frame) set(tag uint64, value []byte) error {
 		f.to = string(value)
 	case tagData:
 		f.data = value
+	case tagPlan:
+		f.plan = number
 	}
 	return nil
 }

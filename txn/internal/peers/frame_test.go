@@ -17,7 +17,7 @@ import (
 var full = frame{
 	kind: kindHello, application: "app", cluster: "c", instance: "i", incarnation: 1 << 63, address: "127.0.0.1:1", memberID: "m",
 	ids: []string{"x", "y"}, nonce: bytes.Repeat([]byte{7}, nonceSize), proof: bytes.Repeat([]byte{8}, macSize), code: codeRefused,
-	reason: "because", state: stateFenced, age: 1500 * time.Millisecond, by: "z", to: "w",
+	reason: "because", state: stateFenced, age: 1500 * time.Millisecond, by: "z", to: "w", plan: 1 << 62,
 }
 
 // TestFramesAreReadAsWritten, with and without a MAC.

@@ -237,6 +237,10 @@ func (p *Peers) received(l *link, f frame) {
 		if f.code == codeStopping {
 			q.stopped = q.incarnation
 		}
+	case kindOver:
+		if p.cfg.Over != nil {
+			p.cfg.Over(f.plan)
+		}
 	case kindQuestion:
 		p.asked(q, f, now)
 	case kindReport:

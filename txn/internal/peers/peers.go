@@ -154,6 +154,18 @@ func (p *Peers) updates() (out []frame) {
 	return out
 }
 
+// Over tells the peers that this instance has done its part of a plan of the group: it has given up
+// what moves to others, or has left the group. So they need not wait until the group tells them to
+// join again. It does not wait.
+func (p *Peers) Over(plan uint64) {
+	if p.off {
+		return
+	}
+	p.enter()
+	defer p.leave()
+	p.broadcast(frame{kind: kindOver, plan: plan})
+}
+
 // Goodbye tells all peers that this instance stops, and waits until they have heard it. From then
 // on it neither suspects nor dials a peer. Run goes on until its context ends.
 func (p *Peers) Goodbye(ctx context.Context) error {

@@ -32,6 +32,17 @@ func (c *callbacks) Revoked(ctx context.Context, partitions map[string][]int32) 
 	c.cfg.Metrics.Revoked(partitions)
 	(*Session)(c).giveUp(ctx, partitions)
 	_ = c.cfg.Failpoints.Hit(ctx, failpoint.RevokedAfter)
+	if c.poll.Err() == nil { // else the session ends, and leaves the group or remains a member
+		(*Session)(c).planOver()
+	}
+}
+
+// planOver lets the other members join again at once. They would hear of it with their next
+// heartbeats, and the tasks would wait for that.
+func (s *Session) planOver() {
+	if s.cfg.Over != nil {
+		s.cfg.Over()
+	}
 }
 
 func (c *callbacks) Lost(partitions map[string][]int32) {
@@ -44,7 +55,8 @@ func (c *callbacks) Lost(partitions map[string][]int32) {
 }
 
 // giveUp raises the epochs first, so that nothing of these tasks can be committed any more, and
-// then waits for what is in flight.
+// then waits for what is in flight. It does not wait until their databases are closed: who gets the
+// tasks need not.
 func (s *Session) giveUp(ctx context.Context, partitions map[string][]int32) {
 	ids := s.ownership.Remove(partitions)
 	s.cfg.Self.Remember(tasksNow(s.Tasks()))
@@ -63,10 +75,16 @@ func (s *Session) giveUp(ctx context.Context, partitions map[string][]int32) {
 		if w == nil {
 			continue
 		}
+		release := s.opener.Hold(id)
 		wg.Go(func() {
-			if err := w.Release(ctx, t); err != nil && !errors.Is(err, worker.ErrEnded) {
-				s.cfg.Logger.Warn("a revoked task is not closed yet", "task", id.String(), "error", err)
+			closing, err := w.Release(ctx, t)
+			if err != nil && !errors.Is(err, worker.ErrEnded) {
+				s.cfg.Logger.Warn("a revoked task is not released yet", "task", id.String(), "error", err)
 			}
+			s.closers.Go(func() {
+				defer release()
+				closing.Wait()
+			})
 		})
 	}
 	wg.Wait()

@@ -78,6 +78,9 @@ type Config struct {
 	Joined func(member string)
 	// Planned is told each plan of the group, before the callbacks that it leads to.
 	Planned func(plan assign.Plan)
+	// Over is told that this member has done its part of the plan: it has given up what moves to
+	// others, or has left the group. Nil in tests that plan nothing.
+	Over func()
 	// Alert is told all that is wrong with topics now.
 	Alert func(problems []topics.Problem)
 	// Reconnecting is told why the membership ends if another one follows, Stopping that none does.

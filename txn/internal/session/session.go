@@ -60,6 +60,8 @@ type Session struct {
 	// planned wakes the goroutine that forces rebalances: the group's plan has changed, or the
 	// copies that are warm.
 	planned chan struct{}
+	// closers wait for databases of tasks that were given up.
+	closers sync.WaitGroup
 	// full has a token when a task that worked has stopped because its disk is full.
 	full chan struct{}
 
@@ -134,6 +136,7 @@ func (s *Session) Run(ctx context.Context) (Left, error) {
 	s.opener.Wait()
 	s.restorer.Close()
 	workers.Wait()
+	s.closers.Wait()
 	// A worker's error ends the work too, and is told once.
 	all := []error{err, stopErr}
 	for _, failure := range failures {
@@ -405,7 +408,10 @@ func (s *Session) stop(orderly, leave bool) error {
 	g.Close()
 	s.cfg.Self.Left() // after the last callback
 	if leave {
-		errs = append(errs, s.cfg.leaveGroup(s.ctx, member))
+		err := s.cfg.leaveGroup(s.ctx, member)
+		if errs = append(errs, err); err == nil {
+			s.planOver()
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -426,6 +432,7 @@ func (s *Session) stopOrderly(ctx context.Context) error {
 // writeRounds keeps each task's last commit in the rounds topic, where it outlives the group's
 // offsets (they expire when the group is empty for long).
 func (s *Session) writeRounds(ctx context.Context) error {
+	var records []*broker.Record
 	for _, w := range s.workers {
 		for id, t := range w.Tasks() {
 			if t.Metadata == "" {
@@ -434,13 +441,16 @@ func (s *Session) writeRounds(ctx context.Context) error {
 			if err := s.cfg.Failpoints.Hit(ctx, failpoint.PositionsWrite); err != nil {
 				return err
 			}
-			err := s.cfg.Cluster.Write(ctx, &broker.Record{
+			records = append(records, &broker.Record{
 				Topic: topics.RoundsTopic(s.cfg.Topology.Application()), Key: task.PositionsKey(id.String()), Value: []byte(t.Metadata),
 			})
-			if err != nil {
-				return fmt.Errorf("keeping the positions of task %s: %w", id, err)
-			}
 		}
+	}
+	if len(records) == 0 {
+		return nil
+	}
+	if err := s.cfg.Cluster.Write(ctx, records...); err != nil {
+		return fmt.Errorf("keeping the positions of tasks: %w", err)
 	}
 	return nil
 }

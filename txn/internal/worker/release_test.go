@@ -10,6 +10,7 @@ import (
 
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/state/memstore"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/broker"
@@ -56,6 +57,67 @@ func quietWorker(t *testing.T) *Worker {
 	return w
 }
 
+// slowToClose is a database whose Close waits.
+type slowToClose struct {
+	state.Database
+	closing chan<- struct{}
+	goOn    <-chan struct{}
+}
+
+func (d slowToClose) Close() error {
+	d.closing <- struct{}{}
+	<-d.goOn
+	return d.Database.Close()
+}
+
+// TestReleaseDoesNotWaitForTheDisk: while the database of a task that was released is being closed,
+// Release has returned, and another task of the worker processes records. Only the wait for the
+// closing comes later.
+func TestReleaseDoesNotWaitForTheDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		closing, goOn := make(chan struct{}), make(chan struct{})
+		slow := quietTask(t, func() {})
+		slow.ID.Partition = 1
+		var err error
+		if slow.State, err = state.NewTask(slowToClose{memstore.New(), closing, goOn}, nil); err != nil {
+			t.Fatal(err)
+		}
+		processed := make(chan struct{})
+		other := quietTask(t, func() { close(processed) })
+		w := quietWorker(t)
+		for _, tk := range []*task.Task{slow, other} {
+			if err := w.Adopt(t.Context(), tk); err != nil {
+				t.Fatal(err)
+			}
+		}
+		end, err := w.Release(t.Context(), slow)
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-closing
+		closed := make(chan struct{})
+		go func() { end.Wait(); close(closed) }()
+		other.Enqueue(0, []*broker.Record{{Topic: "in", Timestamp: time.Now()}})
+		w.Wake()
+		<-processed
+		again, err := w.Release(t.Context(), slow)
+		if err != nil {
+			t.Errorf("a second release returned %v", err)
+		}
+		synctest.Wait()
+		select {
+		case <-closed:
+			t.Error("the closing is over before the database is closed")
+		case <-w.over:
+			t.Error("the worker has ended")
+		default:
+		}
+		close(goOn)
+		<-closed
+		again.Wait()
+	})
+}
+
 // TestReleaseReachesBusyWorker: a worker that is inside user code for longer than a revoke may wait
 // lets the task go as soon as it can. Otherwise it would keep a task that it must not commit, and
 // every round with it would be refused for ever.
@@ -72,7 +134,7 @@ func TestReleaseReachesBusyWorker(t *testing.T) {
 		<-inside
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if err := w.Release(ctx, tk); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := w.Release(ctx, tk); !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("Release returned %v", err)
 		}
 		close(leave)

@@ -69,7 +69,13 @@ type Worker struct {
 	answers  chan answer
 	requests chan request
 	wake     chan struct{}
-	done     chan struct{}
+	// over is closed when nothing more is processed or committed, and done when every task is closed
+	// too.
+	over, done chan struct{}
+	// closers are the goroutines that close tasks which were released. The one that does has the word
+	// of closing.
+	closers sync.WaitGroup
+	closing chan struct{}
 	// mail is what is asked for without waiting until the worker has time; wake tells of it.
 	mail struct {
 		sync.Mutex
@@ -115,7 +121,8 @@ type halted struct {
 func New(cfg Config, producers [2]*broker.Producer) *Worker {
 	w := &Worker{
 		cfg: cfg, log: cfg.Logger.With("worker", cfg.ID),
-		answers: make(chan answer, 8), requests: make(chan request), wake: make(chan struct{}, 1), done: make(chan struct{}),
+		answers: make(chan answer, 8), requests: make(chan request), wake: make(chan struct{}, 1),
+		over: make(chan struct{}), done: make(chan struct{}), closing: make(chan struct{}, 1),
 		state: protocol.New(0), rounds: map[uint64]*round{}, leaving: map[*task.Task]request{},
 		clock: cadence{Cadence: cfg.Cadence},
 	}
@@ -141,9 +148,11 @@ type request struct {
 	kind requestKind
 	task *task.Task
 	done chan error
+	// closed are closed when the task of a release is closed; none for other requests.
+	closed []chan struct{}
 }
 
-// ErrEnded is returned to requests that come after Run has returned.
+// ErrEnded is returned to requests that come after the end of the work.
 var ErrEnded = errors.New("the worker has ended")
 
 func (w *Worker) ask(ctx context.Context, r request) error {
@@ -153,7 +162,7 @@ func (w *Worker) ask(ctx context.Context, r request) error {
 	}
 	select {
 	case w.requests <- r:
-	case <-w.done:
+	case <-w.over:
 		return ErrEnded
 	case <-ctx.Done():
 		return ctx.Err()
@@ -169,7 +178,7 @@ func (w *Worker) answer(ctx context.Context, r request) error {
 	select {
 	case err := <-r.done:
 		return err
-	case <-w.done:
+	case <-w.over:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -186,17 +195,30 @@ func (w *Worker) Adopt(ctx context.Context, t *task.Task) error {
 	return w.ask(ctx, request{kind: adopt, task: t})
 }
 
-// Release takes a task away. It returns when no round in flight holds it any more and its state is
-// closed; its uncommitted work is dropped. Where ctx ends first the task is closed later, which is
-// safe: nothing uncommitted is in its store. The worker learns of it in any case, however long it
-// is busy: a task that it kept would make each of its rounds be refused.
-func (w *Worker) Release(ctx context.Context, t *task.Task) error {
-	r := request{task: t, done: make(chan error, 1)}
+// Release takes a task away. It returns when no round in flight holds the task any more; its
+// uncommitted work is dropped. Then another process may go on with it. The state is closed meanwhile,
+// which writes to the disk what is in memory: see [Closing]. Where ctx ends first the task is
+// released later, which is safe: nothing uncommitted is in its store. The worker learns of it in any
+// case, however long it is busy: a task that it kept would make each of its rounds be refused.
+func (w *Worker) Release(ctx context.Context, t *task.Task) (Closing, error) {
+	closed := make(chan struct{})
+	r := request{task: t, done: make(chan error, 1), closed: []chan struct{}{closed}}
 	w.mail.Lock()
 	w.mail.releases = append(w.mail.releases, r)
 	w.mail.Unlock()
 	w.Wake()
-	return w.answer(ctx, r)
+	return Closing{closed, w.done}, w.answer(ctx, r)
+}
+
+// Closing is the end of a task that was released.
+type Closing struct{ closed, done <-chan struct{} }
+
+// Wait waits until the state of the task is closed, so that it may be opened again.
+func (c Closing) Wait() {
+	select {
+	case <-c.closed:
+	case <-c.done:
+	}
 }
 
 // Halt makes a task do nothing more, as if it had stopped by itself, except that Stopped is not
@@ -226,7 +248,8 @@ func (w *Worker) takeMail() {
 	}
 }
 
-// Stop commits what is open, closes every task and makes Run return.
+// Stop commits what is open. When it returns, nothing is left that another process would have to wait
+// for. Run closes every task and returns.
 func (w *Worker) Stop(ctx context.Context) error { return w.ask(ctx, request{kind: stop}) }
 
 // Wake tells the worker that records were enqueued.
@@ -238,8 +261,8 @@ func (w *Worker) Wake() {
 }
 
 // Run computes until Stop, until ctx ends (what is open is then abandoned, as by a crash, and that
-// is no error) or until an error that the worker cannot handle. When it returns, and when Stop
-// does, every task is closed.
+// is no error) or until an error that the worker cannot handle. When it returns, every task is
+// closed.
 func (w *Worker) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var committers sync.WaitGroup
@@ -253,15 +276,17 @@ func (w *Worker) Run(ctx context.Context) error {
 		close(t.commands)
 	}
 	committers.Wait()
-	for _, t := range w.tasks {
-		err = errors.Join(err, w.closeTask(t))
-	}
 	for _, r := range w.leaving {
 		r.done <- nil
 	}
 	if stopped != nil {
 		stopped <- err
 	}
+	close(w.over)
+	for _, t := range w.tasks {
+		err = errors.Join(err, w.closeTask(t))
+	}
+	w.closers.Wait()
 	close(w.done)
 	return err
 }
@@ -327,10 +352,12 @@ func (w *Worker) adopt(r request) {
 func (w *Worker) release(r request) {
 	if w.find(r.task.ID) != r.task {
 		r.done <- nil
+		w.close(nil, r) // after a closing that is under way
 		return
 	}
 	if before, ok := w.leaving[r.task]; ok {
 		before.done <- nil // the first caller has stopped waiting, or gets the other answer
+		r.closed = append(before.closed, r.closed...)
 	}
 	w.leaving[r.task] = r
 	if w.open != nil && w.open.byTask[r.task] != nil {
@@ -347,7 +374,8 @@ func (w *Worker) find(id graph.TaskID) *task.Task {
 	return nil
 }
 
-// releaseIdle closes the leaving tasks that no round in flight holds.
+// releaseIdle lets the leaving tasks go that no round in flight holds. They are closed on a goroutine
+// of their own: the other tasks of the worker, and the group, do not wait for the disk.
 func (w *Worker) releaseIdle() {
 	if len(w.leaving) == 0 {
 		return
@@ -373,6 +401,23 @@ func (w *Worker) releaseIdle() {
 		delete(w.status.tasks, t.ID)
 		w.status.Unlock()
 		_ = w.cfg.Failpoints.Hit(context.Background(), failpoint.ReleaseBefore) // the task is closed whatever happens
-		r.done <- w.closeTask(t)
+		r.done <- nil
+		w.close(t, r)
 	}
+}
+
+// close closes a task that was released, nil for none, and then tells who waits for that.
+func (w *Worker) close(t *task.Task, r request) {
+	w.closers.Go(func() {
+		w.closing <- struct{}{}
+		defer func() { <-w.closing }()
+		if t != nil {
+			if err := w.closeTask(t); err != nil {
+				w.log.Warn("a task that was given up is not closed in order", "task", t.ID.String(), "error", err)
+			}
+		}
+		for _, closed := range r.closed {
+			close(closed)
+		}
+	})
 }
