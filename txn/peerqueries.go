@@ -89,24 +89,42 @@ func (w *watch) ask(ctx context.Context, id graph.TaskID, r queries.Request, err
 			instances = append(instances, c.Member)
 		}
 	}
-	for i, instance := range instances {
-		got, askErr := w.askInstance(ctx, instance, r)
-		if askErr == nil {
-			return got, nil
-		}
-		if i == 0 && instance == owner {
-			err = askErr
-		}
-		if !errors.Is(askErr, ErrNotServing) || ctx.Err() != nil {
-			return served{}, askErr
-		}
+	wait := queries.AnswerMax
+	if len(instances) > 1 {
+		wait = firstWait // one that is frozen must not keep the others from answering
 	}
-	return served{}, err
+	for {
+		var silent []string
+		for _, instance := range instances {
+			got, askErr := w.askInstance(ctx, instance, r, wait)
+			if askErr == nil {
+				return got, nil
+			}
+			if instance == owner {
+				err = askErr
+			}
+			if !errors.Is(askErr, ErrNotServing) || ctx.Err() != nil {
+				return served{}, askErr
+			}
+			if errors.Is(askErr, queries.ErrNoAnswer) {
+				silent = append(silent, instance)
+			}
+		}
+		if wait == queries.AnswerMax || len(silent) == 0 {
+			return served{}, err
+		}
+		instances, wait = silent, queries.AnswerMax
+	}
 }
 
-func (w *watch) askInstance(ctx context.Context, instance string, r queries.Request) (served, error) {
+// firstWait is how long an instance has to answer before the next one is asked. An answer takes
+// some milliseconds under load.
+const firstWait = 500 * time.Millisecond
+
+func (w *watch) askInstance(ctx context.Context, instance string, r queries.Request, wait time.Duration) (served, error) {
 	client := queries.Client{
-		HTTP: w.queries.client, URL: "http://" + instance + "/view", Failed: func(err error) error { return answered(ctx, "instance "+instance, err) },
+		HTTP: w.queries.client, URL: "http://" + instance + "/view", Wait: wait,
+		Failed: func(err error) error { return answered(ctx, "instance "+instance, err) },
 	}
 	return openAt(ctx, client, r)
 }
@@ -132,6 +150,9 @@ func answered(ctx context.Context, from string, err error) error {
 	}
 	if refusal, ok := errors.AsType[*queries.Refusal](err); ok {
 		return session.Named(fmt.Errorf("%s: %w", from, refusal), refusal.Reason)
+	}
+	if !errors.Is(err, queries.ErrNoAnswer) {
+		return fmt.Errorf("%s: %w", from, err) // what answers is no handler
 	}
 	return fmt.Errorf("%w: %s: %w", ErrNotServing, from, err)
 }
@@ -167,8 +188,10 @@ func reasonOf(err error) (reason string, status int) {
 		return control.ReasonNotServing, http.StatusServiceUnavailable
 	case errors.Is(err, ErrNotServing), errors.Is(err, state.ErrClosed):
 		return reason, http.StatusServiceUnavailable
-	case errors.Is(err, state.ErrUnknownStore):
+	case errors.Is(err, state.ErrUnknownStore), errors.Is(err, ErrUnknownPartition):
 		return reason, http.StatusNotFound
+	case errors.Is(err, session.ErrNotRead):
+		return reason, http.StatusBadRequest
 	}
 	return reason, http.StatusInternalServerError
 }

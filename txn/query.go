@@ -1,6 +1,7 @@
 package txn
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"iter"
@@ -15,8 +16,8 @@ import (
 
 // ErrNotServing says that a partition of a store cannot be read now: in this process ([Read]), or
 // at the instance that has its task ([Query]). It passes, as a rule: a caller of Query asks again.
-// By itself it says that the partition is not assigned, is about to move, does not exist, or that
-// its instance cannot be reached. Each error below is one more reason and wraps it; there are no
+// By itself it says that the partition is not assigned, is about to move, or that its instance
+// cannot be reached. [Read] also returns it for a partition that does not exist. Each error below is one more reason and wraps it; there are no
 // others.
 var ErrNotServing = session.ErrNotServing
 
@@ -35,6 +36,10 @@ var (
 	// continued with the task.
 	ErrOwnershipLost = session.ErrOwnershipLost
 )
+
+// ErrUnknownPartition says that a store has no partition of the number that a [Query] names. It does
+// not wrap ErrNotServing: the next answer is the same.
+var ErrUnknownPartition = session.ErrUnknownPartition
 
 // Epoch names one ownership of a task by one process. Views of a partition that carry the same
 // epoch come from one owner, and no other process owned the task in between. Epochs are compared
@@ -123,7 +128,7 @@ func contains(p state.Positions, bounds []queries.Bound) error {
 		i := slices.IndexFunc(p.Inputs, func(in state.Input) bool { return in.Topic == b.Topic && in.Partition == b.Partition })
 		switch {
 		case i < 0 && len(p.Inputs) > 0:
-			return fmt.Errorf("its task does not read %s[%d]", b.Topic, b.Partition)
+			return fmt.Errorf("%w: there is no %s[%d] among them", session.ErrNotRead, b.Topic, b.Partition)
 		case i < 0 || p.Inputs[i].Offset <= b.Offset:
 			return fmt.Errorf("%w: it does not contain offset %d of %s[%d]", ErrBehind, b.Offset, b.Topic, b.Partition)
 		}
@@ -155,7 +160,7 @@ func Read[S any](a *App, store topology.Store[S], partition int32, options ...Re
 	if err != nil {
 		return nil, fmt.Errorf("reading store %s[%d]: %w", store.Name(), partition, err)
 	}
-	return viewOf(store, got), nil
+	return viewOf(context.Background(), store, got), nil
 }
 
 // own takes a view of a task of this process.
@@ -176,8 +181,9 @@ func (s served) within(r queries.Request) (served, error) {
 	return s, nil
 }
 
-func viewOf[S any](store topology.Store[S], got served) *View[S] {
-	return &View[S]{store: store.Open(newViewBytes(got.view, store.Name())), served: got}
+// viewOf is what the caller gets. When ctx ends, reading it fails.
+func viewOf[S any](ctx context.Context, store topology.Store[S], got served) *View[S] {
+	return &View[S]{store: store.Open(newViewBytes(ctx, got.view, store.Name())), served: got}
 }
 
 // Store returns the store as the view has it. A row is expired only if it was when the round was
@@ -215,11 +221,12 @@ type viewBytes struct {
 	view       state.View
 	id         state.StoreID
 	streamTime int64
+	ended      func() error // of the context
 }
 
-func newViewBytes(v state.View, store string) viewBytes {
+func newViewBytes(ctx context.Context, v state.View, store string) viewBytes {
 	at, _ := v.Positions().Changelog(store)
-	return viewBytes{view: v, id: state.IDOf(store), streamTime: at.StreamTime}
+	return viewBytes{view: v, id: state.IDOf(store), streamTime: at.StreamTime, ended: ctx.Err}
 }
 
 var errReadOnly = errors.New("a view cannot be written")
@@ -230,6 +237,9 @@ func (viewBytes) Put(_, _ []byte) error { return errReadOnly }
 func (viewBytes) Delete([]byte) error   { return errReadOnly }
 
 func (b viewBytes) Get(key []byte) ([]byte, bool, error) {
+	if err := b.ended(); err != nil {
+		return nil, false, readEnded(err)
+	}
 	value, ok, err := b.view.Get(b.id, key)
 	return value, ok, gone(err)
 }
@@ -237,12 +247,18 @@ func (b viewBytes) Get(key []byte) ([]byte, bool, error) {
 func (b viewBytes) Scan(r state.Range) iter.Seq2[state.Entry, error] {
 	return func(yield func(state.Entry, error) bool) {
 		for e, err := range b.view.Scan(b.id, r) {
+			if ended := b.ended(); ended != nil { // a store may leave out any number of rows
+				yield(state.Entry{}, readEnded(ended))
+				return
+			}
 			if !yield(e, gone(err)) {
 				return
 			}
 		}
 	}
 }
+
+func readEnded(err error) error { return fmt.Errorf("reading a view: %w", err) }
 
 // gone says that a view of a task that was closed can be had elsewhere.
 func gone(err error) error {

@@ -3,11 +3,13 @@
 package txn_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -125,7 +127,8 @@ func TestQueryFindsTheInstance(t *testing.T) {
 				t.Errorf("a key is looked for in partition %d, want %d", got, want)
 			}
 			_ = view.Close()
-			if _, err := txn.Query(t.Context(), app, countsStore, txn.AtPartition(9)); !errors.Is(err, txn.ErrNotServing) {
+			_, err = txn.Query(t.Context(), app, countsStore, txn.AtPartition(4))
+			if !errors.Is(err, txn.ErrUnknownPartition) || errors.Is(err, txn.ErrNotServing) || !strings.Contains(err.Error(), "it has 4") {
 				t.Errorf("a partition that does not exist: %v", err)
 			}
 		}
@@ -404,6 +407,172 @@ func TestQueryStandby(t *testing.T) {
 	})
 }
 
+// TestQueryOfAFrozenOwner: where copies are allowed, one at a third instance answers before the owner
+// is given up. The control without copies is refused once the owner was silent for long enough.
+func TestQueryOfAFrozenOwner(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := pairOf(t, withStandbys(1))
+		s.start("three", withStandby)
+		s.feedAll()
+		all := []string{"one", "two", "three"}
+		s.await("a task at least and warm copies", func() bool {
+			warm := 0
+			for _, instance := range all {
+				if len(s.apps[instance].Status().Tasks) == 0 {
+					return false
+				}
+				for _, c := range s.apps[instance].Status().Standbys {
+					if c.State == txn.StandbyWarm {
+						warm++
+					}
+				}
+			}
+			return warm == 4
+		})
+		owner, _ := s.ownerOf(0)
+		copied, asked := "", ""
+		for _, instance := range all {
+			has := slices.ContainsFunc(s.apps[instance].Status().Standbys, func(c txn.StandbyStatus) bool { return c.ID.Partition == 0 })
+			switch {
+			case has:
+				copied = instance
+			case instance != owner:
+				asked = instance
+			}
+		}
+		if copied == "" || asked == "" {
+			t.Fatalf("partition 0 is at %q, its copy at %q", owner, copied)
+		}
+		s.hosts[owner].Stall()
+		defer s.hosts[owner].Resume()
+		view, err := txn.Query(t.Context(), s.apps[asked], countsStore, txn.AtPartition(0), txn.Standbys(time.Minute))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer view.Close()
+		if _, ok := view.Standby(); !ok || view.Instance() != copied {
+			t.Errorf("%q has answered, a copy: %t, want the copy of %q", view.Instance(), ok, copied)
+		}
+		if n := countOf(t, view, 0); n != 1 {
+			t.Errorf("the count is %d", n)
+		}
+	})
+}
+
+// TestQueryEndsWithItsContext: a view of Query is not read any more once the context has ended, also
+// one of the process itself. One of Read has no context.
+func TestQueryEndsWithItsContext(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := pairOf(t, nil)
+		s.feedAll()
+		s.await("the counts", func() bool { return s.atEnd(1, "one", "two") })
+		own, other := s.of("one")
+		for _, p := range []int32{own, other} {
+			ctx, cancel := context.WithCancel(t.Context())
+			view, err := txn.Query(ctx, s.apps["one"], countsStore, txn.AtPartition(p))
+			if err != nil {
+				t.Fatal(err)
+			}
+			rows := 0
+			var ended error
+			for _, err := range view.Store().All() {
+				if ended = err; err == nil {
+					rows++
+				}
+			}
+			if rows != 1 || ended != nil {
+				t.Errorf("partition %d has %d rows, %v", p, rows, ended)
+			}
+			cancel()
+			for _, ended = range view.Store().All() {
+				if ended == nil {
+					t.Errorf("partition %d is scanned after the end of the context", p)
+				}
+			}
+			if _, _, err := view.Store().Get("x"); !errors.Is(err, context.Canceled) || !errors.Is(ended, context.Canceled) {
+				t.Errorf("after the end of the context partition %d answers with %v and %v", p, err, ended)
+			}
+			_ = view.Close()
+		}
+		local, err := txn.Read(s.apps["one"], countsStore, own)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer local.Close()
+		if n := countOf(t, local, own); n != 1 {
+			t.Errorf("Read has the count %d", n)
+		}
+	})
+}
+
+// TestQueryAfterAnInputGrew: a key is looked for in the partition that its rows are in, which the
+// number of tasks decides. The partitions that the input has gained have no rows.
+func TestQueryAfterAnInputGrew(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		b := newBroker(t, 2, "in", "out")
+		top := countTopology(t)
+		cfg := b.config(txn.Config{StateDir: t.TempDir(), Workers: 1})
+		_, stop := start(t, top, cfg)
+		feed(t, b, 200)
+		b.read(t, "out", 200)
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		b.addPartitions(t, 3, "in")
+		app, _ := start(t, top, cfg)
+		waitFor(t, "two tasks", running(app, 2))
+		for n := range 20 {
+			key := fmt.Sprint("k", n)
+			view, err := txn.Query(t.Context(), app, countsStore, txn.AtKey(schemas.String(), key))
+			if err != nil {
+				t.Fatalf("key %s: %v", key, err)
+			}
+			if got, want := view.Positions().Inputs[0].Partition, graph.PartitionOf([]byte(key), 2); got != want {
+				t.Errorf("key %s is looked for in partition %d, want %d", key, got, want)
+			}
+			_ = view.Close()
+		}
+		if _, err := txn.Query(t.Context(), app, countsStore, txn.AtPartition(2)); !errors.Is(err, txn.ErrUnknownPartition) {
+			t.Errorf("a partition that no task reads: %v", err)
+		}
+	})
+}
+
+// TestQueryMetrics: queries are counted by store and by what became of them.
+func TestQueryMetrics(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := pairOf(t, nil)
+		s.feedAll()
+		s.await("the counts", func() bool { return s.atEnd(1, "one", "two") })
+		own, other := s.of("one")
+		app := s.apps["one"]
+		for _, q := range []struct {
+			partition int32
+			option    txn.ReadOption
+		}{
+			{own, txn.Stale()}, {other, txn.Stale()}, {other, txn.Stale()}, {own, txn.AtLeast("in", own, 99)}, {other, txn.AtLeast("other", 0, 0)},
+			{77, txn.Stale()},
+		} {
+			if view, err := txn.Query(t.Context(), app, countsStore, txn.AtPartition(q.partition), q.option); err == nil {
+				_ = view.Close()
+			}
+		}
+		if _, err := txn.Query(t.Context(), app, kindsSeen, txn.AtPartition(0)); !errors.Is(err, state.ErrUnknownStore) {
+			t.Errorf("a store that there is not: %v", err)
+		}
+		scrape(t, app).expect(t, series{
+			`onceward_query_seconds_count{outcome="answered",store="counts"}`: 1, `onceward_query_seconds_count{outcome="forwarded",store="counts"}`: 2,
+			`onceward_query_seconds_count{outcome="refused",store="counts"}`: 1, `onceward_query_seconds_count{outcome="failed",store="counts"}`: 2,
+		})
+		if n := scrape(t, app).sum("onceward_query_seconds_count"); n != 6 {
+			t.Errorf("%g queries are counted", n)
+		}
+		if n := scrape(t, s.apps["two"]).sum("onceward_query_seconds_count"); n != 0 {
+			t.Errorf("the instance that is asked by another one counts %g queries", n)
+		}
+	})
+}
+
 // TestQueryHandler: any instance answers over HTTP for tasks of another one, in JSON and for a
 // Client, and serves only the stores that it was given.
 func TestQueryHandler(t *testing.T) {
@@ -438,15 +607,17 @@ func TestQueryHandler(t *testing.T) {
 			t.Errorf("a key without a row: %d %v", status, out)
 		}
 		for url, want := range map[string]string{
-			"/other?key=a":                         "404 unknown-store",
-			"/counts":                              "400 request",
-			"/counts?key=a&limit=x":                "400 request",
-			"/counts?key=a&standby=soon":           "400 request",
-			"/counts?key=a&at_least=in":            "400 request",
-			"/counts?partition=0&fromkey=a":        "400 request",
-			"/counts?partition=0&record_key=YQ":    "400 request",
-			"/counts?key=a&partition=9":            "503 not-serving",
-			"/counts?partition=0&at_least=in/0/77": "503 behind",
+			"/other?key=a":                                            "404 unknown-store",
+			"/counts":                                                 "400 request",
+			"/counts?key=a&limit=x":                                   "400 request",
+			"/counts?key=a&standby=soon":                              "400 request",
+			"/counts?key=a&at_least=in":                               "400 request",
+			"/counts?partition=0&fromkey=a":                           "400 request",
+			"/counts?partition=0&record_key=YQ":                       "400 request",
+			"/counts?key=a&partition=4":                               "404 unknown-partition",
+			"/counts?partition=0&at_least=other/0/1":                  "400 not-read",
+			fmt.Sprintf("/counts?partition=%d&at_least=other/0/1", p): "400 not-read",
+			"/counts?partition=0&at_least=in/0/77":                    "503 behind",
 		} {
 			if status, out := get(url); fmt.Sprint(status, " ", out["reason"]) != want {
 				t.Errorf("%s answers %d %v, want %s", url, status, out, want)
@@ -485,6 +656,18 @@ func TestQueryHandler(t *testing.T) {
 		}
 		if _, err := txn.Query(t.Context(), client, kindsSeen, txn.AtPartition(p)); !errors.Is(err, state.ErrUnknownStore) {
 			t.Errorf("a store that is not served: %v", err)
+		}
+		_, err = txn.Query(t.Context(), client, countsStore, txn.AtPartition(4))
+		if !errors.Is(err, txn.ErrUnknownPartition) || errors.Is(err, txn.ErrNotServing) {
+			t.Errorf("a partition that does not exist: %v", err)
+		}
+		astray, err := txn.NewClient("http://127.0.0.1:9000/elsewhere", &http.Client{Transport: transport})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = txn.Query(t.Context(), astray, countsStore, txn.AtPartition(0))
+		if err == nil || errors.Is(err, txn.ErrNotServing) || !strings.Contains(err.Error(), "127.0.0.1:9000/elsewhere/counts") || !strings.Contains(err.Error(), "404") {
+			t.Errorf("where there is no handler: %v", err)
 		}
 		if _, err := txn.NewClient("not a url", nil); err == nil {
 			t.Error("NewClient takes what is no URL")

@@ -36,9 +36,9 @@ func NewClient(handler string, httpClient *http.Client) (*Client, error) {
 
 // query is part of Queryable.
 func (c *Client) query(ctx context.Context, r queries.Request) (served, error) {
+	at := c.base.JoinPath(r.Store)
 	client := queries.Client{
-		HTTP: c.http, URL: c.base.JoinPath(r.Store).String(),
-		Failed: func(err error) error { return answered(ctx, c.base.Host, err) },
+		HTTP: c.http, URL: at.String(), Expect: true, Failed: func(err error) error { return answered(ctx, at.Redacted(), err) },
 	}
 	return openAt(ctx, client, r)
 }

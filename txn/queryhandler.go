@@ -38,13 +38,15 @@ import (
 //	from, to       windows that begin in a time, sessions that have a moment in it, versions that were valid in it
 //	as_of          what a versioned store had for the key at a time
 //	reverse        true: last row first
-//	limit          the most rows, 100 by default and 10,000 at most; "more" in the answer says that there are more
+//	limit          the most rows, 100 by default and 10,000 at most; an answer has no further rows once its rows have 4 MiB;
+//	               "more" in the answer says that there are more
 //	at_least       topic/partition/offset: AtLeast
 //	stale          true: Stale
 //	standby        a duration such as 5s: Standbys
 //
 // Times are in RFC 3339, or milliseconds since the epoch. An answer without a row is no error. The
-// status 503 says that the partition is not served now ([ErrNotServing]): ask again. An error is a
+// status 503 says that the partition is not served now ([ErrNotServing]): ask again. The status 404
+// says that there is no such store or partition, and 400 that the parameters are wrong. An error is a
 // JSON document with "reason" and "text".
 func (a *App) QueryHandler(stores ...topology.AnyStore) (http.Handler, error) {
 	h := &queryHandler{app: a, stores: map[string]queries.Store{}, keyed: map[string]bool{}}
@@ -150,9 +152,9 @@ type rowsAnswer struct {
 	// Stale is why the rows would not have been served without being asked for stale ones.
 	Stale string `json:"stale,omitempty"`
 	// StandbyAge is set for a copy: how long ago it was at the last commit, as a duration.
-	StandbyAge string        `json:"standby_age,omitempty"`
-	Rows       []queries.Row `json:"rows"`
-	More       bool          `json:"more,omitempty"`
+	StandbyAge string            `json:"standby_age,omitempty"`
+	Rows       []json.RawMessage `json:"rows"`
+	More       bool              `json:"more,omitempty"`
 }
 
 // position is what the rows of an answer contain.
@@ -240,6 +242,6 @@ func (h *queryHandler) rows(ctx context.Context, store queries.Store, v url.Valu
 	if got.at.Standby {
 		out.StandbyAge = got.at.Age.String()
 	}
-	out.Rows, out.More, err = question.Rows(newViewBytes(got.view, store.Name))
+	out.Rows, out.More, err = question.Rows(newViewBytes(ctx, got.view, store.Name))
 	return out, errors.Join(err, got.view.Close())
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/topology/graph"
+	"github.com/onceward/onceward/txn/internal/metrics"
 	"github.com/onceward/onceward/txn/internal/queries"
 	"github.com/onceward/onceward/txn/internal/session"
 )
@@ -48,8 +49,11 @@ type Queryable interface {
 
 // Standbys allows a [Query] to read a copy of the task ([Config].Standbys) that was at the last
 // commit at most maxAge ago. A copy looks for the next commit every 500 ms. A copy in the instance
-// that is asked is read first. Other copies are read while the owner of the task does not serve it.
-// [View.Standby] says whether the view is of a copy.
+// that is asked is read first. Copies of other instances are read while the owner of the task does
+// not serve it. They are also asked if the owner has not answered within 500 ms, as one that is
+// frozen. Each of them has so long to answer. If none of them serves it, the instances that have not
+// answered are asked once more, for up to 10 s each. [View.Standby] says whether the view is of a
+// copy.
 //
 // A view of a copy is what the owner committed, at the positions of one commit. It can be older
 // than a view that was read before: [AtLeast] excludes that.
@@ -65,11 +69,15 @@ func Standbys(maxAge time.Duration) ReadOption {
 // Query fails with an error that wraps
 //   - ErrNotServing if no instance serves the partition now: the task moves, is restored, is
 //     stopped or in doubt, its instance cannot be reached, or [AtLeast] is not kept. Ask again;
+//   - ErrUnknownPartition if the store has no such partition;
 //   - state.ErrUnknownStore and the other errors of Read;
 //   - the error of ctx.
 //
+// A [Client] also fails with the status of what answers in place of a handler, such as the 401 of a
+// proxy. That error wraps none of these.
+//
 // The view reads from the other instance row by row, or some hundred rows at a time. When ctx ends,
-// reading it fails. The other instance keeps it for a minute without a question.
+// reading any view of Query fails. The other instance keeps it for a minute without a question.
 //
 // It may be called from any goroutine at any time.
 func Query[S any](ctx context.Context, from Queryable, store topology.Store[S], at Place, options ...ReadOption) (*View[S], error) {
@@ -80,37 +88,80 @@ func Query[S any](ctx context.Context, from Queryable, store topology.Store[S], 
 	if err != nil {
 		return nil, fmt.Errorf("querying store %s, %s: %w", store.Name(), at, err)
 	}
-	return viewOf(store, got), nil
+	return viewOf(ctx, store, got), nil
 }
 
 // query is part of Queryable.
-func (a *App) query(ctx context.Context, r queries.Request) (served, error) {
+func (a *App) query(ctx context.Context, r queries.Request) (got served, err error) {
 	current, in := a.membership()
-	_, sub, _ := session.StoreOf(a.topology, r.Store)
+	_, sub, known := session.StoreOf(a.topology, r.Store)
+	if !known {
+		return a.here(ctx, r) // which says so
+	}
+	began := time.Now()
+	defer func() { a.metrics.Queried(r.Store, outcomeOf(a.instanceID(), got, err), time.Since(began)) }()
+	tasks := tasksOf(current, in, sub)
 	if r.RecordKey != nil {
-		var err error
-		if r.Partition, err = partitionOf(current, sub.Name, r.RecordKey); err != nil {
+		if r.Partition, err = partitionOf(sub, r.RecordKey, tasks); err != nil {
 			return served{}, err
 		}
 		r.RecordKey = nil
 	}
-	got, err := a.here(ctx, r)
+	if tasks > 0 && r.Partition >= tasks {
+		return served{}, fmt.Errorf("%w %d: it has %d, and they begin at 0", ErrUnknownPartition, r.Partition, tasks)
+	}
+	got, err = a.here(ctx, r)
 	if err == nil || in == nil || sub.Name == "" || !elsewhere(err, r) {
 		return got, err
 	}
 	return in.watch.ask(ctx, graph.TaskID{Subtopology: sub.Name, Partition: r.Partition}, r, err)
 }
 
-// partitionOf returns the partition of records with a key in the inputs of a subtopology. The name is
-// empty for a global table, which has partition 0 only, and for a store that is not known.
-func partitionOf(current *session.Session, subtopology string, key []byte) (int32, error) {
-	switch {
-	case subtopology == "":
-		return 0, nil
-	case current == nil:
-		return 0, ErrNotServing
+// tasksOf returns how many tasks a subtopology has by the plan of the group. Before the plan, it is
+// what the topics say. 0 says that it is not known. A global table has no subtopology and one
+// partition.
+func tasksOf(current *session.Session, in *instance, sub graph.Subtopology) int32 {
+	if sub.Name == "" {
+		return 1
 	}
-	return current.PartitionOf(subtopology, key)
+	if in != nil {
+		if plan := in.watch.plan.Load(); plan != nil {
+			if n := plan.Tasks(sub.Name); n > 0 {
+				return n
+			}
+		}
+	}
+	if current == nil {
+		return 0
+	}
+	return current.TasksOf(sub.Name)
+}
+
+// partitionOf returns the partition of the rows that records with a key make. An input can have more
+// partitions than there are tasks. The rows are in those that it had at first.
+func partitionOf(sub graph.Subtopology, key []byte, tasks int32) (int32, error) {
+	for _, src := range sub.Sources {
+		if src.Partitioner != "" {
+			return 0, fmt.Errorf("topic %s is partitioned by %q and not by its keys alone: say the partition", src.Topic, src.Partitioner)
+		}
+	}
+	if tasks == 0 {
+		return 0, fmt.Errorf("%w: the number of its tasks is not known", ErrNotServing)
+	}
+	return graph.PartitionOf(key, tasks), nil
+}
+
+// outcomeOf names what became of a query, for the metrics.
+func outcomeOf(own string, got served, err error) string {
+	switch {
+	case errors.Is(err, ErrNotServing):
+		return metrics.QueryRefused
+	case err != nil:
+		return metrics.QueryFailed
+	case got.at.Instance != own:
+		return metrics.QueryForwarded
+	}
+	return metrics.QueryAnswered
 }
 
 // elsewhere says whether another instance may serve what this one does not.

@@ -104,6 +104,25 @@ func (p Plan) Owner(task graph.TaskID) string {
 	return ""
 }
 
+// Tasks returns how many tasks of a subtopology the plan names. It is 0 if the plan names no owners,
+// as one of an older build.
+func (p Plan) Tasks(subtopology string) (n int32) {
+	for _, o := range p.Owners {
+		if o.Task.Subtopology == subtopology {
+			n = max(n, o.Task.Partition+1)
+		}
+	}
+	if n == 0 {
+		return 0
+	}
+	for _, m := range p.Pending {
+		if m.Task.Subtopology == subtopology {
+			n = max(n, m.Task.Partition+1)
+		}
+	}
+	return n
+}
+
 // Copy is a task of which a member keeps a copy. Member is its key.
 type Copy struct {
 	Task   graph.TaskID

@@ -28,9 +28,12 @@ const (
 	ReasonLost         = "lost"
 	ReasonBehind       = "behind"
 	ReasonUnknownStore = "unknown-store"
-	ReasonCorrupt      = "corrupt"
-	ReasonFailed       = "failed"
-	ReasonClosed       = "closed"
+	// ReasonUnknownPartition and ReasonNotRead are those of queries alone.
+	ReasonUnknownPartition = "unknown-partition"
+	ReasonNotRead          = "not-read"
+	ReasonCorrupt          = "corrupt"
+	ReasonFailed           = "failed"
+	ReasonClosed           = "closed"
 )
 
 // Refusal is an error that crossed the socket. Reason is one of the names that Source.Reason gives.

@@ -113,6 +113,7 @@
 //	onceward_transaction_open_seconds                    how long transactions were open: it bounds the latency of readers of our outputs
 //	onceward_record_age_seconds                          age of the oldest record of a round, by its timestamp, when it is applied
 //	onceward_restore_seconds                             restores that had something to read
+//	onceward_query_seconds{store,outcome}                until a query had its view or an error: answered, forwarded, refused, failed
 //
 // # What to look at
 //

@@ -24,7 +24,7 @@ type Metrics struct {
 	restores, restoreRecords, restoreBytes                                          *prometheus.CounterVec
 	memberships, peersFenced, repaired                                              prometheus.Counter
 	slice, roundRecords, commit, transactionOpen, recordAge, restore                prometheus.Histogram
-	phase                                                                           *prometheus.HistogramVec
+	phase, query                                                                    *prometheus.HistogramVec
 }
 
 // namespace is the first word of every name.
@@ -117,7 +117,26 @@ func (m *Metrics) makeHistograms() {
 	m.phase = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: namespace, Name: "commit_phase_seconds", Help: "Time of each phase of a commit.", Buckets: latencyBuckets,
 	}, []string{"phase"})
-	m.registry.MustRegister(m.phase)
+	m.query = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Namespace: namespace, Name: "query_seconds",
+		Help: "Time until a query had its view, or an error. The outcome is answered by this instance, forwarded to one that has answered, " +
+			"refused because no instance serves the partition now, or failed.", Buckets: latencyBuckets,
+	}, []string{"store", "outcome"})
+	m.registry.MustRegister(m.phase, m.query)
+}
+
+// The outcomes of queries.
+const (
+	QueryAnswered  = "answered"
+	QueryForwarded = "forwarded"
+	QueryRefused   = "refused"
+	QueryFailed    = "failed"
+)
+
+// Queried counts a query of a store of the topology, with one of the outcomes. The time is until
+// its view was there.
+func (m *Metrics) Queried(store, outcome string, took time.Duration) {
+	m.query.WithLabelValues(store, outcome).Observe(took.Seconds())
 }
 
 // scrapesMax is how many scrapes are answered at a time; further ones are told to come back (503).

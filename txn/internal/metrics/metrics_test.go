@@ -67,6 +67,7 @@ func used() *Metrics {
 	m.Polled("in", 3, nil)
 	m.Restored(Restore{Task: testTask, Full: true, Reason: "damaged", Records: 5, Bytes: 50, Took: time.Second})
 	m.GlobalTable("rates", 5, 2)
+	m.Queried("rates", QueryAnswered, time.Millisecond)
 	w := m.Worker(0)
 	w.Retried(testTask, topology.Transient)
 	w.Contributed(&task.Contribution{

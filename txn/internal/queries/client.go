@@ -1,6 +1,7 @@
 package queries
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,30 +21,43 @@ type Client struct {
 	HTTP *http.Client
 	// URL is where the server answers, without parameters.
 	URL string
-	// Failed is what the caller gets for an error: a [Refusal] of the server, or an error that
-	// wraps [ErrNoAnswer].
+	// Failed is what the caller gets for an error: a [Refusal] of the server, a [StatusError] of
+	// what is no such server, or an error that wraps [ErrNoAnswer].
 	Failed func(error) error
+	// Expect asks the server to say that it wants the body. What refuses the request in between, such
+	// as a check of passwords, can then answer without waiting for the end of the body. The
+	// connection ends with a refusal.
+	Expect bool
+	// Wait is how long Open waits for a view; zero is AnswerMax.
+	Wait time.Duration
 }
 
 // Open asks for a view. When ctx ends, every use of the view fails.
 func (c *Client) Open(ctx context.Context, r Request) (*View, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	body, questions := io.Pipe()
-	v := &View{store: state.IDOf(r.Store), failed: c.Failed, cancel: cancel, questions: questions, out: json.NewEncoder(questions)}
+	v := &View{store: state.IDOf(r.Store), failed: c.Failed, cancel: cancel, questions: questions}
 	// The request goes on until the view is closed.
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.URL+"?"+r.values().Encode(), body)
 	if err != nil {
 		cancel()
 		return nil, err
 	}
-	late := time.AfterFunc(AnswerMax, cancel)
+	if c.Expect {
+		req.Header.Set("Expect", expectContinue)
+	}
+	late := time.AfterFunc(cmp.Or(c.Wait, AnswerMax), cancel)
 	resp, err := c.HTTP.Do(req) //nolint:bodyclose // View.Close does
 	if err == nil {
 		v.body, v.in = resp.Body, json.NewDecoder(resp.Body)
-		if resp.StatusCode == http.StatusOK {
-			err = v.in.Decode(&v.at)
-		} else {
+		switch {
+		case resp.StatusCode != http.StatusOK:
 			err = refusalOf(resp)
+		default:
+			err = v.in.Decode(&v.at)
+			if _, other := errors.AsType[*json.SyntaxError](err); other {
+				err = &StatusError{resp.StatusCode, resp.Status} // such as a page that asks for a name
+			}
 		}
 	}
 	late.Stop()
@@ -62,7 +76,7 @@ func refusalOf(resp *http.Response) error {
 	}
 	refusal := &Refusal{}
 	if json.Unmarshal(text, refusal) != nil || refusal.Text == "" {
-		return fmt.Errorf("the server answered %s", resp.Status)
+		return &StatusError{resp.StatusCode, resp.Status}
 	}
 	return refusal
 }
@@ -77,7 +91,6 @@ type View struct {
 	body      io.ReadCloser
 	in        *json.Decoder
 	questions *io.PipeWriter
-	out       *json.Encoder
 
 	mu     sync.Mutex // held while a question is answered
 	broken error      // why there are no more answers
@@ -92,7 +105,9 @@ func (v *View) Positions() state.Positions { return v.at.Positions.Clone() }
 
 // failure is what the caller gets for an error.
 func (v *View) failure(err error) error {
-	if _, refused := errors.AsType[*Refusal](err); !refused {
+	_, refused := errors.AsType[*Refusal](err)
+	status, other := errors.AsType[*StatusError](err)
+	if !refused && (!other || status.passes()) {
 		err = fmt.Errorf("%w: %w", ErrNoAnswer, err)
 	}
 	return v.failed(err)
@@ -108,11 +123,17 @@ func (v *View) ask(store state.StoreID, q question) (answer, error) {
 	if v.broken != nil {
 		return answer{}, v.broken
 	}
+	text, err := json.Marshal(q)
+	if err != nil {
+		return answer{}, err
+	}
+	if len(text) > questionMax {
+		return answer{}, errLong
+	}
 	late := time.AfterFunc(AnswerMax, v.cancel)
 	defer late.Stop()
 	var a answer
-	err := v.out.Encode(q)
-	if err == nil {
+	if _, err = v.questions.Write(text); err == nil {
 		err = v.in.Decode(&a)
 	}
 	if err != nil {

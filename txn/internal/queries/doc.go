@@ -8,6 +8,7 @@
 //
 //	POST URL?store=S&partition=P&stale=true&standby=5s&at_least=TOPIC/PARTITION/OFFSET
 //	                                     record_key=K in place of partition: the partition of its records
+//	100                                  if the request has Expect: 100-continue
 //	200                                  the head: At
 //	                                     question, answer, question, answer, ...
 //	the end of the request's body        the view is released
@@ -22,16 +23,17 @@
 //
 // [Server] takes a view for each request with the function that it is given, which decides whether
 // it may be served. [Client.Open] returns a [View], which is a [state.View]: all that reads a local
-// one can read it. Its errors are what the function of the client makes of a refusal, or of an
-// error that wraps [ErrNoAnswer].
+// one can read it. Its errors are what the function of the client makes of a refusal, of a
+// [StatusError] or of an error that wraps [ErrNoAnswer].
 //
 // [Rows] answers a question in JSON from any view, for stores of each kind.
 //
 // # Bounds
 //
 // A server has at most [ViewsMax] views open, refuses more, and releases one that is not asked for
-// [IdleMax]. A client waits at most [AnswerMax] for an answer. An answer of a scan has at most
-// about 256 KiB of rows, and at least one row.
+// [IdleMax]. A client waits at most [AnswerMax] for an answer. A question has at most 3 MiB. An
+// answer of a scan has at most about 256 KiB of rows, and at least one row. An answer in JSON has at
+// most about 4 MiB of rows, and at least one row.
 //
 // # Concurrency
 //

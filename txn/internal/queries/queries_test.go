@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/onceward/onceward/e2e/leaktest"
@@ -266,6 +267,31 @@ func TestRemoteViews(t *testing.T) {
 	}
 }
 
+// TestExpectingClient: a client that asks whether the body is wanted reads a view, and is refused, as
+// any other one.
+func TestExpectingClient(t *testing.T) {
+	s := newScene(t, 3)
+	client := s.client(t)
+	client.Expect = true
+	for range 2 {
+		v, err := client.Open(t.Context(), Request{Store: "plain"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, found, err := v.Get(state.IDOf("plain"), []byte("k00001")); !found || err != nil {
+			t.Errorf("the row is found: %t, %v", found, err)
+		}
+		if err := v.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	s.refuse = errRefused
+	_, err := client.Open(t.Context(), Request{Store: "plain"})
+	if refusal, ok := errors.AsType[*Refusal](err); !ok || refusal.Reason != "moves" {
+		t.Errorf("refused with %v", err)
+	}
+}
+
 // TestViewIsOfOneMoment: what is written while a view is open is not in it. The control is the next
 // view.
 func TestViewIsOfOneMoment(t *testing.T) {
@@ -400,6 +426,146 @@ func TestNoise(t *testing.T) {
 	}
 }
 
+// TestLongQuestion: a question beyond the bound is refused by the server, which reads no more of it.
+// A client does not send it, and its view goes on.
+func TestLongQuestion(t *testing.T) {
+	s := newScene(t, 1)
+	client := s.client(t)
+	for _, c := range []struct {
+		question string
+		refused  bool
+	}{
+		{`{"get":{"key":"` + strings.Repeat("A", questionMax), true}, // the end never comes
+		{`{"get":{"key":"` + strings.Repeat("A", questionMax-100) + `"}}`, false},
+	} {
+		body, questions := io.Pipe()
+		go func() { _, _ = io.WriteString(questions, c.question) }() // ends with the request
+		resp, err := client.HTTP.Post(client.URL+"?store=plain&partition=0", "", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var at At
+		var a answer
+		in := json.NewDecoder(resp.Body)
+		if err := errors.Join(in.Decode(&at), in.Decode(&a)); err != nil {
+			t.Fatal(err)
+		}
+		if refused := a.Refusal != nil && a.Refusal.Text == errLong.Error(); refused != c.refused {
+			t.Errorf("a question of %d bytes is answered by %+v", len(c.question), a)
+		}
+		_ = questions.Close()
+		_ = resp.Body.Close()
+	}
+	v, err := client.Open(t.Context(), Request{Store: "plain"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	if _, _, err := v.Get(state.IDOf("plain"), make([]byte, questionMax)); !errors.Is(err, errLong) {
+		t.Errorf("a key that is too long: %v", err)
+	}
+	if _, found, err := v.Get(state.IDOf("plain"), []byte("k00000")); !found || err != nil {
+		t.Errorf("the view goes on with %t, %v", found, err)
+	}
+}
+
+// TestOtherServers: what is no server of views gives an error with its status. Only a status that
+// passes is ErrNoAnswer.
+func TestOtherServers(t *testing.T) {
+	for status, passes := range map[int]bool{
+		http.StatusOK: false, http.StatusUnauthorized: false, http.StatusForbidden: false, http.StatusNotFound: false,
+		http.StatusInternalServerError: false, http.StatusTooManyRequests: true, http.StatusBadGateway: true, http.StatusServiceUnavailable: true,
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, "<html>a proxy</html>")
+		}))
+		client := &Client{HTTP: server.Client(), URL: server.URL, Expect: true, Failed: func(err error) error { return err }}
+		_, err := client.Open(t.Context(), Request{Store: "plain"})
+		found, other := errors.AsType[*StatusError](err)
+		if !other || found.Code != status || errors.Is(err, ErrNoAnswer) != passes {
+			t.Errorf("status %d gives %v", status, err)
+		}
+		server.Client().CloseIdleConnections()
+		server.Close()
+	}
+}
+
+// TestWait: a client gives up a server that is silent after its own bound.
+func TestWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		for _, c := range []struct{ wait, want time.Duration }{{0, AnswerMax}, {time.Second, time.Second}} {
+			silent := &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+				<-r.Context().Done()
+				return nil, r.Context().Err()
+			})}
+			client := &Client{HTTP: silent, URL: "http://silent", Wait: c.wait, Failed: func(err error) error { return err }}
+			if _, err := client.Open(t.Context(), Request{Store: "plain"}); !errors.Is(err, ErrNoAnswer) {
+				t.Errorf("a silent server gives %v", err)
+			}
+			if took := time.Since(began); took != c.want {
+				t.Errorf("with a bound of %s it is given up after %s", c.wait, took)
+			}
+			began = time.Now()
+		}
+	})
+}
+
+type roundTripper func(r *http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestDocumentBound: a document has rows up to the bound of its bytes, says that there are more, and
+// has one row at least.
+func TestDocumentBound(t *testing.T) {
+	large := strings.Repeat("x", documentMax/4)
+	kinds := newScene(t, 0)
+	codecs, _ := kinds.topology.Rows("timed")
+	layout := kinds.layouts["timed"]
+	for _, c := range []struct {
+		values []string
+		rows   int
+	}{
+		{[]string{large, large, large, large, large, large}, 4},
+		{[]string{strings.Repeat("x", 2*documentMax), ""}, 1},
+		{[]string{"", large}, 2},
+	} {
+		db := memstore.New()
+		task, err := state.NewTask(db, []state.Declaration{{Name: "timed", Layout: layout}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		task.Mark()
+		for i, v := range c.values {
+			if err := timed.Open(task.Store("timed")).Put(int64(i), v, 5); err != nil {
+				t.Fatal(err)
+			}
+		}
+		layer, base := task.Freeze(), task.Positions()
+		next := base.Clone()
+		next.SetInput(state.Input{Topic: "in", Offset: 9})
+		next.SetChangelog(state.Changelog{Store: "timed", StreamTime: 5})
+		if err := task.Apply(layer, base, next); err != nil {
+			t.Fatal(err)
+		}
+		task.Retire(layer)
+		view, err := db.View()
+		if err != nil {
+			t.Fatal(err)
+		}
+		q, err := ParseQuestion(Store{Name: "timed", Layout: layout, Rows: codecs}, url.Values{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows, more, err := q.Rows(store{view, "timed"})
+		if err != nil || len(rows) != c.rows || more != (c.rows < len(c.values)) {
+			t.Errorf("of %d rows there are %d, more: %t, %v", len(c.values), len(rows), more, err)
+		}
+		_ = view.Close()
+	}
+}
+
 // TestRows: each kind of store answers questions in JSON.
 func TestRows(t *testing.T) {
 	s := newScene(t, 5)
@@ -442,7 +608,7 @@ func TestRows(t *testing.T) {
 		got := ""
 		q, err := ParseQuestion(Store{Name: c.store, Layout: s.layouts[c.store], Rows: codecs}, v)
 		if err == nil {
-			var rows []Row
+			var rows []json.RawMessage
 			var more bool
 			if rows, more, err = q.Rows(store{view, c.store}); err == nil {
 				text, _ := json.Marshal(rows)

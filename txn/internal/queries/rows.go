@@ -1,6 +1,7 @@
 package queries
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -37,6 +38,8 @@ const (
 	// limitDefault is the most rows of an answer if the question does not say it. limitMax is the
 	// most that a question may ask for.
 	limitDefault, limitMax = 100, 10_000
+	// documentMax is how many bytes of JSON the rows of an answer have at most, its last row aside.
+	documentMax = 4 << 20
 )
 
 // Question is a question in JSON: the parameters of a URL.
@@ -47,7 +50,7 @@ const (
 //	                          versioned stores, with a key: versions that were valid in that time
 //	as_of=T                   versioned stores, with a key: the version of that time
 //	reverse=true              last row first
-//	limit=N                   rows, 100 by default and 10,000 at most
+//	limit=N                   rows, 100 by default and 10,000 at most. An answer has fewer if its rows have 4 MiB
 //
 // Times are in RFC 3339, or milliseconds since the epoch.
 type Question struct {
@@ -130,17 +133,23 @@ func (q Question) check() error {
 // Key returns the bytes of the key; nil if the question has none.
 func (q Question) Key() []byte { return q.key }
 
-// Rows answers the question from a view, and says whether there are more rows than the limit.
-func (q Question) Rows(b state.Bytes) (rows []Row, more bool, err error) {
-	rows = []Row{}
+// Rows answers the question from a view: each row is the JSON form of a [Row]. It says whether there
+// are more rows than the limit, or than an answer has room for. There is room for one row at least.
+func (q Question) Rows(b state.Bytes) (rows []json.RawMessage, more bool, err error) {
+	rows = []json.RawMessage{}
+	bytes := 0
 	for row, err := range q.all(b) {
 		if err != nil {
 			return nil, false, err
 		}
-		if len(rows) == q.limit {
+		if len(rows) == q.limit || bytes >= documentMax {
 			return rows, true, nil
 		}
-		rows = append(rows, row)
+		text, err := json.Marshal(row)
+		if err != nil {
+			return nil, false, err
+		}
+		rows, bytes = append(rows, text), bytes+len(text)
 	}
 	return rows, false, nil
 }

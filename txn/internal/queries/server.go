@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"time"
 
@@ -44,7 +45,7 @@ func (s *Server) Close() {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	req, err := ParseRequest(r.URL.Query())
 	if err != nil {
-		Refuse(w, http.StatusBadRequest, Refusal{Reason: "request", Text: err.Error()})
+		Refuse(w, http.StatusBadRequest, Refusal{Reason: reasonRequest, Text: err.Error()})
 		return
 	}
 	s.Serve(w, r, req)
@@ -74,10 +75,14 @@ func (s *Server) Serve(w http.ResponseWriter, r *http.Request, req Request) {
 		return
 	}
 	defer func() { _ = view.Close() }() // it only releases the snapshot
+	if r.Header.Get("Expect") == expectContinue {
+		w.WriteHeader(http.StatusContinue) // the head comes before the first question is read
+	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Accel-Buffering", "no") // a proxy must not wait for the end of the answer
-	out, in := json.NewEncoder(w), json.NewDecoder(http.MaxBytesReader(w, r.Body, questionsMax))
+	body := &questionBytes{r: http.MaxBytesReader(w, r.Body, questionsMax)}
+	out, in := json.NewEncoder(w), json.NewDecoder(body)
 	send := func(v any) error {
 		_ = rc.SetWriteDeadline(time.Now().Add(AnswerMax)) // as above
 		err := out.Encode(v)
@@ -91,11 +96,34 @@ func (s *Server) Serve(w http.ResponseWriter, r *http.Request, req Request) {
 	for err := send(at); err == nil; {
 		_ = rc.SetReadDeadline(time.Now().Add(IdleMax))
 		var q question
-		if err = in.Decode(&q); err == nil { // else the client has ended the request, or is gone
+		body.left = questionMax
+		switch err = in.Decode(&q); {
+		case errors.Is(err, errLong):
+			_ = send(answer{Refusal: &Refusal{Reason: reasonRequest, Text: errLong.Error()}}) // it ends in any case
+		case err == nil: // else the client has ended the request, or is gone
 			err = send(s.answer(view, store, q))
 		}
 	}
 }
+
+// questionBytes reads the body of a request, and at most left bytes of it.
+type questionBytes struct {
+	r    io.Reader
+	left int
+}
+
+// Read is part of io.Reader.
+func (q *questionBytes) Read(b []byte) (int, error) {
+	if q.left <= 0 {
+		return 0, errLong
+	}
+	n, err := q.r.Read(b[:min(len(b), q.left)])
+	q.left -= n
+	return n, err
+}
+
+// reasonRequest names a mistake of the client.
+const reasonRequest = "request"
 
 func (s *Server) refuse(w http.ResponseWriter, err error) {
 	reason, status := s.source.Reason(err)
@@ -111,7 +139,7 @@ func (s *Server) answer(view state.View, store state.StoreID, q question) (a ans
 	case q.Scan != nil:
 		a.Rows, a.More, err = part(view, store, *q.Scan)
 	default:
-		return answer{Refusal: &Refusal{Reason: "request", Text: "this build does not know the question"}}
+		return answer{Refusal: &Refusal{Reason: reasonRequest, Text: "this build does not know the question"}}
 	}
 	if err != nil {
 		reason, _ := s.source.Reason(err)

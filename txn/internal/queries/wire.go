@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -25,14 +26,44 @@ const (
 	// rowsFirst is how many rows the first question of a scan asks for: many scans look for one
 	// row. Each further one asks for four times as many, up to rowsMax.
 	rowsFirst, rowsMax = 16, 4096
+	// questionMax bounds the bytes of a question. There is room for the two keys of a scan, in
+	// base64, if each fits in the largest record that a topic takes by default.
+	questionMax = 3 << 20
 	// questionsMax bounds the bytes of all questions to one view.
 	questionsMax = 64 << 20
 	// refusalMax bounds a refusal.
 	refusalMax = 64 << 10
 )
 
+// expectContinue is the value of the header Expect.
+const expectContinue = "100-continue"
+
 // ErrNoAnswer says that the other process has given no answer that can be read.
 var ErrNoAnswer = errors.New("there is no answer")
+
+// StatusError says that a server answered with a status, and not as a [Server] does. A proxy in
+// between does so, and a server without such a handler.
+type StatusError struct {
+	Code int
+	// Status is the code and its text.
+	Status string
+}
+
+func (e *StatusError) Error() string {
+	return fmt.Sprintf("the server answered %s, and not as a query handler does", e.Status)
+}
+
+// passes says whether the same request can have an answer a moment later.
+func (e *StatusError) passes() bool {
+	switch e.Code {
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	}
+	return false
+}
+
+// errLong says that a question has more than questionMax bytes.
+var errLong = fmt.Errorf("the question has more than %d bytes: its keys are too long", questionMax)
 
 // Request is what a view is asked for.
 type Request struct {

@@ -38,6 +38,14 @@ var (
 	ErrOwnershipLost = fmt.Errorf("%w: its task was given up", ErrNotServing)
 )
 
+var (
+	// ErrUnknownPartition says that a store does not have a partition. It is another error than
+	// ErrNotServing: the answer will be the same.
+	ErrUnknownPartition = errors.New("the store does not have the partition")
+	// ErrNotRead says that a task does not read an input partition of which a position is wanted.
+	ErrNotRead = errors.New("its task does not read the input")
+)
+
 // doubtMax is how long a task may be in doubt and still be read: commits take that long when a
 // broker restarts.
 const doubtMax = 5 * time.Second
@@ -182,22 +190,9 @@ func (r Reader) taskOf(store string, partition int32) (*Session, graph.TaskID, e
 	return nil, graph.TaskID{}, ErrNotServing
 }
 
-// PartitionOf returns the partition of records with a key in the inputs of a subtopology.
-func (s *Session) PartitionOf(subtopology string, key []byte) (int32, error) {
-	var n int32
-	for _, src := range s.subs[subtopology].Sources {
-		if src.Partitioner != "" {
-			return 0, fmt.Errorf("topic %s is partitioned by %q and not by its keys alone: say the partition", src.Topic, src.Partitioner)
-		}
-		if n == 0 { // all have the same number
-			n = s.cfg.Layout[src.Topic].Partitions
-		}
-	}
-	if n == 0 {
-		return 0, fmt.Errorf("%w: the inputs of its task are not known", ErrNotServing)
-	}
-	return graph.PartitionOf(key, n), nil
-}
+// TasksOf returns how many tasks a subtopology has, as far as the topics were known when the session
+// began. 0 says that it is not known.
+func (s *Session) TasksOf(subtopology string) int32 { return s.cfg.Layout.Tasks(s.subs[subtopology]) }
 
 // readable returns the database of a task, nil if there is none to read. The error says why only a
 // stale read may have it, and is nil if that depends on the task. The task is nil while it is

@@ -62,6 +62,7 @@ var stateReasons = []struct {
 }{
 	{ErrRestoring, control.ReasonRestoring}, {ErrTaskStopped, control.ReasonStopped}, {ErrInDoubt, control.ReasonInDoubt},
 	{ErrOwnershipLost, control.ReasonLost}, {ErrBehind, control.ReasonBehind}, {ErrNotServing, control.ReasonNotServing}, {state.ErrUnknownStore, control.ReasonUnknownStore},
+	{ErrUnknownPartition, control.ReasonUnknownPartition}, {ErrNotRead, control.ReasonNotRead},
 	{state.ErrCorrupt, control.ReasonCorrupt}, {state.ErrFailed, control.ReasonFailed}, {state.ErrClosed, control.ReasonClosed},
 }
 

@@ -69,19 +69,28 @@ func tasksOf(sub graph.Subtopology, found map[string]broker.TopicInfo) int32 {
 	return tasks
 }
 
+// Tasks returns how many tasks a subtopology has. 0 says that it is not known.
+func (l Layout) Tasks(sub graph.Subtopology) int32 {
+	tasks := int32(math.MaxInt32)
+	for _, store := range sub.Restored() {
+		tasks = min(tasks, l[store.Topic()].Partitions)
+	}
+	for _, src := range sub.Sources {
+		tasks = min(tasks, l[src.Topic].Partitions)
+	}
+	if len(sub.Sources) == 0 {
+		return 0
+	}
+	return tasks
+}
+
 // Unassigned returns for each input topic how many of its partitions no task reads: those that it
 // has more than the changelogs of its subtopology, or than another input of the same subtopology.
 // Each is read in the same task as the same partition of the other inputs.
 func (l Layout) Unassigned(t *topology.Topology) map[string]int32 {
 	out := map[string]int32{}
 	for _, sub := range t.Subtopologies() {
-		tasks := int32(math.MaxInt32)
-		for _, store := range sub.Restored() {
-			tasks = min(tasks, l[store.Topic()].Partitions)
-		}
-		for _, src := range sub.Sources {
-			tasks = min(tasks, l[src.Topic].Partitions)
-		}
+		tasks := l.Tasks(sub)
 		for _, src := range sub.Sources {
 			if n := l[src.Topic].Partitions; n > tasks {
 				out[src.Topic] = n - tasks
