@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -84,14 +86,16 @@ func TestHangingTransaction(t *testing.T) {
 	tests := []struct {
 		name        string
 		written     []string // topics whose markers are written
-		withoutLook bool     // an incarnation without the look removes what the coordinator said
+		withoutLook bool     // an incarnation initialises the ids, which removes what the coordinator said, and ends
+		forgets     bool     // what the coordinator said to it is removed from the state directory
 		repairs     bool     // Config.RepairTransactions
 		verdict     string   // as the status says it, if the transaction still hangs then
 	}{
-		{"found", nil, false, false, "commit"},
-		{"the coordinator said that it was committed", nil, false, true, "repaired"},
-		{"another partition has a commit marker", []string{"out"}, true, true, "repaired"},
-		{"unknown", nil, true, true, "unknown"},
+		{name: "found", verdict: "commit"},
+		{name: "the coordinator said that it was committed", repairs: true, verdict: "repaired"},
+		{name: "the coordinator said so to a process that ended before it repaired", withoutLook: true, repairs: true, verdict: "repaired"},
+		{name: "another partition has a commit marker", written: []string{"out"}, withoutLook: true, forgets: true, repairs: true, verdict: "repaired"},
+		{name: "unknown", withoutLook: true, forgets: true, repairs: true, verdict: "unknown"},
 	}
 	for _, tc := range tests {
 		bubble(t, tc.name, func(t *testing.T) {
@@ -102,6 +106,9 @@ func TestHangingTransaction(t *testing.T) {
 				if err := stop(); err != nil {
 					t.Fatal(err)
 				}
+			}
+			if tc.forgets {
+				forgetEnds(t, cfg)
 			}
 			reports := newLogged(t, "a transaction of the application hangs: nothing ends it, and readers of its partitions wait for it", "partitions")
 			cfg.Logger = slog.New(reports)
@@ -126,7 +133,7 @@ func TestHangingTransaction(t *testing.T) {
 					}
 					return nil, nil, false
 				})
-				for _, want := range []bool{!tc.withoutLook, false} {
+				for _, want := range []bool{!tc.forgets, false} {
 					if err := stop(); err != nil {
 						t.Fatal(err)
 					}
@@ -156,10 +163,18 @@ func TestHangingTransaction(t *testing.T) {
 				t.Fatal(err)
 			}
 			used := b.transactionalIDs(t)
-			if !tc.withoutLook && !used["counting~one~1~0"] {
+			if !tc.forgets && !used["counting~one~1~0"] {
 				t.Errorf("the transactional ids are %v, want others beside the one whose transaction hangs", used)
 			}
 		})
+	}
+}
+
+// forgetEnds removes what coordinators said of the last transactions from the state directory.
+func forgetEnds(t *testing.T, cfg txn.Config) {
+	t.Helper()
+	if err := os.Remove(filepath.Join(cfg.StateDir, "transactions.json")); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -426,6 +441,7 @@ func TestEvidenceIsReadRarely(t *testing.T) {
 		if err := stop(); err != nil {
 			t.Fatal(err)
 		}
+		forgetEnds(t, cfg)
 		var looks, reads atomic.Int64
 		count := func(key kmsg.Key, n *atomic.Int64) {
 			b.ControlKey(int16(key), func(kreq kmsg.Request) (kmsg.Response, error, bool) {

@@ -77,11 +77,6 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 	if in.cluster, err = broker.Connect(ctx, in.brokerCfg, a.topology.Application()); err != nil {
 		return nil, err
 	}
-	in.hangwatch = hangwatch.New(hangwatch.Config{
-		Cluster: in.cluster, Topology: a.topology, Repairs: a.cfg.RepairTransactions, Logger: a.log, Metrics: a.metrics,
-		Failpoints: a.cfg.failpoints,
-	})
-	in.waits = waits.New(in.cluster, reportAfter(a.cfg.TransactionTimeout), a.log, in.hangwatch.Hangs)
 	var notRead []topics.Problem
 	err = a.reach(ctx, func() error {
 		if err := in.cluster.RequireTransactionVersion2(ctx); err != nil {
@@ -134,6 +129,12 @@ func (a *App) open(ctx context.Context) (_ *instance, err error) {
 	if err != nil {
 		return nil, err
 	}
+	in.hangwatch = hangwatch.New(hangwatch.Config{
+		Cluster: in.cluster, Topology: a.topology, Repairs: a.cfg.RepairTransactions, Logger: a.log, Metrics: a.metrics,
+		Failpoints: a.cfg.failpoints,
+		Directory:  in.dir, ClusterID: in.clusterID, RoundsTopic: (*in.layout.Load())[topics.RoundsTopic(a.topology.Application())].ID,
+	})
+	in.waits = waits.New(in.cluster, reportAfter(a.cfg.TransactionTimeout), a.log, in.hangwatch.Hangs)
 	a.alert(append(in.layout.Load().NotRead(in.topology), notRead...))
 	in.tellTolerated()
 	in.tellDeletedByClock()

@@ -3,13 +3,18 @@
 package txn_test
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 
+	"github.com/onceward/onceward/e2e/virtual"
 	"github.com/onceward/onceward/txn"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/peers"
@@ -231,4 +236,64 @@ func TestForeignTransactionalIDIsNotFenced(t *testing.T) {
 			t.Errorf("its own id has the epoch %d, and its member is %s, as before", now[own].ProducerEpoch, left)
 		}
 	})
+}
+
+// TestFencerEndsBeforeItRepairs: the markers of a commit are lost, and its instance is killed. The
+// peer that fences it asks the coordinator first, which knows no more afterwards, and ends before
+// anything is repaired. Its next incarnation repairs by what it was told. Without that the transaction
+// stays open.
+func TestFencerEndsBeforeItRepairs(t *testing.T) {
+	for name, removed := range map[string]bool{"told": false, "what it was told is removed": true} {
+		bubble(t, name, func(t *testing.T) {
+			b := newBroker(t, 4, "in", "out")
+			var armed atomic.Bool
+			hung := make(chan string, 1)
+			b.kafka.LoseMarkers(t, func(end virtual.End) virtual.Loss {
+				if !end.Commit || !strings.HasPrefix(end.TransactionalID, "counting~") || !armed.CompareAndSwap(true, false) {
+					return nil
+				}
+				hung <- end.TransactionalID
+				return func(string, int32) bool { return false }
+			})
+			s := pairAt(t, b, nil)
+			s.feedAll()
+			b.read(t, "out", 4)
+			armed.Store(true)
+			b.one(t)
+			id := <-hung
+			dead, fencer := "one", "two"
+			if strings.HasPrefix(id, broker.InstancePrefix("counting", "two")) {
+				dead, fencer = "two", "one"
+			}
+			s.hosts[dead].Kill()
+			s.abandon(dead)
+			s.await("the fencing", func() bool { return len(s.logged(fencer, wasFenced)) > 0 })
+			s.stop(fencer)
+			file := filepath.Join(s.dirs[fencer], "transactions.json")
+			data, err := os.ReadFile(file)
+			if err != nil || !strings.Contains(string(data), id) {
+				t.Errorf("the fencer has kept %q, %v; want what was said of %s", data, err, id)
+			}
+			if removed {
+				if err := os.Remove(file); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s.start(fencer, func(cfg *txn.Config) { cfg.RepairTransactions = true })
+			if removed {
+				time.Sleep(5 * time.Minute)
+				if h := s.apps[fencer].Status().Hanging; len(h) != 1 || h[0].Verdict != "unknown" {
+					t.Errorf("the status has %+v, want one of which nothing is known", h)
+				}
+				return
+			}
+			s.feedAll()
+			b.read(t, "out", 9)
+			s.await("what was repaired to be told no more", func() bool { return len(s.apps[fencer].Status().Hanging) == 0 })
+			s.await("what it was told to be removed", func() bool {
+				_, err := os.Stat(file)
+				return errors.Is(err, os.ErrNotExist)
+			})
+		})
+	}
 }

@@ -101,10 +101,11 @@ type Marker struct {
 
 // Evidence is what is known of how a transaction ended.
 type Evidence struct {
-	// Before is what the coordinator said of the producer before this process initialised its
-	// transactional id, which replaces the state of the last transaction by Empty. Nil if it was
-	// not asked, or knew another producer id.
-	Before *broker.Transaction
+	// Before is what the coordinator said of the producer before its transactional id was
+	// initialised, which replaces the state of the last transaction by Empty. An answer about
+	// another transaction of the producer tells nothing. Nil if it was not asked, or knew another
+	// producer id.
+	Before []broker.Transaction
 	// Markers are those of the producer that may be about this transaction.
 	Markers []Marker
 	// PerTransaction says that the producer is seen to change its epoch with every transaction. A
@@ -177,14 +178,14 @@ func Decide(t Transaction, e Evidence) Decision {
 	if t.Named != nil {
 		coordinator("says", t.Named.Transaction)
 	}
-	if e.Before != nil {
-		coordinator("said before the id was initialised", *e.Before)
-		// A commit may have been on its way all the same. If it has left a marker, that says so,
-		// but only if all was read. If it has left none, to abort is consistent: no process had an
-		// answer to it.
-		if ongoingBefore(t, e) && e.Searched > 0 && len(e.Unread) == 0 && len(e.Lacking) == 0 {
-			said(&abort, "the coordinator knew it as ongoing right before the id was initialised, which aborts it")
-		}
+	for _, before := range e.Before {
+		coordinator("said before the id was initialised", before)
+	}
+	// A commit may have been on its way all the same. If it has left a marker, that says so, but
+	// only if all was read. If it has left none, to abort is consistent: no process had an answer to
+	// it.
+	if _, ongoing := ongoingBefore(t, e); ongoing && e.Searched > 0 && len(e.Unread) == 0 && len(e.Lacking) == 0 {
+		said(&abort, "the coordinator knew it as ongoing right before the id was initialised, which aborts it")
 	}
 	for _, m := range e.Markers {
 		if !m.ends(t.Epoch) {
@@ -241,7 +242,7 @@ func Decide(t Transaction, e Evidence) Decision {
 	for _, what := range e.Unread {
 		said(&neither, "not read: %s", what)
 	}
-	if ongoingBefore(t, e) {
+	if _, ongoing := ongoingBefore(t, e); ongoing {
 		for _, what := range e.Lacking {
 			said(&neither, "it may have been committed: %s", what)
 		}
@@ -255,10 +256,15 @@ func Decide(t Transaction, e Evidence) Decision {
 	return Decision{Unknown, neither}
 }
 
-// ongoingBefore reports whether the coordinator knew the transaction as ongoing right before its id
-// was initialised.
-func ongoingBefore(t Transaction, e Evidence) bool {
-	return e.Before != nil && e.Before.ProducerID == t.ProducerID && e.Before.State == "Ongoing" && e.Before.Epoch == t.Epoch
+// ongoingBefore returns the answer of the coordinator that knew the transaction as ongoing right
+// before its id was initialised, if there is one.
+func ongoingBefore(t Transaction, e Evidence) (broker.Transaction, bool) {
+	for _, before := range e.Before {
+		if before.ProducerID == t.ProducerID && before.State == "Ongoing" && before.Epoch == t.Epoch {
+			return before, true
+		}
+	}
+	return broker.Transaction{}, false
 }
 
 // ends reports whether the marker may have ended a transaction of that epoch.

@@ -17,6 +17,14 @@ func says(state string, e int16) *broker.Transaction {
 	return &broker.Transaction{State: state, ProducerID: producer, Epoch: e}
 }
 
+// before are the coordinator's answers from before the id was initialised.
+func before(said ...*broker.Transaction) (out []broker.Transaction) {
+	for _, tx := range said {
+		out = append(out, *tx)
+	}
+	return out
+}
+
 // marker ends records of an epoch, -1 for none seen, and carries another or the same one.
 func marker(commit bool, of, e int16) Marker {
 	return Marker{Topic: "out", Partition: 1, Offset: 10, Epoch: e, Commit: commit, Of: of}
@@ -73,18 +81,20 @@ func TestDecide(t *testing.T) {
 		{name: "Dead", named: says("Dead", epoch+1), want: Unknown},
 		{name: "no coordinator knows the producer id", want: Unknown, reason: "no coordinator names"},
 
-		{name: "CompleteCommit before the id was initialised", named: says("Empty", epoch+2), evidence: Evidence{Before: says("CompleteCommit", epoch+1)}, want: Commit, reason: "before the id was initialised"},
-		{name: "PrepareCommit before the id was initialised", named: says("Empty", epoch+2), evidence: Evidence{Before: says("PrepareCommit", epoch+1)}, want: Commit},
-		{name: "CompleteAbort before the id was initialised", named: says("Empty", epoch+2), evidence: Evidence{Before: says("CompleteAbort", epoch+1)}, want: Abort},
-		{name: "Ongoing right before the id was initialised", named: says("Empty", epoch+2), evidence: Evidence{Before: says("Ongoing", epoch), Searched: 4}, want: Abort, reason: "which aborts it"},
-		{name: "Ongoing before, and no log was read", named: says("Empty", epoch+2), evidence: Evidence{Before: says("Ongoing", epoch)}, want: Unknown},
-		{name: "Ongoing before, and a topic may not be read", named: says("Empty", epoch+2), evidence: Evidence{Before: says("Ongoing", epoch), Searched: 4, Unread: []string{"no permission"}}, want: Unknown},
-		{name: "Ongoing before, and a commit marker", named: says("Empty", epoch+2), evidence: Evidence{Before: says("Ongoing", epoch), Searched: 4, Markers: []Marker{marker(true, epoch, epoch+1)}}, want: Unknown, reason: "contradicts itself"},
-		{name: "Ongoing before, and a marker may be gone", named: says("Empty", epoch+2), evidence: Evidence{Before: says("Ongoing", epoch), Searched: 4, Lacking: []string{"out[0] is cut"}}, want: Unknown, reason: "it may have been committed: out[0] is cut"},
+		{name: "CompleteCommit before the id was initialised", named: says("Empty", epoch+2), evidence: Evidence{Before: before(says("CompleteCommit", epoch+1))}, want: Commit, reason: "before the id was initialised"},
+		{name: "PrepareCommit before the id was initialised", named: says("Empty", epoch+2), evidence: Evidence{Before: before(says("PrepareCommit", epoch+1))}, want: Commit},
+		{name: "CompleteAbort before the id was initialised", named: says("Empty", epoch+2), evidence: Evidence{Before: before(says("CompleteAbort", epoch+1))}, want: Abort},
+		{name: "Ongoing right before the id was initialised", named: says("Empty", epoch+2), evidence: Evidence{Before: before(says("Ongoing", epoch)), Searched: 4}, want: Abort, reason: "which aborts it"},
+		{name: "Ongoing before, and no log was read", named: says("Empty", epoch+2), evidence: Evidence{Before: before(says("Ongoing", epoch))}, want: Unknown},
+		{name: "Ongoing before, and a topic may not be read", named: says("Empty", epoch+2), evidence: Evidence{Before: before(says("Ongoing", epoch)), Searched: 4, Unread: []string{"no permission"}}, want: Unknown},
+		{name: "Ongoing before, and a commit marker", named: says("Empty", epoch+2), evidence: Evidence{Before: before(says("Ongoing", epoch)), Searched: 4, Markers: []Marker{marker(true, epoch, epoch+1)}}, want: Unknown, reason: "contradicts itself"},
+		{name: "Ongoing before, and a marker may be gone", named: says("Empty", epoch+2), evidence: Evidence{Before: before(says("Ongoing", epoch)), Searched: 4, Lacking: []string{"out[0] is cut"}}, want: Unknown, reason: "it may have been committed: out[0] is cut"},
 		{name: "an abort marker, and another may be gone", evidence: Evidence{Lacking: []string{"out[0] is cut"}, Markers: []Marker{marker(false, epoch, epoch+1)}}, want: Abort},
-		{name: "another epoch ongoing before", named: says("Empty", epoch+3), evidence: Evidence{Before: says("Ongoing", epoch+1)}, want: Unknown},
-		{name: "Empty before", named: says("Empty", epoch+2), evidence: Evidence{Before: says("Empty", epoch+1)}, want: Unknown},
-		{name: "an answer about another producer id", evidence: Evidence{Before: changed}, want: Unknown},
+		{name: "another epoch ongoing before", named: says("Empty", epoch+3), evidence: Evidence{Before: before(says("Ongoing", epoch+1))}, want: Unknown},
+		{name: "several answers before, one of which is about the transaction", named: says("Empty", epoch+6), evidence: Evidence{Before: before(says("CompleteAbort", epoch-1), says("CompleteCommit", epoch+1), says("CompleteAbort", epoch+3))}, want: Commit},
+		{name: "answers before that contradict each other", named: says("Empty", epoch+2), evidence: Evidence{Before: before(says("CompleteCommit", epoch+1), says("CompleteAbort", epoch+1))}, want: Unknown, reason: "contradicts itself"},
+		{name: "Empty before", named: says("Empty", epoch+2), evidence: Evidence{Before: before(says("Empty", epoch+1))}, want: Unknown},
+		{name: "an answer about another producer id", evidence: Evidence{Before: before(changed)}, want: Unknown},
 
 		{name: "a database has applied the round", evidence: Evidence{Applied: []string{"in_0"}}, want: Commit, reason: "task in_0 has applied"},
 		{name: "the writer's database has not", evidence: Evidence{NotApplied: []string{"in_0"}}, want: Abort},

@@ -34,12 +34,12 @@ func begin(hanging []*Finding) time.Time {
 		for _, open := range f.Open {
 			earlier(open.LastRecord)
 		}
-		said := []*broker.Transaction{f.Evidence.Before}
+		said := slices.Clone(f.Evidence.Before)
 		if f.Named != nil {
-			said = append(said, &f.Named.Transaction)
+			said = append(said, f.Named.Transaction)
 		}
 		for _, tx := range said {
-			if tx != nil && tx.ProducerID == f.ProducerID && !tx.Started.IsZero() {
+			if tx.ProducerID == f.ProducerID && !tx.Started.IsZero() {
 				earlier(tx.Started)
 			}
 		}
@@ -54,13 +54,14 @@ func (s Search) lacking(ctx context.Context, c *broker.Cluster, logs map[string]
 	topics := slices.Sorted(maps.Keys(logs))
 	var first map[string]map[int32]int64 // the first offset that is left
 	for _, f := range hanging {
-		if !ongoingBefore(f.Transaction, f.Evidence) {
+		before, ongoing := ongoingBefore(f.Transaction, f.Evidence)
+		if !ongoing {
 			continue
 		}
 		if len(s.Partitions[broker.OffsetsTopic]) == 0 {
 			f.Evidence.Lacking = append(f.Evidence.Lacking, "the partition of the committed offsets is not known")
 		}
-		started := f.Evidence.Before.Started
+		started := before.Started
 		if time.Since(started) > markersKept {
 			f.Evidence.Lacking = append(f.Evidence.Lacking, fmt.Sprintf("it began at %s, and brokers may have deleted its markers", started.UTC().Format(time.RFC3339)))
 			continue

@@ -33,9 +33,9 @@ type Search struct {
 	Wanted func(producerID int64, epoch int16) bool
 	// Patience bounds each of the questions of Look; 0 leaves that to the context.
 	Patience time.Duration
-	// Before are the coordinators' answers from before the ids were initialised, by transactional
-	// id; nil if they were not asked.
-	Before map[string]broker.Transaction
+	// Before are the coordinators' answers from before the ids were initialised, any number for
+	// each id; nil if they were not asked.
+	Before []broker.Named
 	// Databases returns the tasks whose databases have applied the round of a transaction, and
 	// those that wrote it and show that it was not committed (see Evidence). Nil knows none.
 	Databases func(producerID int64, epoch int16) (applied, notApplied []string)
@@ -135,9 +135,9 @@ func (s Search) names(ctx context.Context, c *broker.Cluster, producerIDs []int6
 			continue
 		}
 		out.gone[producerID] = all
-		for id, before := range s.Before {
+		for _, before := range s.Before {
 			if before.ProducerID == producerID {
-				had[id] = producerID
+				had[before.TransactionalID] = producerID
 			}
 		}
 	}
@@ -198,7 +198,7 @@ func (s Search) group(first, again []broker.OpenTransaction, names names) []Find
 			}
 			for _, before := range s.Before {
 				if before.ProducerID == open.ProducerID {
-					f.Evidence.Before, f.Own = &before, true
+					f.Evidence.Before, f.Own = append(f.Evidence.Before, before.Transaction), true
 				}
 			}
 			found[k] = f

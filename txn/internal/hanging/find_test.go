@@ -266,7 +266,7 @@ func TestNothingSaysHowItEnded(t *testing.T) {
 		if _, err := hanging.Repair(t.Context(), w.cluster, f, hanging.Unknown, nil); !errors.Is(err, hanging.ErrUndecided) {
 			t.Errorf("a repair without a decision returned %v", err)
 		}
-		w.search.Before = before
+		w.search.Before = named(before)
 		if f = w.one(); f.Decision.Verdict != hanging.Commit {
 			t.Errorf("with %+v from before found %+v", before, f)
 		}
@@ -281,6 +281,14 @@ func TestNothingSaysHowItEnded(t *testing.T) {
 			t.Errorf("with a database that has not applied it found %+v", f)
 		}
 	})
+}
+
+// named is what coordinators have said of transactional ids, as a search takes it.
+func named(said map[string]broker.Transaction) (out []broker.Named) {
+	for id, tx := range said {
+		out = append(out, broker.Named{TransactionalID: id, Transaction: tx})
+	}
+	return out
 }
 
 // TestMissingMarkerIsNoEvidence: the coordinator knew a transaction as ongoing, and a commit of it
@@ -325,7 +333,7 @@ func TestMissingMarkerIsNoEvidence(t *testing.T) {
 				}
 				tx := before[own]
 				tx.Started = tx.Started.Add(-c.ago)
-				w.search.Before = map[string]broker.Transaction{own: tx}
+				w.search.Before = []broker.Named{{TransactionalID: own, Transaction: tx}}
 				f := w.one()
 				if f.Decision.Verdict != c.want || !strings.Contains(strings.Join(f.Decision.Reasons, "\n"), c.reason) {
 					t.Errorf("the decision is %s: %q, want %s with %q", f.Decision.Verdict, f.Decision.Reasons, c.want, c.reason)
@@ -516,7 +524,7 @@ func TestNotKnownToHang(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.search.Before = before
+		w.search.Before = named(before)
 		if known, hanging = hangs(); !known[mine] || hanging[mine] {
 			t.Error("an ongoing transaction is taken for one that hangs although its coordinator knows its transactional id")
 		}

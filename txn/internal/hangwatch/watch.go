@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn/internal/backoff"
 	"github.com/onceward/onceward/txn/internal/broker"
@@ -24,6 +25,12 @@ import (
 type Config struct {
 	Cluster  *broker.Cluster
 	Topology *topology.Topology
+	// Directory has the answers of coordinators that are needed after a restart. Nil keeps them in
+	// memory only. They are used while ClusterID and RoundsTopic, the id of that topic, are those
+	// with which they were stored.
+	Directory   *state.Directory
+	ClusterID   string
+	RoundsTopic [16]byte
 	// Repairs says that transactions that hang are repaired where evidence says how they ended.
 	Repairs    bool
 	Logger     *slog.Logger
@@ -41,8 +48,8 @@ type Watch struct {
 
 	mu sync.Mutex
 	// before is what coordinators have said of transactional ids that tells how their last
-	// transactions ended.
-	before map[string]broker.Transaction
+	// transactions ended, the newest answer last.
+	before []broker.Named
 	found  []hanging.Finding
 	// used are the transactional ids with which workers produce.
 	used map[string]bool
@@ -54,6 +61,12 @@ type Watch struct {
 	read  string
 	again time.Time
 	pause backoff.Backoff
+
+	// keeping is held while answers are stored; it is taken before mu.
+	keeping sync.Mutex
+	// kept are the answers in the directory. notKept says that the last ones could not be stored.
+	kept    []broker.Named
+	notKept bool
 }
 
 const (
@@ -77,17 +90,16 @@ const (
 	readPauseMax = time.Hour
 )
 
-// New returns a watch that has not looked yet.
+// New returns a watch that has not looked yet, with what an earlier process has stored.
 func New(cfg Config) *Watch {
-	return &Watch{
-		cfg: cfg, due: make(chan struct{}, 1), repairs: make(chan struct{}, 1),
-		before: map[string]broker.Transaction{}, used: map[string]bool{},
-	}
+	w := &Watch{cfg: cfg, due: make(chan struct{}, 1), repairs: make(chan struct{}, 1), used: map[string]bool{}}
+	w.load()
+	return w
 }
 
-// Note asks the coordinators about transactional ids that are about to be initialised. Without an
-// answer evidence is missing, and no more. committing says that a commit of them may be under way:
-// that the transaction is ongoing tells nothing then.
+// Note asks the coordinators about transactional ids that are about to be initialised, and stores
+// what they say. Without an answer evidence is missing, and no more. committing says that a commit
+// of them may be under way: that the transaction is ongoing tells nothing then.
 func (w *Watch) Note(ctx context.Context, committing bool, ids ...string) {
 	ctx, cancel := context.WithTimeout(ctx, describeMax)
 	defer cancel()
@@ -96,12 +108,11 @@ func (w *Watch) Note(ctx context.Context, committing bool, ids ...string) {
 		w.cfg.Logger.Debug("how the last transactions ended is not known of all", "error", err)
 	}
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	for id, tx := range now {
-		if tx.State != "Empty" && (tx.State != "Ongoing" || !committing) {
-			w.before[id] = tx
-		}
+	for _, id := range slices.Sorted(maps.Keys(now)) {
+		w.before = withAnswer(w.before, broker.Named{TransactionalID: id, Transaction: now[id]}, committing)
 	}
+	w.mu.Unlock()
+	w.keep()
 }
 
 // NoteDead is Note for the transactional ids of another instance, which is taken for dead and may
@@ -117,9 +128,7 @@ func (w *Watch) NoteDead(ctx context.Context, ids ...string) {
 func (w *Watch) Settle(ctx context.Context, p *broker.Producer) error {
 	p.Close() // no request of it is on its way after the coordinator was asked
 	w.Note(ctx, p.Committing(), p.TransactionalID())
-	w.mu.Lock()
-	before, known := w.before[p.TransactionalID()]
-	w.mu.Unlock()
+	had := w.producerIDs(p.TransactionalID())
 	wrote := p.Partitions()
 	if err := p.Settle(ctx); err != nil {
 		return err
@@ -144,7 +153,7 @@ func (w *Watch) Settle(ctx context.Context, p *broker.Producer) error {
 		return err
 	}
 	for _, t := range open {
-		if t.ProducerID == identity.ProducerID || known && t.ProducerID == before.ProducerID {
+		if t.ProducerID == identity.ProducerID || had[t.ProducerID] {
 			return fmt.Errorf("%w: %w: %s[%d] holds producer id %d epoch %d open since offset %d, and %s has no transaction",
 				worker.ErrReopen, errHanging, t.Topic, t.Partition, t.ProducerID, t.Epoch, t.FirstOffset, p.TransactionalID())
 		}
@@ -218,8 +227,10 @@ func (w *Watch) look(ctx context.Context) (map[string]bool, error) {
 		if f.Named != nil {
 			ids[f.Named.TransactionalID] = true
 		}
-		for id, before := range search.Before {
-			ids[id] = ids[id] || before.ProducerID == f.ProducerID
+		for _, before := range search.Before {
+			if before.ProducerID == f.ProducerID {
+				ids[before.TransactionalID] = true
+			}
 		}
 	}
 	return ids, err
@@ -236,7 +247,7 @@ func (w *Watch) ask(ctx context.Context, by func(context.Context, *broker.Cluste
 	cancel()
 	search.Patience = lookMax
 	w.mu.Lock()
-	search.Before = maps.Clone(w.before)
+	search.Before = slices.Clone(w.before)
 	w.mu.Unlock()
 	if hidden != nil && !hanging.OnlyDenied(hidden) {
 		return search, nil, nil, hidden
@@ -244,6 +255,9 @@ func (w *Watch) ask(ctx context.Context, by func(context.Context, *broker.Cluste
 	found, err = by(ctx, w.cfg.Cluster, search)
 	if absent := search.Complete(); absent != nil { // every topic was there at the start: a broker has not heard of it yet, or it was deleted
 		err = errors.Join(err, absent)
+	}
+	if err == nil && hidden == nil {
+		w.remove(ctx, search.Before, found)
 	}
 	found = slices.DeleteFunc(found, func(f hanging.Finding) bool { return !f.Own || !f.Hanging() })
 	if err != nil && hanging.OnlyDenied(err) {

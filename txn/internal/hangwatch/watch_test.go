@@ -34,6 +34,7 @@ type scene struct {
 	config  broker.Config
 	cluster *broker.Cluster
 	watch   *Watch
+	topics  *topology.Topology
 	lose    func(virtual.End) virtual.Loss // nil: nothing is lost
 	log     logText
 }
@@ -77,14 +78,21 @@ func bubble(t *testing.T, repairs bool, f func(t *testing.T, s *scene)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.watch = New(Config{
-			Cluster: s.cluster, Topology: top, Repairs: repairs, Logger: slog.New(slog.NewTextHandler(&s.log, nil)), Metrics: metrics.New(func() metrics.Snapshot { return metrics.Snapshot{} }),
-		})
+		s.topics = top
+		s.watch = New(s.settings(repairs))
 		f(t, s)
 		if t.Failed() {
 			t.Log(s.log.text.String())
 		}
 	})
+}
+
+// settings are those of a watch that keeps nothing on disk.
+func (s *scene) settings(repairs bool) Config {
+	return Config{
+		Cluster: s.cluster, Topology: s.topics, Repairs: repairs, Logger: slog.New(slog.NewTextHandler(&s.log, nil)),
+		Metrics: metrics.New(func() metrics.Snapshot { return metrics.Snapshot{} }),
+	}
 }
 
 // none loses every marker.
@@ -110,6 +118,7 @@ func (s *scene) write(p *broker.Producer) {
 		s.t.Fatal(err)
 	}
 	p.Add("out", 0, time.Now().UnixMilli(), nil, []byte("v"), nil)
+	p.Add("app-rounds", 0, time.Now().UnixMilli(), []byte("k"), []byte("v"), nil) // whose producers are the application's
 	if outcome, err := p.Flush(s.t.Context(), began); err != nil {
 		s.t.Fatal(outcome, err)
 	}
@@ -118,7 +127,13 @@ func (s *scene) write(p *broker.Producer) {
 // hang commits the transaction of a producer, and its markers are lost.
 func (s *scene) hang(p *broker.Producer) {
 	s.t.Helper()
-	s.lose = none
+	s.end(p, none)
+}
+
+// end commits the transaction of a producer, and loses markers of it.
+func (s *scene) end(p *broker.Producer, lose func(virtual.End) virtual.Loss) {
+	s.t.Helper()
+	s.lose = lose
 	if outcome, err := p.Commit(s.t.Context()); err != nil {
 		s.t.Fatal(outcome, err)
 	}
@@ -130,7 +145,12 @@ func (s *scene) hang(p *broker.Producer) {
 // way.
 func TestNoteKeepsWhatTellsTheEnd(t *testing.T) {
 	bubble(t, false, func(t *testing.T, s *scene) {
-		noted := func() string { return s.watch.before[own].State }
+		noted := func() string {
+			if n := len(s.watch.before); n > 0 {
+				return s.watch.before[n-1].State
+			}
+			return ""
+		}
 		s.watch.Note(t.Context(), false, own)
 		if got := noted(); got != "" {
 			t.Errorf("of an id that was never used %q is noted", got)
