@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
@@ -27,6 +28,8 @@ type App struct {
 	metrics  *metrics.Metrics
 	rebuilds opening.Rebuilds
 	alerts   alerts
+	// started is when the counters began with zero.
+	started time.Time
 
 	mu struct {
 		sync.Mutex
@@ -46,6 +49,8 @@ type App struct {
 		globals *globaltable.Tables
 		// peersAddress is where other instances dial this one.
 		peersAddress string
+		// watch asks other instances, while there is one.
+		watch *watch
 	}
 }
 
@@ -69,7 +74,7 @@ func New(t *topology.Topology, cfg Config) (*App, error) {
 	if err := errors.Join(checkNames(t), checkMode(t, cfg)); err != nil {
 		return nil, err
 	}
-	a := &App{topology: t, cfg: cfg, log: cfg.Logger.With("application", t.Application())}
+	a := &App{topology: t, cfg: cfg, log: cfg.Logger.With("application", t.Application()), started: time.Now()}
 	a.mu.state = Created
 	a.metrics = metrics.New(a.snapshot)
 	return a, nil

@@ -25,8 +25,15 @@ func (a *App) reconnecting(why error) {
 	a.mu.state, a.mu.reason = Reconnecting, strings.ReplaceAll(why.Error(), "\n", "; ")
 }
 
-func (a *App) setPeersAddress(address string) {
+func (a *App) setWatch(w *watch, address string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.mu.peersAddress = address
+	a.mu.watch, a.mu.peersAddress = w, address
+}
+
+// endWatch says that other instances are not asked any more.
+func (a *App) endWatch() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.mu.watch = nil
 }

@@ -168,9 +168,9 @@ type Config struct {
 	HTTP string
 	// HTTPExposed allows an HTTP address that other machines reach, as probes and Prometheus do in
 	// a cluster of containers. All clients that reach it can read the metrics, with the names of
-	// topics, tasks and nodes, the reasons of stopped tasks, and the settings without names of users
-	// and without secrets. The address serves no content of
-	// records and no operation that changes anything.
+	// topics, tasks and nodes. They can also read the status of all instances of the application,
+	// with the reasons of stopped tasks, and the settings without users and secrets. The address serves
+	// no content of records and no operation that changes anything.
 	HTTPExposed bool
 	// NoControl runs the instance without its control socket. [InstanceStatus], [ResumeTask],
 	// [RebuildTasks] and package txn/admin then cannot ask it anything. It is for systems that

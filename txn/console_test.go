@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/topology/graph"
@@ -14,19 +15,42 @@ import (
 	"github.com/onceward/onceward/txn/security"
 )
 
-// consoleOf returns what the console of an App shows that does not run.
-func consoleOf(t *testing.T, cfg txn.Config) (document struct {
-	Topology graph.Description
-	Status   txn.Status
-	NotReady []string `json:"not_ready"`
-	Settings []struct{ Name, Value string }
-}, text string) {
-	t.Helper()
-	cfg.Brokers, cfg.StateDir = []string{"localhost:9092"}, "state"
-	app, err := txn.New(countTopology(t), cfg)
-	if err != nil {
-		t.Fatal(err)
+// consoleDocument is what the console of an App shows.
+type consoleDocument struct {
+	Topology  graph.Description
+	Instance  string
+	Alone     string
+	Instances []consoleInstance
+	Planned   []struct {
+		ID           graph.TaskID
+		Instance, To string
 	}
+	Settings []struct{ Name, Value string }
+}
+
+// consoleInstance is an instance in it.
+type consoleInstance struct {
+	Instance, State, Why string
+	Since                time.Time
+	LeftAt               time.Time `json:"left_at"`
+	Taken                int64     `json:"taken_ms"`
+	Report               *struct {
+		Status   txn.Status
+		NotReady []string `json:"not_ready"`
+		Started  time.Time
+		Counts   struct {
+			Commits uint64
+			Records []struct {
+				Task, Topic string
+				Count       float64
+			}
+		}
+	}
+}
+
+// shownBy returns what the console of an App shows.
+func shownBy(t *testing.T, app *txn.App) (document consoleDocument, text string) {
+	t.Helper()
 	status, text := get(app, "/console/data")
 	if status != http.StatusOK {
 		t.Fatalf("/console/data answers %d: %s", status, text)
@@ -37,13 +61,28 @@ func consoleOf(t *testing.T, cfg txn.Config) (document struct {
 	return document, text
 }
 
+// consoleOf returns what the console of an App shows that does not run.
+func consoleOf(t *testing.T, cfg txn.Config) (document consoleDocument, text string) {
+	t.Helper()
+	cfg.Brokers, cfg.StateDir = []string{"localhost:9092"}, "state"
+	app, err := txn.New(countTopology(t), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return shownBy(t, app)
+}
+
 func TestConsoleBeforeRun(t *testing.T) {
 	shown, _ := consoleOf(t, txn.Config{})
-	if want := countTopology(t).Description(); shown.Topology.Fingerprint != want.Fingerprint || shown.Status.State != txn.Created {
-		t.Errorf("the console shows %s in state %s, want %s in state created", shown.Topology.Fingerprint, shown.Status.State, want.Fingerprint)
+	if len(shown.Instances) != 1 || shown.Instances[0].State != "here" || !strings.Contains(shown.Alone, "not at work in the group") {
+		t.Fatalf("the console shows %+v (%s), want one instance and why it is alone", shown.Instances, shown.Alone)
 	}
-	if len(shown.NotReady) != 1 || !strings.Contains(shown.NotReady[0], "created") {
-		t.Errorf("not ready because of %q, want that the application is created", shown.NotReady)
+	report := shown.Instances[0].Report
+	if want := countTopology(t).Description(); shown.Topology.Fingerprint != want.Fingerprint || report.Status.State != txn.Created {
+		t.Errorf("the console shows %s in state %s, want %s in state created", shown.Topology.Fingerprint, report.Status.State, want.Fingerprint)
+	}
+	if len(report.NotReady) != 1 || !strings.Contains(report.NotReady[0], "created") {
+		t.Errorf("not ready because of %q, want that the application is created", report.NotReady)
 	}
 }
 

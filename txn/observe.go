@@ -25,7 +25,8 @@ const loopBound = time.Minute
 //   - GET /metrics: metrics for Prometheus.
 //   - GET /healthz: 503 if a loop is stuck.
 //   - GET /readyz: 503 with the reasons if the process does not do its share.
-//   - GET /console/: a page for people.
+//   - GET /console/: a page for people, of all instances of the application. The others are asked
+//     over the connections of peers.
 //
 // It is for a server of the program's own, which controls the access; [Config].HTTP needs none. A
 // server that has it below another path strips that path. It can be used before, during and after
@@ -50,7 +51,7 @@ func (a *App) Handler() http.Handler {
 		}{word(len(reasons) == 0, "ready", "not ready"), reasons, a.waiting()})
 	})
 	mux.Handle("GET /console/", http.StripPrefix("/console", console.Handler(console.Source{
-		Topology: a.topology.Description(), Status: func() any { return a.Status() }, NotReady: a.notReady, Settings: a.cfg.settings(),
+		Topology: a.topology.Description(), Group: a.group, Settings: a.cfg.settings(),
 	})))
 	return mux
 }

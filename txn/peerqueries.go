@@ -15,10 +15,11 @@ import (
 	"github.com/onceward/onceward/txn/internal/control"
 	"github.com/onceward/onceward/txn/internal/peers"
 	"github.com/onceward/onceward/txn/internal/queries"
+	"github.com/onceward/onceward/txn/internal/report"
 	"github.com/onceward/onceward/txn/internal/session"
 )
 
-// peerQueries asks other instances for views, and answers them.
+// peerQueries asks other instances for views and for what they do, and answers them.
 type peerQueries struct {
 	client *http.Client
 	views  *queries.Server
@@ -35,6 +36,10 @@ const (
 	idleStreams = 16
 )
 
+// reportPath is where an instance says what it does. Every other path is a request for a view. An
+// older build takes this one for such a request too, and refuses it.
+const reportPath = "/report"
+
 // newPeerQueries begins to answer on the streams of peers.
 func newPeerQueries(a *App, p *peers.Peers) *peerQueries {
 	q := &peerQueries{views: queries.NewServer(instanceViews{a}), ended: make(chan struct{})}
@@ -48,8 +53,11 @@ func newPeerQueries(a *App, p *peers.Peers) *peerQueries {
 		},
 		MaxIdleConnsPerHost: idleStreams, IdleConnTimeout: idleTime / 2, DisableCompression: true,
 	}}
+	mux := http.NewServeMux()
+	mux.Handle("/", q.views)
+	mux.Handle("GET "+reportPath, report.Handler(a.report))
 	q.server = &http.Server{
-		Handler: q.views, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime,
+		Handler: mux, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime,
 		ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
 	}
 	go func() {

@@ -16,6 +16,7 @@ import (
 	"github.com/onceward/onceward/txn/internal/backoff"
 	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/peers"
+	"github.com/onceward/onceward/txn/internal/report"
 )
 
 // watch is this process's part in the watching of instances, and in their queries. It outlives
@@ -28,6 +29,8 @@ type watch struct {
 	// plan is the last one of the group, nil before the first.
 	plan    atomic.Pointer[assign.Plan]
 	queries *peerQueries
+	// others are asked what they do, for the console.
+	others *report.Instances
 
 	mu     sync.Mutex
 	member string
@@ -67,10 +70,10 @@ func (in *instance) newWatch() (*watch, error) {
 	if w.peers, err = peers.New(pc); err != nil {
 		return nil, &ConfigError{"Peers", err.Error()}
 	}
-	in.app.setPeersAddress(pc.Address)
 	var ctx context.Context
 	ctx, w.stop = context.WithCancel(context.Background())
-	w.queries = newPeerQueries(in.app, w.peers)
+	w.queries, w.others = newPeerQueries(in.app, w.peers), report.NewInstances(w.askReport)
+	in.app.setWatch(w, pc.Address)
 	go func() {
 		defer close(w.ended)
 		w.peers.Run(ctx)
@@ -102,6 +105,8 @@ func (in *instance) listenForPeers() (l net.Listener, err error) {
 
 // close ends the watching.
 func (w *watch) close() {
+	w.in.app.endWatch()
+	w.others.Close()
 	w.stop()
 	<-w.ended
 	w.queries.close()

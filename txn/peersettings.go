@@ -26,7 +26,7 @@ import (
 // timeout, as without peers.
 type Peers struct {
 	// Listen is host:port where other instances connect; port 0 takes a free one. Instances read
-	// rows of each other there ([Query]): without SecretFile and certificates, every process of the
+	// rows of each other there ([Query]), and what the console shows: without SecretFile and certificates, every process of the
 	// machine can do so. [PeersOff] turns peers off. Default is 127.0.0.1:0 if every address of Config.Brokers is a loopback address
 	// and Config.Dialer is not set, else PeersOff.
 	Listen string

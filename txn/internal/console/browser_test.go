@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -19,6 +18,8 @@ import (
 	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn"
 	"github.com/onceward/onceward/txn/internal/console"
+	"github.com/onceward/onceward/txn/internal/metrics"
+	"github.com/onceward/onceward/txn/internal/report"
 )
 
 // browser returns the path of Chromium. The test is skipped unless ONCEWARD_REQUIRE_BROWSER is set,
@@ -95,18 +96,6 @@ func (v view) expect(t *testing.T, where string, texts ...string) {
 	}
 }
 
-// expectRate looks for expressions in which %s stands for a rate above zero. The rate itself depends
-// on how long the browser takes for an answer.
-func (v view) expectRate(t *testing.T, where string, expressions ...string) {
-	t.Helper()
-	shown := v.section(where)
-	for _, e := range expressions {
-		if !regexp.MustCompile(fmt.Sprintf(e, `[1-9][\d,.]*/s`)).MatchString(shown) {
-			t.Errorf("the page does not show %s in %q, but\n%s", e, where, shown)
-		}
-	}
-}
-
 // orders is a topology with two subtopologies, a store and a global table.
 func orders(t *testing.T) graph.Description {
 	t.Helper()
@@ -178,29 +167,83 @@ func busy() txn.Status {
 	}
 }
 
-// mounted serves the console beside metrics whose counters grow by 100 records and one commit with
-// each scrape. gone, if it is not nil, says of each request whether the instance has stopped
-// answering.
-func mounted(t *testing.T, src console.Source, gone func(*http.Request) bool) string {
+// second is the status of an instance that has tasks only.
+func second() txn.Status {
+	lag := int64(10)
+	return txn.Status{
+		Application: "orders", Instance: "instance-b", State: txn.Running,
+		Tasks: []txn.TaskStatus{{
+			ID: graph.TaskID{Subtopology: "orders.placed.v1", Partition: 1}, State: txn.TaskRunning, Records: 500,
+			Inputs: []txn.InputStatus{{Topic: "orders.placed.v1", Partition: 1, Offset: 501, Lag: &lag, StreamTime: at}},
+		}},
+		Standbys: []txn.StandbyStatus{{
+			ID: graph.TaskID{Subtopology: "by-city", Partition: 2}, State: txn.StandbyRestoring, Restored: 100, Remaining: 300,
+		}},
+		Totals:       txn.Totals{Records: 500, Outputs: 1000, Commits: 9},
+		PeersAddress: "127.0.0.1:4001",
+		Peers:        []txn.PeerStatus{{Instance: "instance-a", Address: "127.0.0.1:4000", Connected: true}},
+	}
+}
+
+// grown is the n-th report of an instance, two seconds after the one before. Since then each task
+// has processed 1,000 records, and its node as many outcomes. There were 100 commits, of which 60
+// took at most 5 ms, and all at most 50 ms.
+func grown(status txn.Status, n int64, notReady ...string) *report.Report {
+	status.Totals.Records += 1000 * n * int64(len(status.Tasks))
+	status.Totals.Outputs += 2000 * n
+	status.Totals.Commits += 100 * n
+	counts := metrics.Counts{
+		CommitSeconds: []metrics.Bucket{{Bound: 0.005, Count: uint64(60 * n)}, {Bound: 0.05, Count: uint64(100 * n)}}, Commits: uint64(100 * n),
+		Outcomes: []metrics.OutcomeCount{{Subtopology: "orders.placed.v1", Node: "name-customer", Count: float64(1000 * n)}},
+	}
+	for _, t := range status.Tasks {
+		for _, in := range t.Inputs {
+			counts.Records = append(counts.Records, metrics.RecordCount{Task: t.ID.String(), Topic: in.Topic, Count: float64(1000 * n)})
+		}
+	}
+	return &report.Report{Status: status, NotReady: notReady, Counts: counts, Started: at}
+}
+
+// here is an instance that serves the page and knows no other one.
+func here(status txn.Status, alone string, notReady ...string) func(n int64) console.Group {
+	return func(n int64) console.Group {
+		return console.Group{Self: status.Instance, Alone: alone, Instances: []report.Instance{
+			{Name: status.Instance, State: report.Here, Taken: at.UnixMilli() + 2000*n, Report: grown(status, n, notReady...)},
+		}}
+	}
+}
+
+// several are an instance that serves the page, one that answers, one that is away and one that has
+// left. A task of the one that is away is to move.
+func several(n int64) console.Group {
+	away := second()
+	away.Instance, away.Totals.Records = "instance-c", 1_000_000
+	away.Tasks[0].ID.Partition, away.Tasks[0].Records = 2, 777_000
+	g := here(busy(), "", "task by-city_2 is stopped: the value cannot be decoded")(n)
+	g.Instances = append(g.Instances,
+		report.Instance{Name: "instance-b", State: report.Answering, Taken: at.UnixMilli() + 2000*n, Report: grown(second(), n)},
+		report.Instance{
+			Name: "instance-c", State: report.Away, Since: at.Add(-time.Minute), Why: "the instance cannot be <b>reached</b>",
+			Taken: at.Add(-2 * time.Minute).UnixMilli(), Report: grown(away, 1),
+		},
+		report.Instance{Name: "instance-d", State: report.Left, LeftAt: at.Add(-time.Hour)})
+	for p, instance := range []string{"instance-a", "instance-b", "instance-c"} {
+		g.Planned = append(g.Planned, console.PlannedTask{Task: graph.TaskID{Subtopology: "orders.placed.v1", Partition: int32(p)}, Instance: instance})
+	}
+	g.Planned[2].To = "instance-b"
+	return g
+}
+
+// mounted serves the console of a group that is asked for again and again. gone, if it is not nil,
+// says of each request whether the instance has stopped answering.
+func mounted(t *testing.T, group func(n int64) console.Group, gone func(*http.Request) bool) string {
 	t.Helper()
-	var scrapes atomic.Int64
+	var asked atomic.Int64
 	mux := http.NewServeMux()
-	mux.Handle("GET /console/", http.StripPrefix("/console", console.Handler(src)))
-	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
-		n := scrapes.Add(1)
-		fmt.Fprintf(w, `# HELP onceward_info The process; always 1.
-process_start_time_seconds 1.7e+09
-onceward_info{application="orders",instance="instance-a",mode="REPLAY"} 1
-onceward_records_committed_total{partition="0",task="orders.placed.v1_0",topic="orders.placed.v1"} %d
-onceward_outputs_committed_total{task="orders.placed.v1_0"} %d
-onceward_rounds_committed_total{worker="0"} %d
-onceward_rounds_aborted_total{cause="disk \"full\"",worker="0"} 3
-onceward_node_outcomes_total{node="name-customer",outcome="joined",task="orders.placed.v1_0"} %d
-onceward_commit_seconds_bucket{le="0.005"} %d
-onceward_commit_seconds_bucket{le="0.05"} %d
-onceward_commit_seconds_bucket{le="+Inf"} %d
-`, 1000*n, 2000*n, 10*n, 1000*n, 60*n, 100*n, 100*n)
-	})
+	mux.Handle("GET /console/", http.StripPrefix("/console", console.Handler(console.Source{
+		Topology: orders(t), Group: func(context.Context) console.Group { return group(asked.Add(1)) },
+		Settings: []console.Setting{{Name: "CommitIntervalMax", Value: "100ms"}, {Name: "Mode", Value: "REPLAY"}},
+	})))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if gone != nil && gone(r) {
 			http.Error(w, "gone", http.StatusBadGateway)
@@ -212,56 +255,72 @@ onceward_commit_seconds_bucket{le="+Inf"} %d
 	return server.URL + "/console/"
 }
 
-func source(t *testing.T, status txn.Status, notReady ...string) console.Source {
-	t.Helper()
-	return console.Source{
-		Topology: orders(t),
-		Status:   func() any { return status },
-		NotReady: func() []string { return notReady },
-		Settings: []console.Setting{{Name: "CommitIntervalMax", Value: "100ms"}},
-	}
+// pictures are the windows in which a page with everything is looked at.
+var pictures = []struct {
+	name  string
+	flags []string
+}{
+	{"", nil},
+	{"-dark", []string{"--force-dark-mode", "--blink-settings=preferredColorScheme=0"}},
+	{"-narrow", []string{"--window-size=500,3600"}},
 }
 
 func TestPageShowsEverything(t *testing.T) {
-	url := mounted(t, source(t, busy(), "task by-city_2 is stopped: the value cannot be decoded"), nil)
-	for _, picture := range []struct {
-		name  string
-		flags []string
-	}{
-		{"busy", nil},
-		{"busy-dark", []string{"--force-dark-mode", "--blink-settings=preferredColorScheme=0"}},
-		{"busy-narrow", []string{"--window-size=500,3600"}},
-	} {
-		t.Run(picture.name, func(t *testing.T) {
-			v := look(t, url, 9*time.Second, picture.name, picture.flags...)
-			v.expect(t, "", "<title>orders · Onceward</title>", `<p id="away" role="alert" hidden="">`, "mode REPLAY")
-			v.expect(t, "problems", "task by-city_2 is stopped: the value cannot be decoded", "topic orders.named.v1 was deleted",
-				"task orders.placed.v1_0 tries orders.placed.v1[0]@70123 again since 2031-03-04 05:06:07Z, 3 times so far: the rate service is away",
-				"producer 4711, &lt;i&gt;ongoing&lt;/i&gt;", "the copy of task by-city_4 does not follow: the disk is full")
-			v.expect(t, "figures", "1,234", "at most", "5 ms", "50 ms")
-			v.expectRate(t, "figures", `records\s+%s\s`, `outputs\s+%s\s`, `commits\s+%s\s`)
-			v.expect(t, "topology", "orders.placed.v1: 1 task here", "name-customer", "by-city: 2 tasks here", "orders-per-city", "customers",
-				"by-city-repartition")
-			v.expectRate(t, "topology", "%s, lag 1,234", "%s outcomes")
-			if text := v.section("topology"); strings.Index(text, "by-city: 2") < strings.Index(text, "orders.placed.v1: 1") {
-				t.Errorf("by-city stands before the subtopology that feeds it:\n%s", text)
+	url := mounted(t, here(busy(), "", "task by-city_2 is stopped: the value cannot be decoded"), nil)
+	v := look(t, url, 9*time.Second, "busy")
+	v.expect(t, "", "<title>orders · Onceward</title>", `<p id="away" role="alert" hidden="">`, "mode REPLAY")
+	v.expect(t, "problems", "task by-city_2 is stopped: the value cannot be decoded", "topic orders.named.v1 was deleted",
+		"task orders.placed.v1_0 tries orders.placed.v1[0]@70123 again since 2031-03-04 05:06:07Z, 3 times so far: the rate service is away",
+		"producer 4711, &lt;i&gt;ongoing&lt;/i&gt;", "the copy of task by-city_4 does not follow: the disk is full")
+	v.expect(t, "instances", "instance-a (serves this page)", "1 running, 1 restoring, 1 stopped", "1 warm, 1 failing", "dialled at 127.0.0.1:4000")
+	v.expect(t, "figures", "1,234", "at most", "5 ms", "50 ms", "1,500/s", "1,000/s", "50/s")
+	v.expect(t, "topology", "orders.placed.v1: 1 task at 1 instance", "name-customer", "by-city: 2 tasks at 1 instance", "orders-per-city", "customers",
+		"by-city-repartition", "500/s, lag 1,234", "500/s outcomes")
+	if text := v.section("topology"); strings.Index(text, "by-city: 2") < strings.Index(text, "orders.placed.v1: 1") {
+		t.Errorf("by-city stands before the subtopology that feeds it:\n%s", text)
+	}
+	v.expect(t, "tasks", "orders.placed.v1_0", "70,123", "by-city_1", "400,000 read, 600,000 offsets left, about 12 s",
+		"5 records of 2 keys parked in orders.placed.v1", "2031-03-04 05:06:07Z")
+	v.expect(t, "globals", "customers.v1", "321")
+	v.expect(t, "standbys", "by-city_3", "warm", "99,001", "by-city_4", "failing")
+	v.expect(t, "peers", "instance-b", "connected", "suspected", "one of two watchers has lost it; connection refused")
+	v.expect(t, "transactions", "orders/instance-b/0/0", "4711, epoch 3", "orders.named.v1[0]", "commit")
+	v.expect(t, "settings", "CommitIntervalMax", "100ms")
+}
+
+// TestPageOfSeveralInstances: the page has what all instances report, and sums of those that answer.
+// Of one that is away it says since when, and which tasks the plan gives it.
+func TestPageOfSeveralInstances(t *testing.T) {
+	url := mounted(t, several, nil)
+	for _, picture := range pictures {
+		t.Run("several"+picture.name, func(t *testing.T) {
+			v := look(t, url, 9*time.Second, "several"+picture.name, picture.flags...)
+			v.expect(t, "", "instance-a · 2 of 3 instances answer")
+			v.expect(t, "problems", "task by-city_2 is stopped: the value cannot be decoded (instance-a)",
+				"instance instance-c does not answer since 2031-03-04 05:05:07Z: the instance cannot be &lt;b&gt;reached&lt;/b&gt;")
+			v.expect(t, "instances", "instance-b", "dialled at 127.0.0.1:4001", "1 restoring", "1 by the plan",
+				"no answer since 2031-03-04 05:05:07Z: the instance cannot be", "the last one came 2031-03-04 05:04:07Z",
+				"instance-d", "not in the plan of the group since 2031-03-04 04:06:07Z")
+			v.expect(t, "figures", "1,244", "2,000/s", "100/s", "5 ms", "50 ms", "Without instance-c, which does not answer.")
+			v.expect(t, "topology", "orders.placed.v1: 3 tasks at 2 instances, 1 of them not known", "1,000/s, lag 1,244", "1,000/s outcomes",
+				"by-city: 2 tasks at 1 instance")
+			v.expect(t, "tasks", "orders.placed.v1_1", "501", "orders.placed.v1_2", "unknown",
+				"by the plan of the group; the instance does not answer", "is to move to instance-b")
+			v.expect(t, "standbys", "by-city_2", "restoring", "300")
+			v.expect(t, "peers", "127.0.0.1:4002", "127.0.0.1:4000")
+			v.expect(t, "settings", "Of instance-a, which serves this page.")
+			if text := v.section("tasks"); strings.Contains(text, "777,000") {
+				t.Errorf("the page shows what an instance said that is away:\n%s", text)
 			}
-			v.expect(t, "tasks", "orders.placed.v1_0", "70,123", "by-city_1", "400,000 read, 600,000 offsets left, about 12 s",
-				"5 records of 2 keys parked in orders.placed.v1", "2031-03-04 05:06:07Z")
-			v.expect(t, "globals", "customers.v1", "321")
-			v.expect(t, "standbys", "by-city_3", "warm", "99,001", "by-city_4", "failing")
-			v.expect(t, "peers", "Other instances dial 127.0.0.1:4000.", "instance-b", "connected", "suspected",
-				"one of two watchers has lost it; connection refused")
-			v.expect(t, "transactions", "orders/instance-b/0/0", "4711, epoch 3", "orders.named.v1[0]", "commit")
-			v.expect(t, "settings", "CommitIntervalMax", "100ms")
 		})
 	}
 }
 
 func TestPageOfAnInstanceWithoutTasks(t *testing.T) {
 	status := txn.Status{Application: "orders", Instance: "instance-a", State: txn.Joining, Reason: "the group forms", Tasks: nil}
-	v := look(t, mounted(t, source(t, status, "the application is joining: the group forms"), nil), 3*time.Second, "empty")
+	v := look(t, mounted(t, here(status, "Peers are off.", "the application is joining: the group forms"), nil), 3*time.Second, "empty")
 	v.expect(t, "problems", "the application is joining: the group forms")
+	v.expect(t, "instances", "instance-a (serves this page)", "joining", "Peers are off. This page shows one instance.")
 	v.expect(t, "tasks", "This instance has no task now.")
 	v.expect(t, "standbys", "This instance keeps no copy of another instance’s task.")
 	v.expect(t, "peers", "Peers are off.")
@@ -270,26 +329,26 @@ func TestPageOfAnInstanceWithoutTasks(t *testing.T) {
 }
 
 // answers returns a function that says that the instance has stopped answering, after so many
-// requests of a page. The page and its files are five requests, an answer is two.
-func answers(requests int64) func(*http.Request) bool {
+// answers to a page. The page and its files are six requests.
+func answers(n int64) func(*http.Request) bool {
 	var asked atomic.Int64
 	return func(r *http.Request) bool {
 		if r.URL.Path == "/console/" {
 			asked.Store(0)
 		}
-		return asked.Add(1) > requests
+		return asked.Add(1) > 6+n
 	}
 }
 
 // TestPageWhileTheInstanceIsAway: what the page showed last stays, marked as old.
 func TestPageWhileTheInstanceIsAway(t *testing.T) {
-	v := look(t, mounted(t, source(t, busy()), answers(5+2*2)), 9*time.Second, "away")
+	v := look(t, mounted(t, several, answers(2)), 9*time.Second, "away")
 	v.expect(t, "", `<body class="old">`, "No answer from the instance since 20", "What is below is of that time.")
 	v.expect(t, "tasks", "orders.placed.v1_0")
 }
 
 // TestPageOfAnInstanceThatNeverAnswers: an error is shown from the start.
 func TestPageOfAnInstanceThatNeverAnswers(t *testing.T) {
-	v := look(t, mounted(t, source(t, busy()), answers(5)), 3*time.Second, "never")
+	v := look(t, mounted(t, several, answers(0)), 3*time.Second, "never")
 	v.expect(t, "", `<body class="old">`, "No answer from the instance: ", "answers 502.")
 }

@@ -1,13 +1,14 @@
-// Package console is a web page that shows what an instance of an application does. It has the
-// topology with rates and lags, tasks, standbys, restores, peers, transactions that hang, and
-// settings.
+// Package console is a web page that shows what the instances of an application do. It has the
+// topology with rates and lags, instances, tasks, standbys, restores, peers, transactions that hang,
+// and settings.
 //
 // # Contract
 //
 // [Handler] serves the page, its style and its scripts from the binary, and one JSON document with
-// what they show (GET data). Every two seconds the page asks for that document and for the metrics
-// of the process (GET ../metrics). While there is no new answer, it shows the old one, marked as
-// such. It computes rates from its own answers, so they need no state at the server.
+// what they show (GET data). Every two seconds the page asks for that document. The instance that
+// serves the page asks the others for it ([Source].Group), so that a browser reaches one instance.
+// While there is no new answer, the page shows the old one, marked as such. It computes rates from
+// its own answers, so they need no state at the server.
 //
 // # Invariants
 //
@@ -15,6 +16,7 @@
 //   - Nothing shows the content of records, or a secret. Texts of errors quote no record.
 //   - The page loads nothing from another place, and its Content-Security-Policy allows no script
 //     but its own. Names are put into the page as text and never as markup.
+//   - Sums are of the instances that answer. An older answer is in no sum.
 //
 // # Concurrency
 //
@@ -28,28 +30,48 @@
 package console
 
 import (
+	"context"
 	"embed"
 	"encoding/json"
 	"io/fs"
 	"net/http"
 
 	"github.com/onceward/onceward/topology/graph"
+	"github.com/onceward/onceward/txn/internal/report"
 )
 
 //go:embed page
 var files embed.FS
 
-// Source is where the handler gets what the page shows. All functions are safe for concurrent use
-// and do not block.
+// Source is where the handler gets what the page shows.
 type Source struct {
 	// Topology describes what the application runs.
 	Topology graph.Description
-	// Status is the status of the process, in its JSON form.
-	Status func() any
-	// NotReady says why the process does not do its share; nothing if it does.
-	NotReady func() []string
+	// Group returns the instances of the application. It is safe for concurrent use, and waits for
+	// a second at most.
+	Group func(ctx context.Context) Group
 	// Settings are the settings of the process.
 	Settings []Setting
+}
+
+// Group is the instances of an application.
+type Group struct {
+	// Self is the name of the instance that answers; empty before it has one.
+	Self string `json:"instance"`
+	// Alone says why other instances are not known; empty if they are.
+	Alone string `json:"alone,omitempty"`
+	// Instances begin with the one that answers.
+	Instances []report.Instance `json:"instances"`
+	// Planned are the tasks of the group's plan. Instances that answer know better what they have.
+	Planned []PlannedTask `json:"planned,omitempty"`
+}
+
+// PlannedTask is a task in the plan of the group.
+type PlannedTask struct {
+	Task graph.TaskID `json:"id"`
+	// Instance has the task. To is set while the task is to move there.
+	Instance string `json:"instance"`
+	To       string `json:"to,omitempty"`
 }
 
 // Setting is a setting with its value, in words.
@@ -61,17 +83,15 @@ type Setting struct {
 // document is what the page shows.
 type document struct {
 	Topology graph.Description `json:"topology"`
-	Status   any               `json:"status"`
-	NotReady []string          `json:"not_ready"`
 	Settings []Setting         `json:"settings"`
+	Group
 }
 
 // policy allows the page its own files and nothing else.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; " +
 	"form-action 'none'; frame-ancestors 'none'"
 
-// Handler serves the page at its root. It has to be mounted at a path that ends with a slash, beside
-// /metrics in the parent of that path.
+// Handler serves the page at its root. It has to be mounted at a path that ends with a slash.
 func Handler(src Source) http.Handler {
 	page, err := fs.Sub(files, "page")
 	if err != nil {
@@ -79,14 +99,10 @@ func Handler(src Source) http.Handler {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /", http.FileServerFS(page))
-	mux.HandleFunc("GET /data", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET /data", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		notReady := src.NotReady()
-		if notReady == nil {
-			notReady = []string{}
-		}
 		// The only way to fail is a client that has gone away.
-		_ = json.NewEncoder(w).Encode(document{src.Topology, src.Status(), notReady, src.Settings})
+		_ = json.NewEncoder(w).Encode(document{src.Topology, src.Settings, src.Group(r.Context())})
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()

@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -8,13 +9,13 @@ import (
 	"testing"
 
 	"github.com/onceward/onceward/txn/internal/console"
+	"github.com/onceward/onceward/txn/internal/report"
 )
 
 // empty is an instance that has just been created.
-var empty = console.Source{
-	Status:   func() any { return nil },
-	NotReady: func() []string { return nil },
-}
+var empty = console.Source{Group: func(context.Context) console.Group {
+	return console.Group{Alone: "why", Instances: []report.Instance{{State: report.Here, Report: &report.Report{}}}}
+}}
 
 func TestHandlerServesOnlyItsFiles(t *testing.T) {
 	for _, c := range []struct {
@@ -25,7 +26,8 @@ func TestHandlerServesOnlyItsFiles(t *testing.T) {
 		{http.MethodGet, "/", http.StatusOK, "text/html; charset=utf-8"},
 		{http.MethodGet, "/console.js", http.StatusOK, "text/javascript; charset=utf-8"},
 		{http.MethodGet, "/drawing.js", http.StatusOK, "text/javascript; charset=utf-8"},
-		{http.MethodGet, "/metrics.js", http.StatusOK, "text/javascript; charset=utf-8"},
+		{http.MethodGet, "/elements.js", http.StatusOK, "text/javascript; charset=utf-8"},
+		{http.MethodGet, "/rates.js", http.StatusOK, "text/javascript; charset=utf-8"},
 		{http.MethodGet, "/console.css", http.StatusOK, "text/css; charset=utf-8"},
 		{http.MethodGet, "/data", http.StatusOK, "application/json"},
 		{http.MethodGet, "/console.go", http.StatusNotFound, "text/plain; charset=utf-8"},
@@ -50,12 +52,15 @@ func TestDocumentOfAnEmptyInstance(t *testing.T) {
 	answer := httptest.NewRecorder()
 	console.Handler(empty).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/data", nil))
 	var got struct {
-		NotReady []string `json:"not_ready"`
+		Instance  *string
+		Alone     string
+		Instances []struct{ State string }
+		Topology  *struct{}
 	}
 	if err := json.Unmarshal(answer.Body.Bytes(), &got); err != nil {
 		t.Fatalf("the document is %s: %v", answer.Body, err)
 	}
-	if got.NotReady == nil {
-		t.Error("not_ready is missing; the page needs a list")
+	if got.Instance == nil || got.Alone != "why" || len(got.Instances) != 1 || got.Instances[0].State != "here" || got.Topology == nil {
+		t.Errorf("the document is %s", answer.Body)
 	}
 }

@@ -17,6 +17,7 @@ import (
 // scrape returns.
 type Metrics struct {
 	registry *prometheus.Registry
+	counts   *prometheus.Registry // those that Counts reads
 
 	polled, processed, committed, outputs, changelog, deadLetters, outcomes         *prometheus.CounterVec
 	rounds, aborted, rerun, retries, failures, inDoubt, resolutions, markers, moved *prometheus.CounterVec
@@ -36,6 +37,7 @@ func New(snapshot func() Snapshot) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry()}
 	m.makeCounters()
 	m.makeHistograms()
+	m.counts = countsOf(m.committed, m.outcomes, m.commit)
 	m.registry.MustRegister(collector{snapshot}, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m

@@ -74,7 +74,7 @@
 // # Streams
 //
 // [Peers.Open] dials any instance of the plan, watched or not, for what the runtime has to say to
-// it: queries. The connection begins with hellos of the type stream, which are refused for the same
+// it: queries and questions of consoles. The connection begins with hellos of the type stream, which are refused for the same
 // reasons. It is protected in the same way: by TLS, or by a secret with a MAC on every frame. It
 // carries bytes in both directions, and is no evidence of life. The other side gets it from the
 // listener [Peers.Streams]. An older build refuses the type.
