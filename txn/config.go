@@ -170,8 +170,11 @@ type Config struct {
 	// a cluster of containers. All clients that reach it can read the metrics, with the names of
 	// topics, tasks and nodes. They can also read the status of all instances of the application,
 	// with the reasons of stopped tasks, and the settings without users and secrets. The address serves
-	// no content of records and no operation that changes anything.
+	// no content of records and no operation that changes anything: Console.Contents and
+	// Console.Actions are refused.
 	HTTPExposed bool
+	// Console is what the console of HTTP and of [App.Handler] shows and does beside its defaults.
+	Console Console
 	// NoControl runs the instance without its control socket. [InstanceStatus], [ResumeTask],
 	// [RebuildTasks] and package txn/admin then cannot ask it anything. It is for systems that
 	// allow no Unix domain socket, and for tests in a bubble of testing/synctest: a goroutine that
@@ -283,7 +286,12 @@ func (c Config) validate() error {
 			c.CommitIntervalMax, c.TransactionTimeout))
 	}
 	if c.HTTP != "" {
-		if _, err := endpoint.Parse(c.HTTP, c.HTTPExposed); err != nil {
+		address, err := endpoint.Parse(c.HTTP, c.HTTPExposed)
+		if address.Exposed && (c.Console.Actions || c.Console.Contents) {
+			wrong("Console", "every client that reaches an exposed HTTP address could act, or read records: serve App.Handler from a "+
+				"server that controls the access, or leave out Contents and Actions")
+		}
+		if err != nil {
 			wrong("HTTP", err.Error())
 		}
 	}

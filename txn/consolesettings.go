@@ -66,6 +66,7 @@ func (c Config) settings() []console.Setting {
 		{Name: "RepairTransactions", Value: strconv.FormatBool(c.RepairTransactions)},
 		{Name: "HTTP", Value: cmp.Or(c.HTTP, "off")},
 		{Name: "HTTPExposed", Value: strconv.FormatBool(c.HTTPExposed)},
+		{Name: "Console", Value: c.Console.text()},
 		{Name: "NoControl", Value: strconv.FormatBool(c.NoControl)},
 	}
 }
@@ -105,4 +106,18 @@ func sizeText(bytes int64) string {
 		}
 	}
 	return fmt.Sprintf("%d bytes", bytes)
+}
+
+// text returns what the console shows and does beside its defaults.
+func (c Console) text() string {
+	var parts []string
+	for _, p := range []struct {
+		on   bool
+		name string
+	}{{c.DeadLetters != nil, "dead letters"}, {c.Contents, "contents of records"}, {c.Actions, "actions"}} {
+		if p.on {
+			parts = append(parts, p.name)
+		}
+	}
+	return cmp.Or(strings.Join(parts, ", "), "read-only")
 }

@@ -26,7 +26,7 @@ const loopBound = time.Minute
 //   - GET /healthz: 503 if a loop is stuck.
 //   - GET /readyz: 503 with the reasons if the process does not do its share.
 //   - GET /console/: a page for people, of all instances of the application. The others are asked
-//     over the connections of peers.
+//     over the connections of peers. [Config].Console says what it shows and does beside that.
 //
 // It is for a server of the program's own, which controls the access; [Config].HTTP needs none. A
 // server that has it below another path strips that path. It can be used before, during and after
@@ -50,10 +50,20 @@ func (a *App) Handler() http.Handler {
 			Waits []string `json:"waits,omitempty"`
 		}{word(len(reasons) == 0, "ready", "not ready"), reasons, a.waiting()})
 	})
-	mux.Handle("GET /console/", http.StripPrefix("/console", console.Handler(console.Source{
-		Topology: a.topology.Description(), Group: a.group, Settings: a.cfg.settings(),
-	})))
+	mux.Handle("/console/", http.StripPrefix("/console", console.Handler(a.consoleSource())))
 	return mux
+}
+
+// consoleSource is where the console gets what it shows.
+func (a *App) consoleSource() console.Source {
+	src := console.Source{
+		Topology: a.topology.Description(), Group: a.group, Settings: a.cfg.settings(), DeadLetterTopic: a.topology.DeadLetterTopic(),
+		Letters: a.cfg.Console.DeadLetters, Actions: a.cfg.Console.Actions, Logger: a.log,
+	}
+	if a.cfg.Console.Contents {
+		src.Content = a.content
+	}
+	return src
 }
 
 func word(ok bool, yes, no string) string {
@@ -82,6 +92,7 @@ func (a *App) serveHTTP() (closeServer func() error, err error) {
 	if err != nil {
 		return nothing, &ConfigError{"HTTP", err.Error()}
 	}
+	address.Actions = a.cfg.Console.Actions
 	server, err := endpoint.Serve(address, a.Handler(), a.log)
 	if err != nil {
 		return nothing, err

@@ -14,6 +14,7 @@ import (
 
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/txn"
+	"github.com/onceward/onceward/txn/admin"
 )
 
 // runCommand runs a topology as one instance of its application.
@@ -62,6 +63,9 @@ type runCommand struct {
 	HTTP        string `name:"http" placeholder:"ADDRESS" env:"ONCEWARD_HTTP" help:"Where to serve /metrics, /healthz, /readyz and /console/: 127.0.0.1:PORT or unix:/PATH; default is nowhere."`
 	HTTPExposed bool   `name:"http-exposed" env:"ONCEWARD_HTTP_EXPOSED" help:"Allow an address for --http that other machines reach, as :8080. Every client that reaches it can read the metrics, with the names of topics, tasks and nodes, and why tasks are stopped."`
 
+	ConsoleActions  bool `env:"ONCEWARD_CONSOLE_ACTIONS" help:"Let everyone who reaches the console redrive dead letters; by default it is read-only. Not with an exposed address."`
+	ConsoleContents bool `env:"ONCEWARD_CONSOLE_CONTENTS" help:"Show keys and values of dead letters in the console. Not with an exposed address."`
+
 	progressFlag
 	LogLevel  string `enum:"debug,info,warn,error" default:"info" placeholder:"LEVEL" env:"ONCEWARD_LOG_LEVEL" help:"Least level that is logged, of debug, info, warn and error; default ${default}."`
 	LogFormat string `enum:"text,json" default:"text" placeholder:"FORMAT" env:"ONCEWARD_LOG_FORMAT" help:"Form of the log, text or json; default ${default}."`
@@ -98,6 +102,10 @@ func (c *runCommand) Run(p *process) error {
 		RepairTransactions: c.RepairTransactions, Standbys: c.Standbys, Rack: c.Rack,
 		StandbyBytesPerSecondMax: int64(c.StandbyRate), StandbyDiskMax: int64(c.StandbyDisk),
 		FailFast: c.FailFast, Remain: c.Remain, Logger: log, HTTP: c.HTTP, HTTPExposed: c.HTTPExposed, Security: c.security(),
+		Console: txn.Console{
+			DeadLetters: admin.ConsoleLetters(admin.Config{Brokers: c.Brokers, Security: c.security()}),
+			Actions:     c.ConsoleActions, Contents: c.ConsoleContents,
+		},
 		Peers: txn.Peers{
 			Listen: c.Peers, Advertise: c.PeersAdvertise, SecretFile: c.PeersSecretFile,
 			CertFile: c.PeersCert, KeyFile: c.PeersKey, CAFile: c.PeersCA,
@@ -178,6 +186,7 @@ var flagOf = map[string]string{
 	"InternalReplicas":         "--internal-replicas",
 	"InternalMinInSync":        "--internal-min-in-sync",
 	"HTTP":                     "--http",
+	"Console":                  "--console-actions, --console-contents",
 	"Peers":                    "--peers",
 	"Peers.Listen":             "--peers",
 	"Peers.Advertise":          "--peers-advertise",

@@ -2,7 +2,9 @@ package console_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -329,14 +331,14 @@ func TestPageOfAnInstanceWithoutTasks(t *testing.T) {
 }
 
 // answers returns a function that says that the instance has stopped answering, after so many
-// answers to a page. The page and its files are six requests.
+// answers to a page. The page and its files are seven requests.
 func answers(n int64) func(*http.Request) bool {
 	var asked atomic.Int64
 	return func(r *http.Request) bool {
 		if r.URL.Path == "/console/" {
 			asked.Store(0)
 		}
-		return asked.Add(1) > 6+n
+		return asked.Add(1) > 7+n
 	}
 }
 
@@ -351,4 +353,110 @@ func TestPageWhileTheInstanceIsAway(t *testing.T) {
 func TestPageOfAnInstanceThatNeverAnswers(t *testing.T) {
 	v := look(t, mounted(t, several, answers(0)), 3*time.Second, "never")
 	v.expect(t, "", `<body class="old">`, "No answer from the instance: ", "answers 502.")
+}
+
+// scripted serves the console of a source with a script that acts as a person does.
+func scripted(t *testing.T, change func(src *console.Source), script string) string {
+	t.Helper()
+	var asked atomic.Int64
+	src := console.Source{
+		Topology: orders(t), DeadLetterTopic: "dead", Logger: slog.New(slog.DiscardHandler),
+		Group: func(context.Context) console.Group { return several(asked.Add(1)) },
+	}
+	change(&src)
+	h := http.StripPrefix("/console", console.Handler(src))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/console/act.js":
+			w.Header().Set("Content-Type", "text/javascript")
+			fmt.Fprint(w, script)
+		case "/console/":
+			page := httptest.NewRecorder()
+			h.ServeHTTP(page, r)
+			w.Header().Set("Content-Type", "text/html; charset=utf-8")
+			w.Header().Set("Content-Security-Policy", page.Header().Get("Content-Security-Policy"))
+			fmt.Fprint(w, strings.Replace(page.Body.String(), "</head>", `<script type="module" src="act.js"></script></head>`, 1))
+		default:
+			h.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(server.Close)
+	return server.URL + "/console/"
+}
+
+// tall is a window that has the whole page.
+const tall = "--window-size=1500,3000"
+
+func TestPageOfDeadLetters(t *testing.T) {
+	url := scripted(t, func(src *console.Source) { src.Letters, src.Actions = &office{letters: twoLetters()}, true }, "")
+	for _, picture := range pictures {
+		t.Run("letters"+picture.name, func(t *testing.T) {
+			v := look(t, url, 5*time.Second, "letters"+picture.name, append([]string{tall}, picture.flags...)...)
+			v.expect(t, "letters", "of dead", "orders.placed.v1/0/77", "the &lt;b&gt;customer&lt;/b&gt; is missing", "validation", "3 times",
+				"orders.placed.v1[0]@77", "waiting", "orders.placed.v1/1/8", "redriven", "2031-03-04 04:06:07Z", "died 2 times", "of orders.v1[4]@12",
+				"Redrive the chosen ones")
+			if strings.Contains(v.html, "sesame") {
+				t.Error("the page shows the content of a record")
+			}
+			if n := strings.Count(v.html, `type="checkbox" value="orders`); n != 1 {
+				t.Errorf("%d letters can be chosen, want the one that waits", n)
+			}
+		})
+	}
+}
+
+func TestPageWithContents(t *testing.T) {
+	v := look(t, scripted(t, func(src *console.Source) {
+		src.Letters = &office{letters: twoLetters()}
+		src.Content = func(_ string, key, value []byte) console.Content {
+			return console.Content{Key: string(key), Value: string(value)}
+		}
+	}, ""), 5*time.Second, "letters-contents", tall)
+	v.expect(t, "letters", "k1", "sesame")
+	if strings.Contains(v.html, "Redrive the chosen") || strings.Contains(v.html, `type="checkbox" value="orders`) {
+		t.Error("a page that is read-only offers a redrive")
+	}
+}
+
+// choose is a script that chooses the first dead letter and presses a button.
+const choose = `
+const wait = (find) => new Promise((found) => {
+  const timer = setInterval(() => { const e = find(); if (e) { clearInterval(timer); found(e); } }, 50);
+});
+const box = await wait(() => document.querySelector('#letters label input[value^=orders]'));
+box.click();
+document.querySelectorAll('#letters .act')[%d].click();
+`
+
+func TestPageRedrives(t *testing.T) {
+	for button, want := range []string{"would be redriven, in[0]", "redriven, in[0]"} {
+		o := &office{letters: twoLetters()}
+		v := look(t, scripted(t, func(src *console.Source) { src.Letters, src.Actions = o, true }, fmt.Sprintf(choose, button)), 5*time.Second,
+			fmt.Sprint("letters-act", button), tall)
+		v.expect(t, "letters", "orders.placed.v1/0/77: "+want, []string{"Nothing was written.", "Done."}[button])
+		for _, asked := range o.redrives() {
+			if asked != fmt.Sprintf(`dead["orders.placed.v1/0/77"] dry %t`, button == 0) {
+				t.Errorf("the page asks for %q", asked)
+			}
+		}
+		if len(o.redrives()) == 0 {
+			t.Error("the page asks for nothing")
+		}
+	}
+}
+
+func TestPageWithoutDeadLetters(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(src *console.Source)
+		want   string
+	}{
+		"none":      {func(src *console.Source) { src.Letters = &office{} }, "There is no such dead letter."},
+		"no topic":  {func(src *console.Source) { src.DeadLetterTopic = "" }, "The topology has no dead-letter topic."},
+		"no access": {func(*console.Source) {}, "This program gives the console no access to dead letters"},
+		"away":      {func(src *console.Source) { src.Letters = &office{err: errors.New("no broker answers")} }, "The dead letters cannot be listed: no broker answers"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			look(t, scripted(t, c.change, ""), 3*time.Second, "letters-"+strings.ReplaceAll(name, " ", "-"), tall).expect(t, "letters", c.want)
+		})
+	}
 }

@@ -1,6 +1,6 @@
 // Package console is a web page that shows what the instances of an application do. It has the
 // topology with rates and lags, instances, tasks, standbys, restores, peers, transactions that hang,
-// and settings.
+// dead letters, and settings.
 //
 // # Contract
 //
@@ -10,10 +10,16 @@
 // While there is no new answer, the page shows the old one, marked as such. It computes rates from
 // its own answers, so they need no state at the server.
 //
+// GET dead-letters lists the newest dead letters. POST dead-letters/redrive redrives some of them,
+// where the source allows it. Both are asked for by a person, and read the cluster ([Letters]).
+//
 // # Invariants
 //
-//   - Nothing changes anything: all requests are GET.
-//   - Nothing shows the content of records, or a secret. Texts of errors quote no record.
+//   - Nothing changes anything unless [Source].Actions is set. All other requests are GET.
+//   - Nothing shows the content of records unless [Source].Content is set, and nothing a secret.
+//     Texts of errors quote no record.
+//   - A request that changes something is refused if it comes from a page of another site
+//     (http.CrossOriginProtection), or is not JSON. It is logged with what it did.
 //   - The page loads nothing from another place, and its Content-Security-Policy allows no script
 //     but its own. Names are put into the page as text and never as markup.
 //   - Sums are of the instances that answer. An older answer is in no sum.
@@ -21,7 +27,8 @@
 // # Concurrency
 //
 // A handler may be called from any number of goroutines. It calls the functions of its [Source] for
-// each request.
+// each request. Two lists of dead letters are read at a time and one redrive is at work; further
+// requests are refused.
 //
 // # What it is not
 //
@@ -34,6 +41,7 @@ import (
 	"embed"
 	"encoding/json"
 	"io/fs"
+	"log/slog"
 	"net/http"
 
 	"github.com/onceward/onceward/topology/graph"
@@ -52,6 +60,17 @@ type Source struct {
 	Group func(ctx context.Context) Group
 	// Settings are the settings of the process.
 	Settings []Setting
+	// DeadLetterTopic is the topic of dead letters, empty if the topology has none.
+	DeadLetterTopic string
+	// Letters reads it; nil: the page lists no dead letters.
+	Letters Letters
+	// Content returns the key and the value of a record in words. Nil: no content is shown.
+	Content func(topic string, key, value []byte) Content
+	// Actions allows requests that change something.
+	Actions bool
+	// Logger gets a line for each action, and for each dead letter that it was about. It is needed
+	// with Actions.
+	Logger *slog.Logger
 }
 
 // Group is the instances of an application.
@@ -84,6 +103,7 @@ type Setting struct {
 type document struct {
 	Topology graph.Description `json:"topology"`
 	Settings []Setting         `json:"settings"`
+	Letters  letterState       `json:"letters"`
 	Group
 }
 
@@ -97,12 +117,13 @@ func Handler(src Source) http.Handler {
 	if err != nil {
 		panic(err) // the name is a constant
 	}
-	mux := http.NewServeMux()
+	mux, letters := http.NewServeMux(), newDeadLetters(src)
 	mux.Handle("GET /", http.FileServerFS(page))
+	letters.route(mux)
 	mux.HandleFunc("GET /data", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		// The only way to fail is a client that has gone away.
-		_ = json.NewEncoder(w).Encode(document{src.Topology, src.Settings, src.Group(r.Context())})
+		_ = json.NewEncoder(w).Encode(document{src.Topology, src.Settings, letters.state(), src.Group(r.Context())})
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()

@@ -27,6 +27,7 @@ func TestHandlerServesOnlyItsFiles(t *testing.T) {
 		{http.MethodGet, "/console.js", http.StatusOK, "text/javascript; charset=utf-8"},
 		{http.MethodGet, "/drawing.js", http.StatusOK, "text/javascript; charset=utf-8"},
 		{http.MethodGet, "/elements.js", http.StatusOK, "text/javascript; charset=utf-8"},
+		{http.MethodGet, "/letters.js", http.StatusOK, "text/javascript; charset=utf-8"},
 		{http.MethodGet, "/rates.js", http.StatusOK, "text/javascript; charset=utf-8"},
 		{http.MethodGet, "/console.css", http.StatusOK, "text/css; charset=utf-8"},
 		{http.MethodGet, "/data", http.StatusOK, "application/json"},

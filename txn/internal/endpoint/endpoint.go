@@ -7,10 +7,10 @@
 // open. [Parse] refuses every other address that is not stated to be exposed. A reverse proxy with
 // TLS and authentication is the other way to reach it from elsewhere.
 //
-// Only GET and HEAD are answered. A request to a loopback address must name a loopback host in its
+// Only GET and HEAD are answered, and POST where [Address].Actions allows it. A request to a loopback address must name a loopback host in its
 // Host header. Otherwise a page in a browser of this machine could reach the endpoint through a
 // name of its own that resolves to 127.0.0.1 (DNS rebinding). Headers, their time and the time of
-// an answer are bounded. No request changes anything, and there is no profiling here.
+// an answer are bounded. There is no profiling here.
 //
 // # Concurrency
 //
@@ -38,6 +38,9 @@ type Address struct {
 	Network, Path string
 	// Exposed allows a TCP address that other machines reach.
 	Exposed bool
+	// Actions lets POST requests through, whose handlers refuse pages of other sites themselves. It
+	// is for addresses that are not exposed.
+	Actions bool
 }
 
 // socketPrefix begins the address of a Unix domain socket.
@@ -175,7 +178,8 @@ func listenSocket(path string) (net.Listener, error) {
 // guard lets through what may be asked.
 func guard(a Address, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		action := r.Method == http.MethodPost && a.Actions && !a.Exposed
+		if r.Method != http.MethodGet && r.Method != http.MethodHead && !action {
 			w.Header().Set("Allow", "GET, HEAD")
 			http.Error(w, "only GET is answered here", http.StatusMethodNotAllowed)
 			return

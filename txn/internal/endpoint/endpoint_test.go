@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -263,4 +264,30 @@ func TestExposedEndpoint(t *testing.T) {
 		}
 	}
 	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+}
+
+// TestActions: POST requests pass where they are allowed, and never at an exposed address.
+func TestActions(t *testing.T) {
+	for name, c := range map[string]struct {
+		address Address
+		host    string
+		want    int
+	}{
+		"allowed":      {Address{Network: "tcp", Path: "127.0.0.1:0", Actions: true}, "localhost", http.StatusOK},
+		"another host": {Address{Network: "tcp", Path: "127.0.0.1:0", Actions: true}, "evil.example.org", http.StatusMisdirectedRequest},
+		"not allowed":  {Address{Network: "tcp", Path: "127.0.0.1:0"}, "localhost", http.StatusMethodNotAllowed},
+		"exposed":      {Address{Network: "tcp", Path: ":0", Exposed: true, Actions: true}, "localhost", http.StatusMethodNotAllowed},
+	} {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/x", http.NoBody)
+		r.Host = c.host
+		if guard(c.address, hello).ServeHTTP(w, r); w.Code != c.want {
+			t.Errorf("%s: POST answers %d, want %d", name, w.Code, c.want)
+		}
+		r.Method = http.MethodDelete
+		w = httptest.NewRecorder()
+		if guard(c.address, hello).ServeHTTP(w, r); w.Code != http.StatusMethodNotAllowed {
+			t.Errorf("%s: DELETE answers %d", name, w.Code)
+		}
+	}
 }

@@ -1,0 +1,89 @@
+package admin
+
+import (
+	"context"
+	"errors"
+
+	"github.com/onceward/onceward/txn"
+	"github.com/onceward/onceward/txn/internal/console"
+)
+
+// ConsoleLetters gives the console of an application access to its dead letters
+// ([txn.Console].DeadLetters). It connects to the cluster for each request, with the principal of
+// cfg, which takes the permissions of `onceward deadletters`. It may be used by any number of
+// goroutines and applications.
+func ConsoleLetters(cfg Config) txn.DeadLetters { return consoleLetters{cfg} }
+
+// consoleLetters is part of console.Letters.
+type consoleLetters struct{ cfg Config }
+
+// consoleRecords is how many records of a dead-letter topic a list reads.
+const consoleRecords = 20_000
+
+// Newest is part of console.Letters.
+func (c consoleLetters) Newest(ctx context.Context, topic string, f console.LetterFilter, most int) (out console.LetterList, err error) {
+	client, err := ConnectWith(ctx, c.cfg)
+	if err != nil {
+		return out, err
+	}
+	defer client.Close()
+	filter := DeadLetterFilter{Redriven: f.Redriven, IDs: f.IDs}
+	if f.Class.Valid() {
+		filter.Classes = append(filter.Classes, f.Class)
+	}
+	if f.Topic != "" {
+		filter.Topics = append(filter.Topics, f.Topic)
+	}
+	// One more says that there are more.
+	found, whole, err := client.DeadLetters(topic).newest(ctx, filter, newestOptions{most: most + 1, records: consoleRecords})
+	if err != nil {
+		return out, err
+	}
+	out.More, out.Looked = len(found) > most, consoleRecords
+	if whole {
+		out.Looked = 0
+	}
+	for i := range found[:min(most, len(found))] {
+		out.Letters = append(out.Letters, shownLetter(&found[i]))
+	}
+	return out, nil
+}
+
+// shownLetter is a dead letter as the console shows it.
+func shownLetter(l *DeadLetter) console.Letter {
+	out := console.Letter{
+		ID: l.ID, Deaths: l.Deaths, Edition: l.Edition, Application: l.Application, Task: l.Task, Node: l.Node,
+		Class: l.Class.String(), Message: l.Message, Attempts: l.Attempts, FirstFailure: l.FirstFailure.UTC(), LastFailure: l.LastFailure.UTC(),
+		Origin: console.Position{Topic: l.Origin.Topic, Partition: l.Origin.Partition, Offset: l.Origin.Offset},
+		At:     console.Position{Partition: l.Partition, Offset: l.Offset}, To: l.To.String(), Cut: l.Cut,
+		RecordTopic: l.To.Topic, Key: l.Key, Value: l.Value,
+	}
+	if l.Source.Topic != "" {
+		out.Source = &console.Position{Topic: l.Source.Topic, Partition: l.Source.Partition, Offset: l.Source.Offset}
+	}
+	if !l.Redriven.IsZero() {
+		at := l.Redriven.UTC()
+		out.Redriven = &at
+	}
+	return out
+}
+
+// Redrive is part of console.Letters.
+func (c consoleLetters) Redrive(ctx context.Context, topic string, ids []string, dry bool) (out []console.LetterOutcome, err error) {
+	if len(ids) == 0 {
+		return nil, errors.New("no dead letter is named") // all of them would be chosen
+	}
+	client, err := ConnectWith(ctx, c.cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	_, err = client.DeadLetters(topic).Redrive(ctx, RedriveOptions{
+		Filter: DeadLetterFilter{IDs: ids}, DryRun: dry,
+		Step: func(l DeadLetter, outcome RedriveOutcome) error {
+			out = append(out, console.LetterOutcome{ID: l.ID, Deaths: l.Deaths, To: l.To.String(), Outcome: string(outcome)})
+			return nil
+		},
+	})
+	return out, err
+}

@@ -1,0 +1,145 @@
+package admin
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/onceward/onceward/e2e/virtual"
+	"github.com/onceward/onceward/topology/graph"
+	"github.com/onceward/onceward/txn/internal/console"
+)
+
+// consoleLetters returns what the console of an application on the broker has.
+func (o *harness) consoleLetters() console.Letters {
+	return ConsoleLetters(Config{Brokers: o.broker.Brokers(), Dialer: o.client.cfg.Dialer})
+}
+
+// newest returns the values of the dead letters that the console lists.
+func (o *harness) newest(f console.LetterFilter, most int) (values []string, list console.LetterList) {
+	o.t.Helper()
+	list, err := o.consoleLetters().Newest(o.ctx, "dead", f, most)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	for i, l := range list.Letters {
+		values = append(values, string(l.Value))
+		if i > 0 && l.LastFailure.After(list.Letters[i-1].LastFailure) {
+			o.t.Errorf("%s failed after %s, and stands behind it", l.ID, list.Letters[i-1].ID)
+		}
+	}
+	slices.Sort(values)
+	return values, list
+}
+
+func TestConsoleLists(t *testing.T) {
+	virtual.Test(t, func(t *testing.T) {
+		o := newHarness(t)
+		if values, list := o.newest(console.LetterFilter{}, 10); len(values) > 0 || list.More || list.Looked != 0 {
+			t.Errorf("an empty topic has %+v", list)
+		}
+		o.die("a=1", "b=2", "a=3", "c=poison")
+		for name, c := range map[string]struct {
+			filter console.LetterFilter
+			want   string
+		}{
+			"all":           {console.LetterFilter{}, "1 2 3 poison"},
+			"class":         {console.LetterFilter{Class: graph.Poison}, "poison"},
+			"source":        {console.LetterFilter{Topic: "in"}, "1 2 3 poison"},
+			"other source":  {console.LetterFilter{Topic: "other"}, ""},
+			"with redriven": {console.LetterFilter{Redriven: true}, "1 2 3 poison"},
+		} {
+			if values, list := o.newest(c.filter, 10); strings.Join(values, " ") != c.want || list.More || list.Looked != 0 {
+				t.Errorf("%s: the list has %q, want %q (%+v)", name, values, c.want, list)
+			}
+		}
+		if values, list := o.newest(console.LetterFilter{}, 3); len(values) != 3 || !list.More {
+			t.Errorf("of four the list has %q, and says that there are more: %t", values, list.More)
+		}
+		letter := o.all(DeadLetterFilter{})["poison"]
+		edited := letter
+		edited.Value = []byte("put right")
+		if err := o.letters.Edit(o.ctx, edited); err != nil {
+			t.Fatal(err)
+		}
+		_, list := o.newest(console.LetterFilter{Class: graph.Poison}, 10)
+		if len(list.Letters) != 1 {
+			t.Fatalf("the list has %+v", list)
+		}
+		got, want := list.Letters[0], console.Position{Topic: "in", Partition: letter.Origin.Partition, Offset: letter.Origin.Offset}
+		if got.ID != letter.ID || got.Edition != 1 || string(got.Value) != "put right" || got.Origin != want || got.Node != "judge" || got.Attempts != letter.Attempts {
+			t.Errorf("the letter is shown as %+v, want %s from %+v", got, letter.ID, want)
+		}
+	})
+}
+
+// TestConsoleReadsTheEnd: a list reads a part of a large topic, with what has become of the dead
+// letters there.
+func TestConsoleReadsTheEnd(t *testing.T) {
+	virtual.Test(t, func(t *testing.T) {
+		o := newHarness(t)
+		for range 5 {
+			o.die("a=old")
+		}
+		o.die("a=new")
+		found, whole, err := o.letters.newest(o.ctx, DeadLetterFilter{}, newestOptions{most: 10, records: 2 * harnessPartitions})
+		if err != nil || whole || len(found) != 2 || string(found[0].Value) != "new" && string(found[1].Value) != "new" {
+			t.Errorf("the end has %d letters (all of it: %t), %v", len(found), whole, err)
+		}
+		found, whole, err = o.letters.newest(o.ctx, DeadLetterFilter{}, newestOptions{most: 10, records: 100})
+		if err != nil || !whole || len(found) != 6 {
+			t.Errorf("the topic has %d letters (all of it: %t), %v", len(found), whole, err)
+		}
+		found, _, err = o.letters.newest(o.ctx, DeadLetterFilter{}, newestOptions{most: 1, records: 100})
+		if err != nil || len(found) != 1 {
+			t.Errorf("of one that was asked for there are %d letters, %v", len(found), err)
+		}
+	})
+}
+
+// TestConsoleRedrives: the records that a person names are written once, however often that is
+// asked for. Without a name nothing is.
+func TestConsoleRedrives(t *testing.T) {
+	virtual.Test(t, func(t *testing.T) {
+		o := newHarness(t)
+		o.die("a=1", "b=2", "a=3")
+		ids := []string{o.all(DeadLetterFilter{})["1"].ID, o.all(DeadLetterFilter{})["3"].ID}
+		redrive := func(dry bool) []string {
+			t.Helper()
+			outcomes, err := o.consoleLetters().Redrive(o.ctx, "dead", ids, dry)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var out []string
+			for _, one := range outcomes {
+				if !slices.Contains(ids, one.ID) || !strings.HasPrefix(one.To, "in[") {
+					t.Errorf("the outcome is %+v", one)
+				}
+				out = append(out, one.Outcome)
+			}
+			return out
+		}
+		if got := redrive(true); !slices.Equal(got, []string{"redriven", "redriven"}) {
+			t.Errorf("the check says %q", got)
+		}
+		o.want("in")
+		if got := redrive(false); !slices.Equal(got, []string{"redriven", "redriven"}) {
+			t.Errorf("the redrive says %q", got)
+		}
+		if got := redrive(false); len(got) != 0 {
+			t.Errorf("the same redrive again says %q", got)
+		}
+		o.want("in", "a=1", "a=3")
+		if values, _ := o.newest(console.LetterFilter{}, 10); !slices.Equal(values, []string{"2"}) {
+			t.Errorf("the list has %q, want the one that waits", values)
+		}
+		_, list := o.newest(console.LetterFilter{Redriven: true}, 10)
+		if n := len(slices.DeleteFunc(list.Letters, func(l console.Letter) bool { return l.Redriven == nil })); n != 2 {
+			t.Errorf("the list says of %d letters that they were redriven", n)
+		}
+		if _, err := o.consoleLetters().Redrive(o.ctx, "dead", nil, false); err == nil {
+			t.Error("a redrive without a letter is taken")
+		}
+		o.want("in", "a=1", "a=3")
+	})
+}
