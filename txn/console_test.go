@@ -26,6 +26,7 @@ type consoleDocument struct {
 		Instance, To string
 	}
 	Settings []struct{ Name, Value string }
+	Stores   []string
 }
 
 // consoleInstance is an instance in it.

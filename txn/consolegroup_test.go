@@ -3,6 +3,9 @@
 package txn_test
 
 import (
+	"fmt"
+	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -117,4 +120,31 @@ func TestConsoleWithoutPeers(t *testing.T) {
 			t.Errorf("the page shows %+v (%s)", document.Instances, document.Alone)
 		}
 	})
+}
+
+// TestConsoleShowsRows: with contents, the page of any instance has the row of a key from the
+// instance that has it. By default it has no row.
+func TestConsoleShowsRows(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := pairOf(t, func(_ string, cfg *txn.Config) { cfg.Console.Contents = true })
+		s.feedAll()
+		s.await("the counts", func() bool { return s.atEnd(1, "one", "two") })
+		for asked, app := range s.apps {
+			for p := range int32(4) {
+				owner, _ := s.ownerOf(p)
+				status, text := get(app, fmt.Sprintf("/console/rows/counts?key=p%d&partition=%d", p, p))
+				if row := fmt.Sprintf(`"rows":[{"key":"p%d","value":1}]`, p); status != http.StatusOK || !strings.Contains(text, row) || !strings.Contains(text, fmt.Sprintf(`"instance":%q`, owner)) {
+					t.Errorf("%s answers %d %s, want %s of %s", asked, status, text, row, owner)
+				}
+			}
+			if document, _ := shownBy(t, app); !slices.Equal(document.Stores, []string{"counts"}) {
+				t.Errorf("%s offers the stores %q", asked, document.Stores)
+			}
+		}
+	})
+	document, _ := consoleOf(t, txn.Config{})
+	status, _ := get(letteredApp(t, txn.Console{}), "/console/rows/counts?key=p0&partition=0")
+	if status != http.StatusForbidden || len(document.Stores) > 0 {
+		t.Errorf("by default the page answers %d, and offers the stores %q", status, document.Stores)
+	}
 }

@@ -15,7 +15,9 @@ type Console struct {
 	// DeadLetters gives the console access to the dead-letter topic of the topology. Make it with
 	// ConsoleLetters of package txn/admin. With nil there is no list of dead letters.
 	DeadLetters DeadLetters
-	// Contents shows keys and values of dead letters, in the form of the codecs of their topics.
+	// Contents shows keys and values of dead letters, in the form of the codecs of their topics, and
+	// the rows of all stores under a key. Rows of other instances are read over the connections of
+	// peers ([Query]).
 	Contents bool
 	// Actions allows to redrive dead letters. Every client of the console can do so. Requests from
 	// pages of other sites are refused, and each action is logged.

@@ -62,6 +62,7 @@ func (a *App) consoleSource() console.Source {
 	}
 	if a.cfg.Console.Contents {
 		src.Content = a.content
+		src.Stores, src.Rows = a.consoleRows(src.Topology)
 	}
 	return src
 }

@@ -49,24 +49,34 @@ import (
 // says that there is no such store or partition, and 400 that the parameters are wrong. An error is a
 // JSON document with "reason" and "text".
 func (a *App) QueryHandler(stores ...topology.AnyStore) (http.Handler, error) {
+	names := make([]string, len(stores))
+	for i, s := range stores {
+		names[i] = s.Name()
+	}
+	h, err := a.newQueryHandler(names)
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{store}", h.serveRows)
+	mux.HandleFunc("POST /{store}", h.serveView)
+	return mux, err
+}
+
+// newQueryHandler returns a handler that serves the stores with these names.
+func (a *App) newQueryHandler(names []string) (*queryHandler, error) {
 	h := &queryHandler{app: a, stores: map[string]queries.Store{}, keyed: map[string]bool{}}
 	description := a.topology.Description()
 	h.views = queries.NewServer(h)
 	var errs []error
-	for _, s := range stores {
-		info, sub, known := session.StoreOf(a.topology, s.Name())
-		rows, hasRows := a.topology.Rows(s.Name())
+	for _, name := range names {
+		info, sub, known := session.StoreOf(a.topology, name)
+		rows, hasRows := a.topology.Rows(name)
 		if !known || !hasRows {
-			errs = append(errs, fmt.Errorf("%w: the topology has no store %q", state.ErrUnknownStore, s.Name()))
+			errs = append(errs, fmt.Errorf("%w: the topology has no store %q", state.ErrUnknownStore, name))
 			continue
 		}
-		h.stores[s.Name()] = queries.Store{Name: s.Name(), Layout: info.Layout, Rows: rows}
-		h.keyed[s.Name()] = info.Layout.Kind != state.DedupeKind && keyedBy(description, sub.Name, rows.Keys.Format)
+		h.stores[name] = queries.Store{Name: name, Layout: info.Layout, Rows: rows}
+		h.keyed[name] = info.Layout.Kind != state.DedupeKind && keyedBy(description, sub.Name, rows.Keys.Format)
 	}
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{store}", h.serveRows)
-	mux.HandleFunc("POST /{store}", h.serveView)
-	return mux, errors.Join(errs...)
+	return h, errors.Join(errs...)
 }
 
 // keyedBy reports whether the keys of all inputs of a subtopology have a codec.

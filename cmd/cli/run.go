@@ -64,7 +64,7 @@ type runCommand struct {
 	HTTPExposed bool   `name:"http-exposed" env:"ONCEWARD_HTTP_EXPOSED" help:"Allow an address for --http that other machines reach, as :8080. Every client that reaches it can read the metrics, with the names of topics, tasks and nodes, and why tasks are stopped."`
 
 	ConsoleActions  bool `env:"ONCEWARD_CONSOLE_ACTIONS" help:"Let everyone who reaches the console redrive dead letters; by default it is read-only. Not with an exposed address."`
-	ConsoleContents bool `env:"ONCEWARD_CONSOLE_CONTENTS" help:"Show keys and values of dead letters in the console. Not with an exposed address."`
+	ConsoleContents bool `env:"ONCEWARD_CONSOLE_CONTENTS" help:"Show keys and values of dead letters, and rows of stores, in the console. Not with an exposed address."`
 
 	progressFlag
 	LogLevel  string `enum:"debug,info,warn,error" default:"info" placeholder:"LEVEL" env:"ONCEWARD_LOG_LEVEL" help:"Least level that is logged, of debug, info, warn and error; default ${default}."`

@@ -331,14 +331,14 @@ func TestPageOfAnInstanceWithoutTasks(t *testing.T) {
 }
 
 // answers returns a function that says that the instance has stopped answering, after so many
-// answers to a page. The page and its files are seven requests.
+// answers to a page. The page and its files are eight requests.
 func answers(n int64) func(*http.Request) bool {
 	var asked atomic.Int64
 	return func(r *http.Request) bool {
 		if r.URL.Path == "/console/" {
 			asked.Store(0)
 		}
-		return asked.Add(1) > 7+n
+		return asked.Add(1) > 8+n
 	}
 }
 
@@ -418,11 +418,15 @@ func TestPageWithContents(t *testing.T) {
 	}
 }
 
-// choose is a script that chooses the first dead letter and presses a button.
-const choose = `
+// wait is a part of a script that waits for an element.
+const wait = `
 const wait = (find) => new Promise((found) => {
   const timer = setInterval(() => { const e = find(); if (e) { clearInterval(timer); found(e); } }, 50);
 });
+`
+
+// choose is a script that chooses the first dead letter and presses a button.
+const choose = wait + `
 const box = await wait(() => document.querySelector('#letters label input[value^=orders]'));
 box.click();
 document.querySelectorAll('#letters .act')[%d].click();
@@ -459,4 +463,54 @@ func TestPageWithoutDeadLetters(t *testing.T) {
 			look(t, scripted(t, c.change, ""), 3*time.Second, "letters-"+strings.ReplaceAll(name, " ", "-"), tall).expect(t, "letters", c.want)
 		})
 	}
+}
+
+// lookUp is a script that asks for a row.
+const lookUp = wait + `
+await wait(() => document.querySelector('#row-question option'));
+const form = document.getElementById('row-question');
+form.elements.key.value = 'a/b&c';
+form.elements.partition.value = '3';
+form.querySelector('button').click();
+`
+
+func TestPageOfARow(t *testing.T) {
+	for name, c := range map[string]struct {
+		status int
+		answer string
+		want   []string
+	}{
+		"row": {
+			http.StatusOK, `{"store":"orders per city","partition":3,"instance":"instance-b","position":{"round":"r-7","inputs":[{"topic":"in","partition":3,"offset":12}]},
+				"rows":[{"key":"a/b&c","value":{"city":"<b>Bern</b>"},"time":"2031-03-04T05:06:07Z"}],"standby_age":"2s"}`,
+			[]string{"a/b&amp;c", `{"city":"&lt;b&gt;Bern&lt;/b&gt;"}`, "2031-03-04 05:06:07Z", "Partition 3, read at instance-b, from a copy that was at the last commit 2s ago, after round r-7.",
+				"It contains in[3] below offset 12."},
+		},
+		"no row": {
+			http.StatusOK, `{"store":"orders per city","partition":3,"instance":"instance-a","position":{"inputs":[]},"rows":[]}`,
+			[]string{"There is no row under this key.", "Partition 3, read at instance-a."},
+		},
+		"away": {
+			http.StatusServiceUnavailable, `{"reason":"not-serving","text":"instance instance-b: the instance cannot be reached"}`,
+			[]string{"The row cannot be shown: instance instance-b: the instance cannot be reached"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var asked atomic.Value
+			v := look(t, scripted(t, func(src *console.Source) {
+				src.Stores = []string{"orders per city"}
+				src.Rows = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					asked.Store(r.PathValue("store") + ": " + r.URL.Query().Encode())
+					w.Header().Set("Content-Type", "application/json")
+					w.WriteHeader(c.status)
+					fmt.Fprint(w, c.answer)
+				})
+			}, lookUp), 4*time.Second, "row-"+strings.ReplaceAll(name, " ", "-"), tall)
+			v.expect(t, "row", c.want...)
+			if want := "orders per city: key=a%2Fb%26c&partition=3"; asked.Load() != want {
+				t.Errorf("the page asks for %v, want %s", asked.Load(), want)
+			}
+		})
+	}
+	look(t, scripted(t, func(*console.Source) {}, ""), 3*time.Second, "row-not-allowed", tall).expect(t, "row", "Rows are not shown: the program does not allow it")
 }

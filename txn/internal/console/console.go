@@ -16,8 +16,8 @@
 // # Invariants
 //
 //   - Nothing changes anything unless [Source].Actions is set. All other requests are GET.
-//   - Nothing shows the content of records unless [Source].Content is set, and nothing a secret.
-//     Texts of errors quote no record.
+//   - Nothing shows the content of records unless [Source].Content or [Source].Rows is set, and
+//     nothing a secret. Texts of errors quote no record.
 //   - A request that changes something is refused if it comes from a page of another site
 //     (http.CrossOriginProtection), or is not JSON. It is logged with what it did.
 //   - The page loads nothing from another place, and its Content-Security-Policy allows no script
@@ -43,6 +43,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/report"
@@ -64,6 +65,10 @@ type Source struct {
 	DeadLetterTopic string
 	// Letters reads it; nil: the page lists no dead letters.
 	Letters Letters
+	// Stores are those whose rows are shown, and Rows serves the rows of one that the path value
+	// store names, as txn.App.QueryHandler does. Nil: no rows are shown.
+	Stores []string
+	Rows   http.Handler
 	// Content returns the key and the value of a record in words. Nil: no content is shown.
 	Content func(topic string, key, value []byte) Content
 	// Actions allows requests that change something.
@@ -104,6 +109,7 @@ type document struct {
 	Topology graph.Description `json:"topology"`
 	Settings []Setting         `json:"settings"`
 	Letters  letterState       `json:"letters"`
+	Stores   []string          `json:"stores,omitempty"`
 	Group
 }
 
@@ -120,10 +126,11 @@ func Handler(src Source) http.Handler {
 	mux, letters := http.NewServeMux(), newDeadLetters(src)
 	mux.Handle("GET /", http.FileServerFS(page))
 	letters.route(mux)
+	mux.HandleFunc("GET /rows/{store}", src.rows)
 	mux.HandleFunc("GET /data", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		// The only way to fail is a client that has gone away.
-		_ = json.NewEncoder(w).Encode(document{src.Topology, src.Settings, letters.state(), src.Group(r.Context())})
+		_ = json.NewEncoder(w).Encode(document{src.Topology, src.Settings, letters.state(), src.Stores, src.Group(r.Context())})
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -133,4 +140,22 @@ func Handler(src Source) http.Handler {
 		h.Set("Cache-Control", "no-store") // files of another build do not fit to this one's document
 		mux.ServeHTTP(w, r)
 	})
+}
+
+// rowsTime bounds a lookup of rows.
+const rowsTime = 8 * time.Second
+
+// rows serves the rows of a store under a key, where that is allowed.
+func (src Source) rows(w http.ResponseWriter, r *http.Request) {
+	if src.Rows == nil {
+		refuse(w, http.StatusForbidden, "this console shows no content of records (Config.Console.Contents, --console-contents)")
+		return
+	}
+	if !r.URL.Query().Has("key") { // a scan would be another question
+		refuse(w, http.StatusBadRequest, "there is no key")
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), rowsTime)
+	defer cancel()
+	src.Rows.ServeHTTP(w, r.WithContext(ctx))
 }

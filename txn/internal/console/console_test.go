@@ -28,6 +28,7 @@ func TestHandlerServesOnlyItsFiles(t *testing.T) {
 		{http.MethodGet, "/drawing.js", http.StatusOK, "text/javascript; charset=utf-8"},
 		{http.MethodGet, "/elements.js", http.StatusOK, "text/javascript; charset=utf-8"},
 		{http.MethodGet, "/letters.js", http.StatusOK, "text/javascript; charset=utf-8"},
+		{http.MethodGet, "/row.js", http.StatusOK, "text/javascript; charset=utf-8"},
 		{http.MethodGet, "/rates.js", http.StatusOK, "text/javascript; charset=utf-8"},
 		{http.MethodGet, "/console.css", http.StatusOK, "text/css; charset=utf-8"},
 		{http.MethodGet, "/data", http.StatusOK, "application/json"},
@@ -63,5 +64,31 @@ func TestDocumentOfAnEmptyInstance(t *testing.T) {
 	}
 	if got.Instance == nil || got.Alone != "why" || len(got.Instances) != 1 || got.Instances[0].State != "here" || got.Topology == nil {
 		t.Errorf("the document is %s", answer.Body)
+	}
+}
+
+// TestRows: rows are served only where that is allowed, and only under a key.
+func TestRows(t *testing.T) {
+	allowed := empty
+	allowed.Rows = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, bounded := r.Context().Deadline(); !bounded {
+			t.Error("a lookup has no bound")
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(map[string]string{"of": r.PathValue("store") + " " + r.URL.Query().Get("key")})
+	})
+	for name, c := range map[string]struct {
+		src    console.Source
+		path   string
+		status int
+		of     any
+	}{
+		"by default": {empty, "/rows/counts?key=a", http.StatusForbidden, nil},
+		"allowed":    {allowed, "/rows/counts?key=a", http.StatusOK, "counts a"},
+		"no key":     {allowed, "/rows/counts?partition=0", http.StatusBadRequest, nil},
+	} {
+		if status, out := do(t, console.Handler(c.src), http.MethodGet, c.path, ""); status != c.status || out["of"] != c.of {
+			t.Errorf("%s: the answer is %d %v, want %d %v", name, status, out, c.status, c.of)
+		}
 	}
 }

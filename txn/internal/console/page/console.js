@@ -2,6 +2,7 @@
 import { Rates, answers } from './rates.js';
 import { draw } from './drawing.js';
 import { letters } from './letters.js';
+import { row } from './row.js';
 import { count, duration, lines, make, pill, progress, rate, show, sum, table, time } from './elements.js';
 
 const interval = 2000; // between two answers, in milliseconds
@@ -251,7 +252,7 @@ async function refresh() {
   try {
     const data = await ask('data');
     rates.add(data.instances);
-    for (const view of [head, problems, instances, figures, topology, tasks, globals, standbys, peers, transactions, letters, settings]) view(data);
+    for (const view of [head, problems, instances, figures, topology, tasks, globals, standbys, peers, transactions, letters, row, settings]) view(data);
     last = new Date();
     away.hidden = true;
     document.body.classList.remove('old');
