@@ -9,6 +9,7 @@ import (
 	"github.com/onceward/onceward/schemas"
 	"github.com/onceward/onceward/topology"
 	"github.com/onceward/onceward/topology/graph"
+	"github.com/onceward/onceward/txn/internal/assign"
 	"github.com/onceward/onceward/txn/internal/metrics"
 	"github.com/onceward/onceward/txn/internal/queries"
 	"github.com/onceward/onceward/txn/internal/session"
@@ -69,7 +70,8 @@ func Standbys(maxAge time.Duration) ReadOption {
 // Query fails with an error that wraps
 //   - ErrNotServing if no instance serves the partition now: the task moves, is restored, is
 //     stopped or in doubt, its instance cannot be reached, or [AtLeast] is not kept. Ask again;
-//   - ErrUnknownPartition if the store has no such partition;
+//   - ErrUnknownPartition if the store has no such partition, and the topics and the plan agree on
+//     that: otherwise the error is ErrNotServing;
 //   - state.ErrUnknownStore and the other errors of Read;
 //   - the error of ctx.
 //
@@ -100,14 +102,14 @@ func (a *App) query(ctx context.Context, r queries.Request) (got served, err err
 	}
 	began := time.Now()
 	defer func() { a.metrics.Queried(r.Store, outcomeOf(a.instanceID(), got, err), time.Since(began)) }()
-	tasks := tasksOf(current, in, sub)
+	tasks, certain := tasksOf(current, in, sub)
 	if r.RecordKey != nil {
 		if r.Partition, err = partitionOf(sub, r.RecordKey, tasks); err != nil {
 			return served{}, err
 		}
 		r.RecordKey = nil
 	}
-	if tasks > 0 && r.Partition >= tasks {
+	if certain && r.Partition >= tasks {
 		return served{}, fmt.Errorf("%w %d: it has %d, and they begin at 0", ErrUnknownPartition, r.Partition, tasks)
 	}
 	got, err = a.here(ctx, r)
@@ -117,24 +119,27 @@ func (a *App) query(ctx context.Context, r queries.Request) (got served, err err
 	return in.watch.ask(ctx, graph.TaskID{Subtopology: sub.Name, Partition: r.Partition}, r, err)
 }
 
-// tasksOf returns how many tasks a subtopology has by the plan of the group. Before the plan, it is
-// what the topics say. 0 says that it is not known. A global table has no subtopology and one
-// partition.
-func tasksOf(current *session.Session, in *instance, sub graph.Subtopology) int32 {
+// tasksOf returns how many tasks a subtopology has, as far as this instance knows, and whether that
+// is certain. 0 says that it is not known. A global table has no subtopology and one partition.
+func tasksOf(current *session.Session, in *instance, sub graph.Subtopology) (n int32, certain bool) {
 	if sub.Name == "" {
-		return 1
-	}
-	if in != nil {
-		if plan := in.watch.plan.Load(); plan != nil {
-			if n := plan.Tasks(sub.Name); n > 0 {
-				return n
-			}
-		}
+		return 1, true
 	}
 	if current == nil {
-		return 0
+		return 0, false
 	}
-	return current.TasksOf(sub.Name)
+	var plan assign.Plan
+	if p := in.watch.plan.Load(); p != nil {
+		plan = *p
+	}
+	return countTasks(current.TasksOf(sub.Name), plan.Tasks(sub.Name))
+}
+
+// countTasks compares how many tasks the topics say and the plan names. The plan misses tasks if its
+// leader did not know the topics, and names none if it is of an older build. The topics are as they
+// were when the membership began, and can have more partitions since then.
+func countTasks(topics, planned int32) (n int32, certain bool) {
+	return max(topics, planned), topics > 0 && (planned == 0 || planned == topics)
 }
 
 // partitionOf returns the partition of the rows that records with a key make. An input can have more

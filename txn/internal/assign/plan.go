@@ -104,8 +104,9 @@ func (p Plan) Owner(task graph.TaskID) string {
 	return ""
 }
 
-// Tasks returns how many tasks of a subtopology the plan names. It is 0 if the plan names no owners,
-// as one of an older build.
+// Tasks returns how many tasks of a subtopology the plan names: the highest number and one. There can
+// be more tasks. A leader that does not know the partitions of a topic plans only the tasks that
+// members hold. It is 0 if the plan names no owners, as one of an older build.
 func (p Plan) Tasks(subtopology string) (n int32) {
 	for _, o := range p.Owners {
 		if o.Task.Subtopology == subtopology {
