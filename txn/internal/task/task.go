@@ -352,9 +352,13 @@ func (t *Task) Backlog(now time.Time) bool {
 	return false
 }
 
+// DropQueue drops what is queued, which frees its memory. Nothing more can be enqueued. It is the part
+// of Close that does not wait for the disk.
+func (t *Task) DropQueue() { t.queue.close() }
+
 // Close drops everything uncommitted and closes the state; what was committed is flushed to disk.
 func (t *Task) Close() error {
-	t.queue.close()
+	t.DropQueue()
 	if t.State == nil {
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -70,18 +71,25 @@ func (d slowToClose) Close() error {
 	return d.Database.Close()
 }
 
+// slowTask is a quietTask with such a database.
+func slowTask(t *testing.T, closing chan<- struct{}, goOn <-chan struct{}) *task.Task {
+	t.Helper()
+	slow := quietTask(t, func() {})
+	var err error
+	if slow.State, err = state.NewTask(slowToClose{memstore.New(), closing, goOn}, nil); err != nil {
+		t.Fatal(err)
+	}
+	return slow
+}
+
 // TestReleaseDoesNotWaitForTheDisk: while the database of a task that was released is being closed,
 // Release has returned, and another task of the worker processes records. Only the wait for the
 // closing comes later.
 func TestReleaseDoesNotWaitForTheDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		closing, goOn := make(chan struct{}), make(chan struct{})
-		slow := quietTask(t, func() {})
+		slow := slowTask(t, closing, goOn)
 		slow.ID.Partition = 1
-		var err error
-		if slow.State, err = state.NewTask(slowToClose{memstore.New(), closing, goOn}, nil); err != nil {
-			t.Fatal(err)
-		}
 		processed := make(chan struct{})
 		other := quietTask(t, func() { close(processed) })
 		w := quietWorker(t)
@@ -97,7 +105,7 @@ func TestReleaseDoesNotWaitForTheDisk(t *testing.T) {
 		<-closing
 		closed := make(chan struct{})
 		go func() { end.Wait(); close(closed) }()
-		other.Enqueue(0, []*broker.Record{{Topic: "in", Timestamp: time.Now()}})
+		other.Enqueue(0, batchtest.Run(t, "in", 0, nil, batchtest.Record{Timestamp: time.Now().UnixMilli()}))
 		w.Wake()
 		<-processed
 		again, err := w.Release(t.Context(), slow)
@@ -115,6 +123,57 @@ func TestReleaseDoesNotWaitForTheDisk(t *testing.T) {
 		close(goOn)
 		<-closed
 		again.Wait()
+	})
+}
+
+// TestClosingsAreInOrder: a second release of a task whose database is being closed is over after the
+// first.
+func TestClosingsAreInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for range 100 {
+			closing, goOn := make(chan struct{}, 1), make(chan struct{})
+			slow := slowTask(t, closing, goOn)
+			w := &Worker{}
+			first, second := request{task: slow, closed: []chan struct{}{make(chan struct{})}}, request{closed: []chan struct{}{make(chan struct{})}}
+			w.close(slow, first)
+			w.close(nil, second) // as release does where the task is gone
+			synctest.Wait()
+			select {
+			case <-second.closed[0]:
+				t.Fatal("the second closing is over before the database is closed")
+			default:
+			}
+			close(goOn)
+			<-first.closed[0]
+			<-second.closed[0]
+			w.closers.Wait()
+		}
+	})
+}
+
+// TestReleaseFreesTheQueue: the memory of a task that was released is free while the database of
+// another one is still being closed.
+func TestReleaseFreesTheQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		closing, goOn := make(chan struct{}, 1), make(chan struct{})
+		w := &Worker{leaving: map[*task.Task]request{}}
+		w.close(slowTask(t, closing, goOn), request{})
+		<-closing
+		var held atomic.Int64
+		tk := quietTask(t, func() {})
+		tk.Enqueue(0, batchtest.Run(t, "in", 0, &held, batchtest.Record{Timestamp: time.Now().UnixMilli()}))
+		if held.Load() == 0 {
+			t.Fatal("nothing is queued: the test tests nothing")
+		}
+		r := request{task: tk, done: make(chan error, 1)}
+		w.tasks, w.leaving[tk] = []*task.Task{tk}, r
+		w.releaseIdle()
+		<-r.done
+		if n := held.Load(); n != 0 {
+			t.Errorf("the released task holds %d bytes", n)
+		}
+		close(goOn)
+		w.closers.Wait()
 	})
 }
 

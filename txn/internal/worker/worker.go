@@ -72,10 +72,9 @@ type Worker struct {
 	// over is closed when nothing more is processed or committed, and done when every task is closed
 	// too.
 	over, done chan struct{}
-	// closers are the goroutines that close tasks which were released. The one that does has the word
-	// of closing.
+	// closers are the goroutines that close tasks which were released, one after the other. Run also
+	// closes tasks at its end, meanwhile.
 	closers sync.WaitGroup
-	closing chan struct{}
 	// mail is what is asked for without waiting until the worker has time; wake tells of it.
 	mail struct {
 		sync.Mutex
@@ -84,16 +83,18 @@ type Worker struct {
 	}
 
 	// The rest belongs to the goroutine of Run.
-	state    protocol.State
-	rounds   map[uint64]*round
-	open     *round
-	tasks    []*task.Task
-	leaving  map[*task.Task]request
-	stopping bool
-	clock    cadence
-	spare    spare
-	alarm    alarm
-	failed   error
+	state   protocol.State
+	rounds  map[uint64]*round
+	open    *round
+	tasks   []*task.Task
+	leaving map[*task.Task]request
+	// lastClosing is closed when the last of closers is done, nil if there was none.
+	lastClosing chan struct{}
+	stopping    bool
+	clock       cadence
+	spare       spare
+	alarm       alarm
+	failed      error
 	// permanent is a failure that would come back with every new run of the round.
 	permanent error
 	holdUntil time.Time
@@ -122,7 +123,7 @@ func New(cfg Config, producers [2]*broker.Producer) *Worker {
 	w := &Worker{
 		cfg: cfg, log: cfg.Logger.With("worker", cfg.ID),
 		answers: make(chan answer, 8), requests: make(chan request), wake: make(chan struct{}, 1),
-		over: make(chan struct{}), done: make(chan struct{}), closing: make(chan struct{}, 1),
+		over: make(chan struct{}), done: make(chan struct{}),
 		state: protocol.New(0), rounds: map[uint64]*round{}, leaving: map[*task.Task]request{},
 		clock: cadence{Cadence: cfg.Cadence},
 	}
@@ -401,23 +402,29 @@ func (w *Worker) releaseIdle() {
 		delete(w.status.tasks, t.ID)
 		w.status.Unlock()
 		_ = w.cfg.Failpoints.Hit(context.Background(), failpoint.ReleaseBefore) // the task is closed whatever happens
+		t.DropQueue()                                                           // its memory is free for other tasks before the disk has its turn
 		r.done <- nil
 		w.close(t, r)
 	}
 }
 
-// close closes a task that was released, nil for none, and then tells who waits for that.
+// close closes a task that was released, nil for none, after all that were released before. Then it
+// tells who waits for that. It belongs to the goroutine of Run, which gives each closing its place.
 func (w *Worker) close(t *task.Task, r request) {
+	before, closed := w.lastClosing, make(chan struct{})
+	w.lastClosing = closed
 	w.closers.Go(func() {
-		w.closing <- struct{}{}
-		defer func() { <-w.closing }()
+		defer close(closed)
+		if before != nil {
+			<-before
+		}
 		if t != nil {
 			if err := w.closeTask(t); err != nil {
 				w.log.Warn("a task that was given up is not closed in order", "task", t.ID.String(), "error", err)
 			}
 		}
-		for _, closed := range r.closed {
-			close(closed)
+		for _, told := range r.closed {
+			close(told)
 		}
 	})
 }
