@@ -60,7 +60,9 @@ func (c *Client) Open(ctx context.Context, r Request) (*View, error) {
 			}
 		}
 	}
-	late.Stop()
+	if !late.Stop() && err == nil {
+		err = context.DeadlineExceeded // the answer is late, and the view is cancelled
+	}
 	if err != nil {
 		_ = v.Close()
 		return nil, v.failure(err)

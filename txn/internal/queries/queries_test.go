@@ -512,6 +512,25 @@ func TestWait(t *testing.T) {
 	})
 }
 
+// TestLateAnswer: a view whose answer comes when the bound is over is not returned. Its connection is
+// cancelled.
+func TestLateAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("{}"))}, nil
+		})}
+		client := &Client{HTTP: slow, URL: "http://slow", Wait: time.Second, Failed: func(err error) error { return err }}
+		v, err := client.Open(t.Context(), Request{Store: "plain"})
+		if err == nil {
+			_ = v.Close()
+		}
+		if !errors.Is(err, ErrNoAnswer) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a late answer gives %v", err)
+		}
+	})
+}
+
 type roundTripper func(r *http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
