@@ -24,8 +24,9 @@ const (
 	// Gone: an instance of the plan is gone, and its member was removed from the group. The
 	// rebalance has begun. Unless it is forced, this member hears of it with its next heartbeat.
 	Gone Reason = "an instance is gone and its member was removed"
-	// Over: a member says that its part of the plan is done. It has given up what moves to others, or
-	// has left the group. The rebalance has begun, as for Gone.
+	// Over: a member says that its part of the plan is done. It has left the group, and the rebalance
+	// has begun, as for Gone. Or it has given up what moves to others. Then it joins again too, and the
+	// first member that joins begins the rebalance.
 	Over Reason = "an instance has given up tasks that move, or has left"
 	// Warm: the plan waits for copies of this member, and they are warm.
 	Warm Reason = "the plan waits for copies of this instance that are warm"
@@ -59,6 +60,8 @@ type Forcing struct {
 	since   time.Time // the plan is known since
 	gone    bool      // a member of the plan was removed
 	over    bool      // a member has done its part of the plan
+	heard   bool      // that a member has done its part of the plan, whether it counts or not
+	early   uint64    // the plan that was last said to be over while this member was joining
 	joining bool      // the next plan is on its way
 	removed []string  // instances whose members were removed while this member was joining
 
@@ -105,12 +108,13 @@ func (f *Forcing) Planned(now time.Time, p Plan, leader bool) {
 	if !f.planned || p.ID != f.plan.ID || leader && !f.leader {
 		f.since = now
 	}
-	f.planned, f.plan, f.leader, f.gone, f.over, f.joining = true, p, leader, false, false, false
-	removed := f.removed
-	f.removed = nil
+	f.planned, f.plan, f.leader, f.gone, f.over, f.heard, f.joining = true, p, leader, false, false, false, false
+	removed, early := f.removed, f.early
+	f.removed, f.early = nil, 0
 	for _, instance := range removed {
 		f.Gone(instance)
 	}
+	f.Over(early)
 	if len(p.Pending) == 0 {
 		f.pendingForced = 0
 	}
@@ -171,7 +175,7 @@ func (f *Forcing) Joining() { f.joining = true }
 
 // Left says that there is no membership, so there is nothing to force until the next plan.
 func (f *Forcing) Left() {
-	f.planned, f.plan, f.gone, f.over, f.joining, f.removed = false, Plan{}, false, false, false, nil
+	f.planned, f.plan, f.gone, f.over, f.heard, f.early, f.joining, f.removed = false, Plan{}, false, false, false, 0, false, nil
 }
 
 // Gone says that an instance is gone and that its member was removed. It does nothing if the plan
@@ -187,13 +191,23 @@ func (f *Forcing) Gone(instance string) {
 	}
 }
 
-// Over says that a member has done its part of a plan. It does nothing if this member has another
-// plan, or joins. A member that gives up tasks by the plan joins as soon as it has done so.
-func (f *Forcing) Over(plan uint64) {
-	gives := slices.ContainsFunc(f.plan.Pending, func(m Move) bool { return m.From == f.own.Member })
-	if f.planned && !f.joining && plan != 0 && plan == f.plan.ID && !gives {
-		f.over = true
+// Over says that a member has done its part of a plan. It counts once for each plan: the rebalance
+// that is forced then is for all members. It does nothing if this member has another plan, or gives up
+// tasks itself: it joins as soon as it has done so. While this member is joining, it is kept for the
+// next plan, which the other member can have first.
+//
+// It returns true when it is said of this member's plan for the first time. Then there can be members
+// that have not heard it.
+func (f *Forcing) Over(plan uint64) (first bool) {
+	if f.joining {
+		f.early = plan
 	}
+	if !f.planned || plan == 0 || plan != f.plan.ID || f.heard {
+		return false
+	}
+	gives := slices.ContainsFunc(f.plan.Pending, func(m Move) bool { return m.From == f.own.Member })
+	f.heard, f.over = true, !f.joining && !gives
+	return true
 }
 
 // Due returns when a rebalance is to be forced, unless a new plan comes first or more tasks stop,

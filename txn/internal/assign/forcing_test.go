@@ -111,8 +111,48 @@ func TestMemberForcesWhenThePlanIsOver(t *testing.T) {
 	f.Planned(now, Plan{ID: 4, Entries: []Entry{own}}, false)
 	f.Over(4)
 	due(true, "a member has left")
+	f.Forced(now, Over)
+	f.Over(4)
+	due(false, "another member says it of the same plan")
+	f.Joining()
+	f.Over(5)
+	due(false, "while it joins, of the next plan")
+	f.Planned(now, moves(5, "other"), false)
+	due(true, "the plan was over before this member had it")
+	f.Planned(now, moves(6, "other"), false)
+	due(false, "with a plan after that")
+	f.Joining()
+	f.Over(7)
+	f.Planned(now, moves(7, "me"), false)
+	due(false, "the plan was over before this member had it, and it has something to give up")
+	f.Over(7)
 	f.Left()
 	due(false, "without a membership")
+}
+
+// TestOverIsNewsOnce: the first time that a plan of this member is said to be over is told from the
+// others, also if this member does not force a rebalance for it. Otherwise members would tell each
+// other without an end.
+func TestOverIsNewsOnce(t *testing.T) {
+	f := NewForcing(Entry{Member: "me"}, 30*time.Second)
+	over := func(plan uint64, want bool, when string) {
+		t.Helper()
+		if first := f.Over(plan); first != want {
+			t.Errorf("%s: the first time is %t, want %t", when, first, want)
+		}
+	}
+	over(1, false, "without a plan")
+	f.Planned(time.Unix(1, 0), Plan{ID: 1, Pending: []Move{{From: "me"}}}, false)
+	over(2, false, "of another plan")
+	over(1, true, "of the plan")
+	over(1, false, "of the plan again")
+	f.Planned(time.Unix(2, 0), Plan{ID: 2}, false)
+	f.Joining()
+	over(2, true, "while it joins")
+	over(2, false, "while it joins, again")
+	over(3, false, "of the next plan")
+	f.Planned(time.Unix(3, 0), Plan{ID: 3}, false)
+	over(3, false, "of the plan, which was said before")
 }
 
 // TestMemberForcesNothingWhileItJoins: the next plan decides whether a removed member matters. A

@@ -162,14 +162,15 @@ func (m *Self) Gone(instance string) {
 }
 
 // Over says that a member has done its part of a plan, see [Forcing.Over]. It does not block.
-func (m *Self) Over(plan uint64) {
+func (m *Self) Over(plan uint64) (first bool) {
 	m.mu.Lock()
-	m.forcing.Over(plan)
+	first = m.forcing.Over(plan)
 	m.mu.Unlock()
 	select {
 	case m.removed <- struct{}{}:
 	default:
 	}
+	return first
 }
 
 // Removed has a token after a call of Gone or Over.
