@@ -78,9 +78,11 @@ type Config struct {
 	// Fenced is called when a peer reports that it has fenced an instance, once for each
 	// incarnation. It must not wait, nor call this package. Nil: nothing is called.
 	Fenced func(instance string)
-	// Over is called when a peer says that its part of a plan of the group is done (see [Peers.Over]).
-	// It must not wait, nor call this package. Nil: nothing is called.
-	Over func(plan uint64)
+	// Over is called when a peer says that a part of a plan of the group is done (see [Peers.Over]). If
+	// it returns true, the peers of this instance are told too: they may have no connection with the
+	// instance that said it. It has to return true once for a plan at most. It must not wait, nor call
+	// this package. Nil: nothing is called, and nothing is passed on.
+	Over func(plan uint64) (first bool)
 
 	// hold is called by every goroutine that comes back from a wait; a test freezes the process
 	// with it.

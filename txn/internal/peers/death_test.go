@@ -117,10 +117,11 @@ func TestOverIsTold(t *testing.T) {
 	told := map[string][]uint64{}
 	inWorld(t, names(3), func(cfg *Config) {
 		name := cfg.Self.Instance
-		cfg.Over = func(plan uint64) {
+		cfg.Over = func(plan uint64) bool {
 			mu.Lock()
 			defer mu.Unlock()
 			told[name] = append(told[name], plan)
+			return false
 		}
 	}, func(w *world) {
 		w.wantConnected()
@@ -138,6 +139,34 @@ func TestOverIsTold(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestOverIsPassedOn: in a ring in which an instance is connected with its neighbours only, all others
+// are told which plan is over if each passes it on once. If none does, only the neighbours are told.
+func TestOverIsPassedOn(t *testing.T) {
+	for _, passed := range []bool{true, false} {
+		var mu sync.Mutex
+		told := map[string]int{}
+		inWorld(t, names(12), func(cfg *Config) {
+			name := cfg.Self.Instance
+			cfg.Over = func(uint64) bool {
+				mu.Lock()
+				defer mu.Unlock()
+				told[name]++
+				return passed && told[name] == 1
+			}
+		}, func(w *world) {
+			w.wantConnected()
+			w.nodes["b"].Over(7)
+			w.after(time.Second)
+			mu.Lock()
+			defer mu.Unlock()
+			delete(told, "b") // its own word comes back
+			if all := len(told) == 11; all != passed {
+				t.Errorf("passed on is %t, and %d of 11 instances are told", passed, len(told))
+			}
+		})
+	}
 }
 
 // TestChangeDuringTheHandshakeIsTold: b says hello, then its member id changes, then a is

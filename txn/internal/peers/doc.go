@@ -103,7 +103,8 @@
 //	question   instance, incarnation: the sender has lost it, does the receiver see it?
 //	report     instance, incarnation, state, its age in milliseconds, who fences
 //	stream     the hello of a stream: application, cluster, instance, incarnation, nonce, dialled instance
-//	over       the id of a plan of the group: the sender has done its part of it
+//	over       the id of a plan of the group: a member has done its part of it. A receiver that has the
+//	           plan, and hears it for the first time, sends it to its peers
 //	data       bytes of a stream, at most 32 KiB; only in streams with a secret
 //
 // A question about the receiver itself says that the sender does not hear it. Any other one is

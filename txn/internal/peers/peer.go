@@ -238,8 +238,8 @@ func (p *Peers) received(l *link, f frame) {
 			q.stopped = q.incarnation
 		}
 	case kindOver:
-		if p.cfg.Over != nil {
-			p.cfg.Over(f.plan)
+		if p.cfg.Over != nil && p.cfg.Over(f.plan) {
+			p.broadcast(f)
 		}
 	case kindQuestion:
 		p.asked(q, f, now)

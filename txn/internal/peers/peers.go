@@ -156,7 +156,8 @@ func (p *Peers) updates() (out []frame) {
 
 // Over tells the peers that this instance has done its part of a plan of the group: it has given up
 // what moves to others, or has left the group. So they need not wait until the group tells them to
-// join again. It does not wait.
+// join again. Peers pass it on once ([Config].Over), as an instance is connected with its neighbours in
+// the ring only. It does not wait.
 func (p *Peers) Over(plan uint64) {
 	if p.off {
 		return
