@@ -33,15 +33,15 @@ func (c *callbacks) Revoked(ctx context.Context, partitions map[string][]int32) 
 	(*Session)(c).giveUp(ctx, partitions)
 	_ = c.cfg.Failpoints.Hit(ctx, failpoint.RevokedAfter)
 	if c.poll.Err() == nil { // else the session ends, and leaves the group or remains a member
-		(*Session)(c).planOver()
+		c.cfg.planOver()
 	}
 }
 
 // planOver lets the other members join again at once. They would hear of it with their next
 // heartbeats, and the tasks would wait for that.
-func (s *Session) planOver() {
-	if s.cfg.Over != nil {
-		s.cfg.Over()
+func (c *Config) planOver() {
+	if c.Over != nil {
+		c.Over()
 	}
 }
 

@@ -112,11 +112,14 @@ func Leave(ctx context.Context, cfg Config, left Left) (Left, error) {
 	return left, err
 }
 
-// leaveGroup takes a member of this instance out of the group, also after ctx has ended.
+// leaveGroup takes a member of this instance out of the group, also after ctx has ended, and tells the others.
 func (c *Config) leaveGroup(ctx context.Context, member string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveWait)
 	defer cancel()
-	_, err := c.Cluster.LeaveGroup(ctx, member, c.Directory.Instance())
+	left, err := c.Cluster.LeaveGroup(ctx, member, c.Directory.Instance())
 	_ = c.Failpoints.Hit(ctx, failpoint.LeaveAfter)
+	if left {
+		c.planOver()
+	}
 	return err
 }

@@ -408,10 +408,7 @@ func (s *Session) stop(orderly, leave bool) error {
 	g.Close()
 	s.cfg.Self.Left() // after the last callback
 	if leave {
-		err := s.cfg.leaveGroup(s.ctx, member)
-		if errs = append(errs, err); err == nil {
-			s.planOver()
-		}
+		errs = append(errs, s.cfg.leaveGroup(s.ctx, member))
 	}
 	return errors.Join(errs...)
 }
