@@ -55,9 +55,10 @@ const (
 	RevokedBefore Point = "revoked-before"
 	RevokedAfter  Point = "revoked-after"
 	// LostBefore is inside the callback of a member that the group has given up.
-	LostBefore     Point = "lost-before"
-	ReleaseBefore  Point = "release-before"
-	PurgeBefore    Point = "purge-before"
+	LostBefore    Point = "lost-before"
+	ReleaseBefore Point = "release-before"
+	PurgeBefore   Point = "purge-before"
+	// PositionsWrite is hit before the positions of all tasks are written, and again after that.
 	PositionsWrite Point = "positions-write"
 	LeaveBefore    Point = "leave-before"
 	LeaveAfter     Point = "leave-after"

@@ -435,9 +435,6 @@ func (s *Session) writeRounds(ctx context.Context) error {
 			if t.Metadata == "" {
 				continue
 			}
-			if err := s.cfg.Failpoints.Hit(ctx, failpoint.PositionsWrite); err != nil {
-				return err
-			}
 			records = append(records, &broker.Record{
 				Topic: topics.RoundsTopic(s.cfg.Topology.Application()), Key: task.PositionsKey(id.String()), Value: []byte(t.Metadata),
 			})
@@ -446,8 +443,11 @@ func (s *Session) writeRounds(ctx context.Context) error {
 	if len(records) == 0 {
 		return nil
 	}
+	if err := s.cfg.Failpoints.Hit(ctx, failpoint.PositionsWrite); err != nil {
+		return err
+	}
 	if err := s.cfg.Cluster.Write(ctx, records...); err != nil {
 		return fmt.Errorf("keeping the positions of tasks: %w", err)
 	}
-	return nil
+	return s.cfg.Failpoints.Hit(ctx, failpoint.PositionsWrite)
 }
