@@ -39,10 +39,16 @@ import (
 //	as_of          what a versioned store had for the key at a time
 //	reverse        true: last row first
 //	limit          the most rows, 100 by default and 10,000 at most; an answer has no further rows once its rows have 4 MiB;
-//	               "more" in the answer says that there are more
+//	               "more" in the answer says that there are more (see below)
 //	at_least       topic/partition/offset: AtLeast
 //	stale          true: Stale
 //	standby        a duration such as 5s: Standbys
+//
+// After "more", the next question has a bound from the last row. For one key that is from=start, or
+// from=end for sessions, and to=start with reverse. For a range of keys it is from_key, and to_key with
+// reverse. All of these but to_key give the last row again. A store of windows or sessions can have more
+// rows of the last key. They have to be asked for with key first: to_key leaves them out. Each answer is
+// of a view of its own.
 //
 // Times are in RFC 3339, or milliseconds since the epoch. An answer without a row is no error. The
 // status 503 says that the partition is not served now ([ErrNotServing]): ask again. The status 404
