@@ -124,7 +124,8 @@
 //
 // [Query] reads the same from any instance: the plan of the group says which instance has a task,
 // and that one judges whether it may answer. [Standbys] allows copies, [AtLeast] asks for a
-// position. There is no bound of time for an owner (docs/decisions/0099). [App.QueryHandler] answers programs that are no instance, in JSON and for a [Client].
+// position. There is no bound of time for an owner (docs/decisions/0099). [App.QueryHandler] answers
+// programs that are no instance, in JSON and for a [Client].
 //
 // # Versions
 //

@@ -17,8 +17,9 @@ import (
 // ErrNotServing says that a partition of a store cannot be read now: in this process ([Read]), or
 // at the instance that has its task ([Query]). It passes, as a rule: a caller of Query asks again.
 // By itself it says that the partition is not assigned, is about to move, or that its instance
-// cannot be reached. [Read] also returns it for a partition that does not exist. Each error below is one more reason and wraps it; there are no
-// others.
+// cannot be reached. [Read] also returns it for a partition that does not exist. ErrRestoring,
+// ErrTaskStopped, ErrInDoubt, ErrBehind and ErrOwnershipLost are one more reason each and wrap it. There
+// are no others.
 var ErrNotServing = session.ErrNotServing
 
 var (

@@ -126,8 +126,8 @@ func Join(cfg Config, gc GroupConfig, a Assignment) (*Group, error) {
 // metadataAge is how late the group's leader plans for partitions that a topic has gained, at most.
 const metadataAge = 30 * time.Second
 
-// heartbeatMax is how late a member hears of a rebalance at most. A partition that moves is not
-// processed until all members have heard of the rebalance, twice.
+// heartbeatMax is how late a member hears of a rebalance at most, if no peer tells it before. A
+// partition that moves is not processed until all members have heard of the rebalance, twice.
 const heartbeatMax = 500 * time.Millisecond
 
 // Member returns the member id and the generation, as the group client knows them now. The id is

@@ -18,8 +18,8 @@ import (
 )
 
 // ErrNotServing says that a partition of a store cannot be read now. By itself it says that the
-// partition is not assigned to the process, or does not exist. Each error below is one more reason
-// and wraps it; there are no others.
+// partition is not assigned to the process, or does not exist. ErrRestoring, ErrTaskStopped, ErrInDoubt,
+// ErrBehind and ErrOwnershipLost are one more reason each and wrap it. There are no others.
 var ErrNotServing = errors.New("not served now")
 
 var (

@@ -209,8 +209,9 @@ func (k *Keeper) drop() {
 }
 
 // begin makes the copies that are new, but for tasks that this instance uses. That is asked under
-// the lock that Take needs, so a copy that is begun before the task is assigned is taken. A worker
-// can still close the database of a task that was given up: its lock then refuses the first steps.
+// the lock that Take needs, so a copy that is begun before the task is assigned is taken. A task that
+// is given up is not owned for a moment before its closing counts as a use. A copy that is begun then
+// finds the database locked: its first steps fail, and a later one goes on.
 func (k *Keeper) begin(ctx context.Context) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
