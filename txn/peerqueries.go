@@ -134,11 +134,11 @@ func (w *watch) askInstance(ctx context.Context, instance string, r queries.Requ
 		HTTP: w.queries.client, URL: "http://" + instance + "/view", Wait: wait,
 		Failed: func(err error) error { return answered(ctx, "instance "+instance, err) },
 	}
-	return openAt(ctx, client, r)
+	return openAt(ctx, client, r, w.in.app.reads(r))
 }
 
-// openAt takes a view at another process, which keeps the bounds.
-func openAt(ctx context.Context, client queries.Client, r queries.Request) (served, error) {
+// openAt takes a view at another process, which keeps the bounds. reads is that of contains.
+func openAt(ctx context.Context, client queries.Client, r queries.Request, reads func(queries.Bound) bool) (served, error) {
 	v, err := client.Open(ctx, r)
 	if err != nil {
 		return served{}, err
@@ -147,7 +147,7 @@ func openAt(ctx context.Context, client queries.Client, r queries.Request) (serv
 	if refusal := got.at.Stale; refusal != nil {
 		got.stale = session.Named(refusal, refusal.Reason)
 	}
-	return got.within(r) // another build may not know of a bound
+	return got.within(r, reads) // another build may not know of a bound
 }
 
 // answered gives an error of another process its identity back. An answer that does not come may

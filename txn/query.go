@@ -10,6 +10,7 @@ import (
 
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/queries"
 	"github.com/onceward/onceward/txn/internal/session"
 )
@@ -123,12 +124,13 @@ func AtLeast(topic string, partition int32, offset int64) ReadOption {
 	})
 }
 
-// contains compares a view with the bounds.
-func contains(p state.Positions, bounds []queries.Bound) error {
+// contains compares a view with the bounds. A view of an earlier version of the topology has no
+// position of an input that was added since: reads says whether the task reads it now.
+func contains(p state.Positions, bounds []queries.Bound, reads func(queries.Bound) bool) error {
 	for _, b := range bounds {
 		i := slices.IndexFunc(p.Inputs, func(in state.Input) bool { return in.Topic == b.Topic && in.Partition == b.Partition })
 		switch {
-		case i < 0 && len(p.Inputs) > 0:
+		case i < 0 && len(p.Inputs) > 0 && !reads(b):
 			return fmt.Errorf("%w: there is no %s[%d] among them", session.ErrNotRead, b.Topic, b.Partition)
 		case i < 0 || p.Inputs[i].Offset <= b.Offset:
 			return fmt.Errorf("%w: it does not contain offset %d of %s[%d]", ErrBehind, b.Offset, b.Topic, b.Partition)
@@ -171,12 +173,21 @@ func (a *App) own(r queries.Request) (served, error) {
 		return served{}, err
 	}
 	at := queries.At{Instance: a.instanceID(), Partition: r.Partition, Positions: got.View.Positions(), Member: got.Member, Revokes: got.Revokes}
-	return served{view: got.View, at: at, stale: got.Stale}.within(r)
+	return served{view: got.View, at: at, stale: got.Stale}.within(r, a.reads(r))
 }
 
-// within releases a view that does not keep the bounds.
-func (s served) within(r queries.Request) (served, error) {
-	if err := contains(s.at.Positions, r.AtLeast); err != nil {
+// reads returns whether the task of a request reads an input partition, by the topology of this
+// process.
+func (a *App) reads(r queries.Request) func(queries.Bound) bool {
+	return func(b queries.Bound) bool {
+		_, sub, _ := session.StoreOf(a.topology, r.Store)
+		return b.Partition == r.Partition && slices.ContainsFunc(sub.Sources, func(src graph.Source) bool { return src.Topic == b.Topic })
+	}
+}
+
+// within releases a view that does not keep the bounds. reads is that of contains.
+func (s served) within(r queries.Request, reads func(queries.Bound) bool) (served, error) {
+	if err := contains(s.at.Positions, r.AtLeast, reads); err != nil {
 		return served{}, errors.Join(err, s.view.Close())
 	}
 	return s, nil

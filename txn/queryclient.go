@@ -40,5 +40,6 @@ func (c *Client) query(ctx context.Context, r queries.Request) (served, error) {
 	client := queries.Client{
 		HTTP: c.http, URL: at.String(), Expect: true, Failed: func(err error) error { return answered(ctx, at.Redacted(), err) },
 	}
-	return openAt(ctx, client, r)
+	unknown := func(queries.Bound) bool { return false } // the handler has said what the task reads
+	return openAt(ctx, client, r, unknown)
 }

@@ -194,7 +194,7 @@ func (a *App) here(ctx context.Context, r queries.Request) (served, error) {
 	at := queries.At{
 		Instance: a.instanceID(), Partition: r.Partition, Positions: copied.View.Positions(), Standby: true, Age: age,
 	}
-	if got, copyErr = (served{view: copied.View, at: at}).within(r); copyErr != nil {
+	if got, copyErr = (served{view: copied.View, at: at}).within(r, a.reads(r)); copyErr != nil {
 		return served{}, err
 	}
 	return got, nil

@@ -1,15 +1,31 @@
 package txn
 
 import (
+	"errors"
 	"testing"
 
+	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/topology/graph"
 	"github.com/onceward/onceward/txn/internal/assign"
+	"github.com/onceward/onceward/txn/internal/queries"
+	"github.com/onceward/onceward/txn/internal/session"
 )
 
+// TestBoundOfAnAddedInput: a view of the time before an input was added to the topology is behind a position
+// of that input. An input that the task does not read is another error.
+func TestBoundOfAnAddedInput(t *testing.T) {
+	view := state.Positions{Inputs: []state.Input{{Topic: "old", Offset: 5}}}
+	bounds := []queries.Bound{{Topic: "old", Offset: 4}, {Topic: "added"}}
+	for reads, want := range map[bool]error{true: ErrBehind, false: session.ErrNotRead} {
+		if err := contains(view, bounds, func(queries.Bound) bool { return reads }); !errors.Is(err, want) {
+			t.Errorf("where the task reads the input %t: %v, want %v", reads, err, want)
+		}
+	}
+}
+
 // TestTasksThatThePlanMisses: a leader that does not know the partitions of a topic plans only the
-// tasks that members hold. The count of tasks is then that of the topics, so that a key is looked for
-// where its records are, and no partition is said not to exist.
+// tasks that members hold. Then the topics say how many there are. So a key is looked for where its
+// records are, and no partition is said not to exist.
 func TestTasksThatThePlanMisses(t *testing.T) {
 	join := assign.Join{Subtopologies: []assign.Subtopology{{Name: "s", Sources: []string{"in"}}}}
 	plan := assign.Balance(assign.Request{ID: 1, Members: []assign.Member{

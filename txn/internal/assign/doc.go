@@ -69,8 +69,8 @@
 // A task that moves is processed by no member until all members have joined again. They would hear
 // of that with their next heartbeats only. So a member that has given such tasks up, or has left the
 // group, tells the others (package peers), and these force the rebalance at once. Each passes it on
-// once to its own peers. A member that has the plan later than its peers does not: what is behind it
-// in a large group may hear of the rebalance with its heartbeats.
+// once to its own peers. A member that has the plan later than its peers does not. In a large group,
+// members behind that one may hear of the rebalance with their heartbeats.
 //
 // For the same reason the plan says how many stopped tasks of each member it did not count. Once
 // they work again, because the process was restarted or they were resumed, their member has more

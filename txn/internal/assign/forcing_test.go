@@ -130,9 +130,8 @@ func TestMemberForcesWhenThePlanIsOver(t *testing.T) {
 	due(false, "without a membership")
 }
 
-// TestOverIsNewsOnce: the first time that a plan of this member is said to be over is told from the
-// others, also if this member does not force a rebalance for it. Otherwise members would tell each
-// other without an end.
+// TestOverIsNewsOnce: Over returns true once for a plan of this member, also if this member forces no
+// rebalance for it. Otherwise members would tell each other without an end.
 func TestOverIsNewsOnce(t *testing.T) {
 	f := NewForcing(Entry{Member: "me"}, 30*time.Second)
 	over := func(plan uint64, want bool, when string) {

@@ -141,8 +141,8 @@ func TestOverIsTold(t *testing.T) {
 	})
 }
 
-// TestOverIsPassedOn: in a ring in which an instance is connected with its neighbours only, all others
-// are told which plan is over if each passes it on once. If none does, only the neighbours are told.
+// TestOverIsPassedOn: an instance of a large ring is connected with its neighbours only. All others are
+// told which plan is over if each passes it on once. If none does, only the neighbours are told.
 func TestOverIsPassedOn(t *testing.T) {
 	for _, passed := range []bool{true, false} {
 		var mu sync.Mutex
