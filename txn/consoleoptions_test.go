@@ -24,7 +24,7 @@ func (f *fakeLetters) Newest(context.Context, string, console.LetterFilter, int)
 	return console.LetterList{Letters: f.records}, nil
 }
 
-func (f *fakeLetters) Redrive(context.Context, string, []string, bool) ([]console.LetterOutcome, error) {
+func (f *fakeLetters) Redrive(context.Context, string, []console.LetterName, bool) ([]console.LetterOutcome, error) {
 	f.redrove++
 	return nil, nil
 }
@@ -97,7 +97,7 @@ func TestConsoleIsReadOnlyByDefault(t *testing.T) {
 			}
 		}
 		w := httptest.NewRecorder()
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/console/dead-letters/redrive", strings.NewReader(`{"ids":["sesame"]}`))
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/console/dead-letters/redrive", strings.NewReader(`{"letters":[{"id":"sesame"}]}`))
 		r.Header.Set("Content-Type", "application/json")
 		app.Handler().ServeHTTP(w, r)
 		if w.Code != c.status || letters.redrove != c.redrove {

@@ -27,7 +27,7 @@ func (c consoleLetters) Newest(ctx context.Context, topic string, f console.Lett
 		return out, err
 	}
 	defer client.Close()
-	filter := DeadLetterFilter{Redriven: f.Redriven, IDs: f.IDs}
+	filter := DeadLetterFilter{Redriven: f.Redriven}
 	if f.Class.Valid() {
 		filter.Classes = append(filter.Classes, f.Class)
 	}
@@ -68,22 +68,46 @@ func shownLetter(l *DeadLetter) console.Letter {
 	return out
 }
 
+// nameOf returns how the console names a dead letter.
+func nameOf(l *DeadLetter) console.LetterName {
+	return console.LetterName{ID: l.ID, Deaths: l.Deaths, At: console.Position{Partition: l.Partition, Offset: l.Offset}}
+}
+
 // Redrive is part of console.Letters.
-func (c consoleLetters) Redrive(ctx context.Context, topic string, ids []string, dry bool) (out []console.LetterOutcome, err error) {
-	if len(ids) == 0 {
-		return nil, errors.New("no dead letter is named") // all of them would be chosen
+func (c consoleLetters) Redrive(ctx context.Context, topic string, named []console.LetterName, dry bool) (out []console.LetterOutcome, err error) {
+	if len(named) == 0 {
+		return nil, errors.New("no dead letter is named")
 	}
 	client, err := ConnectWith(ctx, c.cfg)
 	if err != nil {
 		return nil, err
 	}
 	defer client.Close()
+	wanted := map[console.LetterName]*console.LetterOutcome{}
+	partitions := map[int32]bool{}
+	for _, name := range named {
+		wanted[name], partitions[name.At.Partition] = nil, true
+	}
 	_, err = client.DeadLetters(topic).Redrive(ctx, RedriveOptions{
-		Filter: DeadLetterFilter{IDs: ids}, DryRun: dry,
+		DryRun: dry, partitions: partitions,
+		named: func(l *DeadLetter) bool {
+			_, named := wanted[nameOf(l)]
+			return named
+		},
 		Step: func(l DeadLetter, outcome RedriveOutcome) error {
-			out = append(out, console.LetterOutcome{ID: l.ID, Deaths: l.Deaths, To: l.To.String(), Outcome: string(outcome)})
+			wanted[nameOf(&l)] = &console.LetterOutcome{LetterName: nameOf(&l), To: l.To.String(), Outcome: string(outcome)}
 			return nil
 		},
 	})
+	for _, name := range named {
+		outcome, first := wanted[name]
+		delete(wanted, name) // it is named once in the answer
+		switch {
+		case outcome != nil:
+			out = append(out, *outcome)
+		case first && err == nil: // all were looked at
+			out = append(out, console.LetterOutcome{LetterName: name, Outcome: console.Changed})
+		}
+	}
 	return out, err
 }

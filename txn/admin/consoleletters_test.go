@@ -97,36 +97,38 @@ func TestConsoleReadsTheEnd(t *testing.T) {
 	})
 }
 
-// TestConsoleRedrives: the records that a person names are written once, however often that is
-// asked for. Without a name nothing is.
+// redriveFrom redrives dead letters from the console, and returns the outcomes in their order.
+func (o *harness) redriveFrom(named []console.LetterName, dry bool) (outcomes []string) {
+	o.t.Helper()
+	got, err := o.consoleLetters().Redrive(o.ctx, "dead", named, dry)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	for i, one := range got {
+		if one.LetterName != named[i] || (one.Outcome == console.Changed) != (one.To == "") {
+			o.t.Errorf("outcome %d is %+v", i, one)
+		}
+		outcomes = append(outcomes, one.Outcome)
+	}
+	return outcomes
+}
+
+// TestConsoleRedrives: the dead letters that a person names are written once, however often that is
+// asked for. Without a name none is.
 func TestConsoleRedrives(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		o := newHarness(t)
 		o.die("a=1", "b=2", "a=3")
-		ids := []string{o.all(DeadLetterFilter{})["1"].ID, o.all(DeadLetterFilter{})["3"].ID}
-		redrive := func(dry bool) []string {
-			t.Helper()
-			outcomes, err := o.consoleLetters().Redrive(o.ctx, "dead", ids, dry)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var out []string
-			for _, one := range outcomes {
-				if !slices.Contains(ids, one.ID) || !strings.HasPrefix(one.To, "in[") {
-					t.Errorf("the outcome is %+v", one)
-				}
-				out = append(out, one.Outcome)
-			}
-			return out
-		}
-		if got := redrive(true); !slices.Equal(got, []string{"redriven", "redriven"}) {
+		one, three := o.all(DeadLetterFilter{})["1"], o.all(DeadLetterFilter{})["3"]
+		named := []console.LetterName{nameOf(&three), nameOf(&one)}
+		if got := o.redriveFrom(named, true); !slices.Equal(got, []string{"redriven", "redriven"}) {
 			t.Errorf("the check says %q", got)
 		}
 		o.want("in")
-		if got := redrive(false); !slices.Equal(got, []string{"redriven", "redriven"}) {
+		if got := o.redriveFrom(named, false); !slices.Equal(got, []string{"redriven", "redriven"}) {
 			t.Errorf("the redrive says %q", got)
 		}
-		if got := redrive(false); len(got) != 0 {
+		if got := o.redriveFrom(named, false); !slices.Equal(got, []string{console.Changed, console.Changed}) {
 			t.Errorf("the same redrive again says %q", got)
 		}
 		o.want("in", "a=1", "a=3")
@@ -141,5 +143,53 @@ func TestConsoleRedrives(t *testing.T) {
 			t.Error("a redrive without a letter is taken")
 		}
 		o.want("in", "a=1", "a=3")
+	})
+}
+
+// TestConsoleRedrivesWhatWasListed: a later death, another dead letter with the same id, and an
+// edition after the list are not written.
+func TestConsoleRedrivesWhatWasListed(t *testing.T) {
+	redriven, changed := []string{"redriven"}, []string{console.Changed}
+	virtual.Test(t, func(t *testing.T) {
+		o := newHarness(t)
+		o.die("a=1")
+		first := o.all(DeadLetterFilter{})["1"]
+		named := []console.LetterName{nameOf(&first)}
+		if got := o.redriveFrom(named, false); !slices.Equal(got, redriven) {
+			t.Errorf("the redrive says %q", got)
+		}
+		copied := o.read("in")[0]
+		for _, value := range []string{"2", "3"} {
+			copied.Value = []byte(value)
+			o.dieAgain(copied)
+		}
+		if got := o.redriveFrom(named, false); !slices.Equal(got, changed) {
+			t.Errorf("after another death the same redrive says %q", got)
+		}
+		o.want("in", "a=1")
+		_, list := o.newest(console.LetterFilter{}, 10)
+		if len(list.Letters) != 2 || list.Letters[0].ID != list.Letters[1].ID {
+			t.Fatalf("the list has %+v, want two dead letters with the same id", list.Letters)
+		}
+		second := o.all(DeadLetterFilter{})["2"]
+		if got := o.redriveFrom([]console.LetterName{nameOf(&second)}, false); !slices.Equal(got, redriven) {
+			t.Errorf("the redrive of one of two says %q", got)
+		}
+		o.want("in", "a=1", "a=2")
+		third := o.all(DeadLetterFilter{})["3"]
+		edited := third
+		edited.Value = []byte("edited")
+		if err := o.letters.Edit(o.ctx, edited); err != nil {
+			t.Fatal(err)
+		}
+		if got := o.redriveFrom([]console.LetterName{nameOf(&third)}, false); !slices.Equal(got, changed) {
+			t.Errorf("after an edition the redrive says %q", got)
+		}
+		o.want("in", "a=1", "a=2")
+		edited = o.all(DeadLetterFilter{})["edited"]
+		if got := o.redriveFrom([]console.LetterName{nameOf(&edited)}, false); !slices.Equal(got, redriven) {
+			t.Errorf("the redrive of the edition says %q", got)
+		}
+		o.want("in", "a=1", "a=2", "a=edited")
 	})
 }

@@ -44,6 +44,10 @@ type RedriveOptions struct {
 	// returned as it is.
 	Step func(DeadLetter, RedriveOutcome) error
 
+	// named, if not nil, chooses among the dead letters of the filter, in their newest editions. With
+	// partitions, others are not read.
+	named      func(*DeadLetter) bool
+	partitions map[int32]bool
 	// batchMax bounds the records of a transaction; tests make it small.
 	batchMax int
 	// crash is called by tests at the points of a batch. Its error ends the redrive there, as a
@@ -138,6 +142,9 @@ func (d *DeadLetters) Redrive(ctx context.Context, o RedriveOptions) (RedriveRep
 		defer r.writer.close()
 	}
 	for p := range t.info.Partitions {
+		if o.partitions != nil && !o.partitions[p] {
+			continue
+		}
 		if err = r.partition(ctx, p); err != nil {
 			break
 		}
@@ -179,7 +186,7 @@ func (r *redrive) partition(ctx context.Context, p int32) error {
 		return err
 	}
 	err = r.each(ctx, idx, func(l DeadLetter) error {
-		if !r.options.Filter.Matches(&l) {
+		if !r.options.Filter.Matches(&l) || r.options.named != nil && !r.options.named(&l) {
 			return nil
 		}
 		rec, outcome, err := r.target(ctx, &l)

@@ -398,7 +398,7 @@ func TestPageOfDeadLetters(t *testing.T) {
 			if strings.Contains(v.html, "sesame") {
 				t.Error("the page shows the content of a record")
 			}
-			if n := strings.Count(v.html, `type="checkbox" value="orders`); n != 1 {
+			if n := strings.Count(v.html, `type="checkbox" value="0@`); n != 1 {
 				t.Errorf("%d letters can be chosen, want the one that waits", n)
 			}
 		})
@@ -413,7 +413,7 @@ func TestPageWithContents(t *testing.T) {
 		}
 	}, ""), 5*time.Second, "letters-contents", tall)
 	v.expect(t, "letters", "k1", "sesame")
-	if strings.Contains(v.html, "Redrive the chosen") || strings.Contains(v.html, `type="checkbox" value="orders`) {
+	if strings.Contains(v.html, "Redrive the chosen") || strings.Contains(v.html, `type="checkbox" value="0@`) {
 		t.Error("a page that is read-only offers a redrive")
 	}
 }
@@ -427,7 +427,7 @@ const wait = (find) => new Promise((found) => {
 
 // choose is a script that chooses the first dead letter and presses a button.
 const choose = wait + `
-const box = await wait(() => document.querySelector('#letters label input[value^=orders]'));
+const box = await wait(() => document.querySelector('#letters label input[value^="0@"]'));
 box.click();
 document.querySelectorAll('#letters .act')[%d].click();
 `
@@ -439,7 +439,7 @@ func TestPageRedrives(t *testing.T) {
 			fmt.Sprint("letters-act", button), tall)
 		v.expect(t, "letters", "orders.placed.v1/0/77: "+want, []string{"Nothing was written.", "Done."}[button])
 		for _, asked := range o.redrives() {
-			if asked != fmt.Sprintf(`dead["orders.placed.v1/0/77"] dry %t`, button == 0) {
+			if asked != fmt.Sprintf(`dead["orders.placed.v1/0/77 1 0@5"] dry %t`, button == 0) {
 				t.Errorf("the page asks for %q", asked)
 			}
 		}

@@ -20,9 +20,10 @@ type Letters interface {
 	// Newest returns the newest dead letters of a topic that a filter chooses, at most so many.
 	Newest(ctx context.Context, topic string, f LetterFilter, most int) (LetterList, error)
 	// Redrive writes the records of these dead letters again to where they died, exactly once, or
-	// with dry only checks whether it could. It returns the outcomes also beside an error: those of
-	// the batches that were committed before it.
-	Redrive(ctx context.Context, topic string, ids []string, dry bool) ([]LetterOutcome, error)
+	// with dry only checks whether it could. A dead letter that is not as it is named any more is
+	// left with the outcome [Changed]. It returns the outcomes also beside an error: those of the
+	// batches that were committed before it.
+	Redrive(ctx context.Context, topic string, letters []LetterName, dry bool) ([]LetterOutcome, error)
 }
 
 // LetterFilter chooses dead letters. Fields that are zero choose all.
@@ -32,8 +33,20 @@ type LetterFilter struct {
 	Topic string
 	// Redriven chooses also those that were redriven.
 	Redriven bool
-	IDs      []string
 }
+
+// LetterName names a dead letter as a list showed it. An id alone does not: several dead letters can
+// have it, and it stays when the record dies again or is edited.
+type LetterName struct {
+	ID     string `json:"id"`
+	Deaths int    `json:"deaths"`
+	// At is where the newest edition was when it was listed, without the topic.
+	At Position `json:"at"`
+}
+
+// Changed is the outcome of a dead letter that is not as it was listed: it was redriven or edited
+// since, or is gone.
+const Changed = "left: changed since it was listed"
 
 // LetterList is what a list shows.
 type LetterList struct {
@@ -90,9 +103,9 @@ type Content struct {
 
 // LetterOutcome is what has become of a dead letter.
 type LetterOutcome struct {
-	ID      string `json:"id"`
-	Deaths  int    `json:"deaths"`
-	To      string `json:"to"`
+	LetterName
+	// To is where the record was to be written, empty with the outcome [Changed].
+	To      string `json:"to,omitempty"`
 	Outcome string `json:"outcome"`
 }
 
@@ -118,7 +131,7 @@ const (
 	// listsMax is how many lists are read at a time.
 	listsMax = 2
 	// bodyMax bounds the body of an action.
-	bodyMax = 64 << 10
+	bodyMax = 256 << 10
 )
 
 // deadLetters serves the part of the page about dead letters.
@@ -204,8 +217,8 @@ func (l *deadLetters) list(w http.ResponseWriter, r *http.Request) {
 
 // redriveRequest is the body of an action.
 type redriveRequest struct {
-	IDs    []string `json:"ids"`
-	DryRun bool     `json:"dry_run"`
+	Letters []LetterName `json:"letters"`
+	DryRun  bool         `json:"dry_run"`
 }
 
 // redrive redrives the dead letters that a request names.
@@ -234,9 +247,9 @@ func (l *deadLetters) redrive(w http.ResponseWriter, r *http.Request) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(actionTime + answerTime))
 	ctx, cancel := context.WithTimeout(r.Context(), actionTime)
 	defer cancel()
-	outcomes, err := l.src.Letters.Redrive(ctx, l.src.DeadLetterTopic, asked.IDs, asked.DryRun)
+	outcomes, err := l.src.Letters.Redrive(ctx, l.src.DeadLetterTopic, asked.Letters, asked.DryRun)
 	if !asked.DryRun {
-		l.tell(r, asked.IDs, outcomes, err)
+		l.tell(r, asked.Letters, outcomes, err)
 	}
 	answer := struct {
 		DryRun   bool            `json:"dry_run"`
@@ -266,19 +279,20 @@ func readRedrive(w http.ResponseWriter, r *http.Request) (asked redriveRequest, 
 	if err := body.Decode(&asked); err != nil {
 		return asked, errors.New("the body is no request to redrive")
 	}
-	if len(asked.IDs) == 0 || len(asked.IDs) > lettersMax {
-		return asked, fmt.Errorf("%d dead letters are named; 1 to %d are possible", len(asked.IDs), lettersMax)
+	if len(asked.Letters) == 0 || len(asked.Letters) > lettersMax {
+		return asked, fmt.Errorf("%d dead letters are named; 1 to %d are possible", len(asked.Letters), lettersMax)
 	}
 	return asked, nil
 }
 
 // tell logs what an action has done.
-func (l *deadLetters) tell(r *http.Request, ids []string, outcomes []LetterOutcome, err error) {
+func (l *deadLetters) tell(r *http.Request, named []LetterName, outcomes []LetterOutcome, err error) {
 	log := l.src.Logger.With("topic", l.src.DeadLetterTopic, "client", r.RemoteAddr)
 	for _, o := range outcomes {
-		log.Info("a dead letter was to be redriven from the console", "letter", oneLine(o.ID), "deaths", o.Deaths, "to", o.To, "outcome", o.Outcome)
+		log.Info("a dead letter was to be redriven from the console", "letter", oneLine(o.ID), "deaths", o.Deaths,
+			"partition", o.At.Partition, "offset", o.At.Offset, "to", o.To, "outcome", o.Outcome)
 	}
-	level, attrs := slog.LevelInfo, []any{"asked_for", len(ids), "looked_at", len(outcomes)}
+	level, attrs := slog.LevelInfo, []any{"asked_for", len(named), "looked_at", len(outcomes)}
 	if err != nil {
 		level, attrs = slog.LevelWarn, append(attrs, "error", err)
 	}

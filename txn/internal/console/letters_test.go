@@ -49,17 +49,19 @@ func (o *office) Newest(_ context.Context, topic string, f console.LetterFilter,
 	return console.LetterList{Letters: o.letters, More: len(o.letters) > most}, o.err
 }
 
-func (o *office) Redrive(_ context.Context, topic string, ids []string, dry bool) (out []console.LetterOutcome, err error) {
+func (o *office) Redrive(_ context.Context, topic string, letters []console.LetterName, dry bool) (out []console.LetterOutcome, err error) {
 	if o.hold != nil {
 		o.held <- struct{}{}
 		<-o.hold
 	}
 	o.mu.Lock()
-	o.asked = append(o.asked, fmt.Sprintf("%s%q dry %t", topic, ids, dry))
-	o.mu.Unlock()
-	for _, id := range ids {
-		out = append(out, console.LetterOutcome{ID: id, Deaths: 1, To: "in[0]", Outcome: "redriven"})
+	var asked []string
+	for _, l := range letters {
+		asked = append(asked, fmt.Sprintf("%s %d %d@%d", l.ID, l.Deaths, l.At.Partition, l.At.Offset))
+		out = append(out, console.LetterOutcome{LetterName: l, To: "in[0]", Outcome: "redriven"})
 	}
+	o.asked = append(o.asked, fmt.Sprintf("%s%q dry %t", topic, asked, dry))
+	o.mu.Unlock()
 	return out, o.err
 }
 
@@ -153,14 +155,14 @@ func TestRedrive(t *testing.T) {
 	o := &office{}
 	src, log := lettered(o)
 	h := console.Handler(src)
-	status, out := do(t, h, http.MethodPost, "/dead-letters/redrive", `{"ids":["a","b"],"dry_run":true}`)
-	if status != http.StatusOK || !strings.Contains(fmt.Sprint(out), "id:a outcome:redriven") || log.Len() > 0 {
+	status, out := do(t, h, http.MethodPost, "/dead-letters/redrive", `{"letters":[{"id":"a","deaths":2,"at":{"partition":1,"offset":7}},{"id":"b"}],"dry_run":true}`)
+	if status != http.StatusOK || !strings.Contains(fmt.Sprint(out), "deaths:2 id:a outcome:redriven") || log.Len() > 0 {
 		t.Errorf("the check answers %d %v, and logs %s", status, out, log)
 	}
-	if status, out = do(t, h, http.MethodPost, "/dead-letters/redrive", `{"ids":["a","b\nlevel=ERROR"]}`); status != http.StatusOK || out["error"] != nil {
+	if status, out = do(t, h, http.MethodPost, "/dead-letters/redrive", `{"letters":[{"id":"a"},{"id":"b\nlevel=ERROR"}]}`); status != http.StatusOK || out["error"] != nil {
 		t.Errorf("the redrive answers %d %v", status, out)
 	}
-	if want := []string{`dead["a" "b"] dry true`, `dead["a" "b\nlevel=ERROR"] dry false`}; !reflect.DeepEqual(o.redrives(), want) {
+	if want := []string{`dead["a 2 1@7" "b 0 0@0"] dry true`, `dead["a 0 0@0" "b\nlevel=ERROR 0 0@0"] dry false`}; !reflect.DeepEqual(o.redrives(), want) {
 		t.Errorf("%q were asked for, want %q", o.redrives(), want)
 	}
 	for _, text := range []string{"letter=a ", `letter="b level=ERROR"`, "outcome=redriven", "a redrive from the console has ended", "asked_for=2"} {
@@ -169,7 +171,7 @@ func TestRedrive(t *testing.T) {
 		}
 	}
 	o.err = errors.New("fenced")
-	status, out = do(t, h, http.MethodPost, "/dead-letters/redrive", `{"ids":["c"]}`)
+	status, out = do(t, h, http.MethodPost, "/dead-letters/redrive", `{"letters":[{"id":"c"}]}`)
 	if status != http.StatusBadGateway || out["error"] != "fenced" || !strings.Contains(fmt.Sprint(out["outcomes"]), "id:c") || !strings.Contains(log.String(), "level=WARN") {
 		t.Errorf("a redrive that fails answers %d %v, and logs\n%s", status, out, log)
 	}
@@ -178,7 +180,7 @@ func TestRedrive(t *testing.T) {
 // TestRedriveThatIsRefused: nothing is redriven by a page of another site, without JSON, or where
 // actions are not allowed. The last case is the control.
 func TestRedriveThatIsRefused(t *testing.T) {
-	many := `{"ids":["a"` + strings.Repeat(`,"a"`, 100) + `]}`
+	many := `{"letters":[{}` + strings.Repeat(`,{}`, 100) + `]}`
 	for name, c := range map[string]struct {
 		body    string
 		headers []string
@@ -190,11 +192,12 @@ func TestRedriveThatIsRefused(t *testing.T) {
 		"another site":   {status: http.StatusForbidden, headers: []string{"Sec-Fetch-Site", "cross-site"}},
 		"another origin": {status: http.StatusForbidden, headers: []string{"Origin", "https://evil.example.org"}},
 		"a form":         {status: http.StatusBadRequest, headers: []string{"Content-Type", "text/plain"}},
-		"no letter":      {status: http.StatusBadRequest, body: `{"ids":[]}`},
+		"no letter":      {status: http.StatusBadRequest, body: `{"letters":[]}`},
 		"too many":       {status: http.StatusBadRequest, body: many},
-		"too large":      {status: http.StatusBadRequest, body: `{"ids":["` + strings.Repeat("x", 100<<10) + `"]}`},
+		"too large":      {status: http.StatusBadRequest, body: `{"letters":[{"id":"` + strings.Repeat("x", 300<<10) + `"}]}`},
+		"ids only":       {status: http.StatusBadRequest, body: `{"ids":["a"]}`},
 		"no JSON":        {status: http.StatusBadRequest, body: "ids=a"},
-		"other fields":   {status: http.StatusBadRequest, body: `{"ids":["a"],"to":"elsewhere"}`},
+		"other fields":   {status: http.StatusBadRequest, body: `{"letters":[{"id":"a"}],"to":"elsewhere"}`},
 		"same site":      {status: http.StatusOK, headers: []string{"Sec-Fetch-Site", "same-origin", "Origin", "http://example.com"}},
 	} {
 		o := &office{}
@@ -203,7 +206,7 @@ func TestRedriveThatIsRefused(t *testing.T) {
 			c.change(&src)
 		}
 		if c.body == "" {
-			c.body = `{"ids":["a"]}`
+			c.body = `{"letters":[{"id":"a"}]}`
 		}
 		status, _ := do(t, console.Handler(src), http.MethodPost, "/dead-letters/redrive", c.body, c.headers...)
 		if status != c.status || (status == http.StatusOK) != (len(o.redrives()) == 1) {
@@ -219,11 +222,11 @@ func TestOneRedriveAtATime(t *testing.T) {
 	h := console.Handler(src)
 	first := make(chan int)
 	go func() {
-		status, _ := do(t, h, http.MethodPost, "/dead-letters/redrive", `{"ids":["a"]}`)
+		status, _ := do(t, h, http.MethodPost, "/dead-letters/redrive", `{"letters":[{"id":"a"}]}`)
 		first <- status
 	}()
 	<-o.held
-	if status, _ := do(t, h, http.MethodPost, "/dead-letters/redrive", `{"ids":["a"]}`); status != http.StatusConflict {
+	if status, _ := do(t, h, http.MethodPost, "/dead-letters/redrive", `{"letters":[{"id":"a"}]}`); status != http.StatusConflict {
 		t.Errorf("the second redrive answers %d", status)
 	}
 	close(o.hold)

@@ -8,7 +8,7 @@ const note = document.getElementById('letter-note');
 
 let can = null; // what the instance allows, null before its first answer
 let listed = []; // the letters that are shown
-const chosen = new Set(); // ids
+const chosen = new Map(); // the letters by place: several can have the same id
 
 // say tells what has come of a request, also to a person who hears the page.
 const say = (...content) => note.replaceChildren(...content.flat());
@@ -21,6 +21,7 @@ async function answer(path, options = {}) {
 }
 
 const place = (p) => `${p.topic}[${p.partition}]@${p.offset}`;
+const placeOf = (l) => `${l.at.partition}@${l.at.offset}`;
 const open = (l) => !l.redriven && !l.cut;
 
 function stateOf(l) {
@@ -30,10 +31,10 @@ function stateOf(l) {
 // choice returns the id of a letter, with a box to choose it where it can be redriven.
 function choice(l) {
   if (!can.actions || !open(l)) return l.id;
-  const box = make('input', { type: 'checkbox', value: l.id });
-  box.checked = chosen.has(l.id);
+  const box = make('input', { type: 'checkbox', value: placeOf(l) });
+  box.checked = chosen.has(placeOf(l));
   box.addEventListener('change', () => {
-    if (box.checked) chosen.add(l.id); else chosen.delete(l.id);
+    if (box.checked) chosen.set(placeOf(l), l); else chosen.delete(placeOf(l));
     buttons();
   });
   return make('label', {}, box, ' ', l.id);
@@ -45,7 +46,7 @@ function buttons() {
 
 function draw(list) {
   listed = list.letters;
-  for (const id of chosen) if (!listed.some((l) => l.id === id && open(l))) chosen.delete(id);
+  for (const at of chosen.keys()) if (!listed.some((l) => placeOf(l) === at && open(l))) chosen.delete(at);
   const heads = ['dead letter', 'failed last', 'class', 'error', 'node', 'record', 'tried', 'state', 'goes to'];
   if (can.contents) heads.push('key', 'value');
   const rows = listed.map((l) => {
@@ -80,24 +81,25 @@ async function look() {
   }
 }
 
-// redrive writes the chosen records again, or says what that would do.
+// redrive writes the chosen records again, or says what that would do. It names the letters as they
+// were shown, so that what has changed since is left.
 async function redrive(dry) {
-  const ids = [...chosen];
+  const named = [...chosen.values()].map((l) => ({ id: l.id, deaths: l.deaths, at: l.at }));
   for (const b of document.querySelectorAll('#letters .act')) b.disabled = true;
   say(dry ? 'Checking …' : 'Redriving …');
   try {
     const done = await answer('dead-letters/redrive', {
-      method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify({ ids, dry_run: dry }), signal: AbortSignal.timeout(patience),
+      method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify({ letters: named, dry_run: dry }), signal: AbortSignal.timeout(patience),
     });
-    const text = (o) => `${o.id}: ${dry && o.outcome === 'redriven' ? 'would be redriven' : o.outcome}, ${o.to}`;
+    const text = (o) => `${o.id}: ${dry && o.outcome === 'redriven' ? 'would be redriven' : o.outcome}${o.to ? `, ${o.to}` : ''}`;
     say(make('p', {}, dry ? 'Nothing was written.' : done.error ? `The redrive has ended: ${done.error}` : 'Done.'),
-      make('ul', {}, done.outcomes.map((o) => make('li', {}, text(o)))), done.outcomes.length ? [] : make('p', {}, 'None of them waits any more.'));
+      make('ul', {}, done.outcomes.map((o) => make('li', {}, text(o)))));
     if (!dry) {
       chosen.clear();
       await look();
     }
   } catch (err) {
-    say(`${dry ? 'The check' : 'The redrive'} has failed: ${err.message}. It can be repeated: what was redriven is not written again.`);
+    say(`${dry ? 'The check' : 'The redrive'} has failed: ${err.message}. It can be repeated: what was redriven, or has changed since it was listed, is left.`);
   }
   buttons();
 }
