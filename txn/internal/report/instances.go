@@ -19,6 +19,11 @@ const (
 	questionMax = 5 * time.Second
 	// answerAge is how old an answer may be that is not asked for again.
 	answerAge = time.Second
+	// reportAge is how old a report may be that counts as an answer of now. A page that is open asks
+	// every two seconds, so a report is older only if the instance is slow, or was not asked.
+	reportAge = 5 * time.Second
+	// failureAge is how long a failure is known after the question. It says nothing of later times.
+	failureAge = 10 * time.Second
 	// leftFor is how long an instance is remembered that has left the group, leftMax how many are.
 	leftFor = 10 * time.Minute
 	leftMax = 64
@@ -73,6 +78,8 @@ type Instances struct {
 type asked struct {
 	report         *Report
 	answered, left time.Time
+	// ended is when the last question did.
+	ended time.Time
 	// unanswered is when the first question began since the last answer, zero if there is none. err
 	// is why the last question that has ended was not answered.
 	unanswered time.Time
@@ -141,6 +148,9 @@ func (i *Instances) drop(names []string, now time.Time) {
 	for name, a := range i.known {
 		switch {
 		case slices.Contains(names, name):
+			if !a.left.IsZero() { // it is back, and nothing of before counts
+				a.forget(now)
+			}
 			a.left = time.Time{}
 		case a.left.IsZero():
 			a.left, a.report = now, nil
@@ -159,6 +169,14 @@ func (i *Instances) drop(names []string, now time.Time) {
 	}
 }
 
+// forget drops what is known of questions that were not answered.
+func (a *asked) forget(now time.Time) {
+	a.err, a.unanswered = nil, time.Time{}
+	if a.done != nil {
+		a.unanswered = now
+	}
+}
+
 // question begins a question unless one is under way, or was answered just now. It returns what is
 // closed at its end, nil if that is not to be waited for. The caller holds mu.
 func (i *Instances) question(name string, now time.Time) chan struct{} {
@@ -167,7 +185,16 @@ func (i *Instances) question(name string, now time.Time) chan struct{} {
 		a = &asked{}
 		i.known[name] = a
 	}
-	if a.done != nil || a.err == nil && a.report != nil && now.Sub(a.answered) < answerAge {
+	if a.done == nil && now.Sub(a.ended) >= failureAge {
+		a.forget(now)
+	}
+	if a.done != nil {
+		if a.err != nil || now.Sub(a.unanswered) >= awayAfter {
+			return nil
+		}
+		return a.done // another call has just begun it
+	}
+	if a.err == nil && a.report != nil && now.Sub(a.answered) < answerAge {
 		return nil
 	}
 	done, away := make(chan struct{}), a.err != nil
@@ -182,7 +209,7 @@ func (i *Instances) question(name string, now time.Time) chan struct{} {
 		i.mu.Lock()
 		defer i.mu.Unlock()
 		defer close(done)
-		a.done, a.err = nil, err
+		a.done, a.err, a.ended = nil, err, time.Now()
 		if err == nil && a.left.IsZero() {
 			a.report, a.answered, a.unanswered = &report, time.Now(), time.Time{}
 		}
@@ -202,7 +229,7 @@ func (a *asked) instance(name string, now time.Time) Instance {
 	if a.report != nil {
 		out.Taken = a.answered.UnixMilli()
 	}
-	slow := a.done != nil && now.Sub(a.unanswered) >= awayAfter
+	slow := a.done != nil && now.Sub(a.unanswered) >= awayAfter || now.Sub(a.answered) >= reportAge
 	switch {
 	case !a.left.IsZero():
 		out.State, out.LeftAt = Left, a.left

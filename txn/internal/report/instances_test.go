@@ -238,3 +238,55 @@ func TestFetch(t *testing.T) {
 		}
 	}
 }
+
+// TestOldReport: a report of long ago is no answer of now.
+func TestOldReport(t *testing.T) {
+	inGroup(t, func(t *testing.T, g *group) {
+		g.ask(t, "a", "b")
+		time.Sleep(time.Hour)
+		g.frozen["a"] = true
+		asked := time.Now()
+		_, found := g.ask(t, "a", "b")
+		want(t, found, "a", Away, "a1")
+		want(t, found, "b", Answering, "b2") // the control
+		if since := found["a"].Since; !since.Equal(asked) {
+			t.Errorf("a is away since %s, want %s", since, asked)
+		}
+		close(g.release)
+	})
+}
+
+// TestTwoPages: a second call waits for the question of the first.
+func TestTwoPages(t *testing.T) {
+	inGroup(t, func(t *testing.T, g *group) {
+		g.frozen["a"] = true
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			g.Ask(t.Context(), []string{"a"})
+		}()
+		synctest.Wait()
+		time.AfterFunc(waitMax/2, func() { close(g.release) })
+		_, found := g.ask(t, "a")
+		want(t, found, "a", Answering, "a1")
+		<-done
+	})
+}
+
+// TestOldFailure: a failure of long ago, or of before an instance has left, does not make it away.
+func TestOldFailure(t *testing.T) {
+	inGroup(t, func(t *testing.T, g *group) {
+		g.failing["a"], g.failing["b"] = errors.New("failed"), errors.New("failed")
+		g.ask(t, "a", "b")
+		time.Sleep(time.Second)
+		_, found := g.ask(t, "a")
+		want(t, found, "a", Away, "")
+		delete(g.failing, "b")
+		_, found = g.ask(t, "a", "b")
+		want(t, found, "b", Answering, "b2")
+		time.Sleep(time.Hour)
+		delete(g.failing, "a")
+		_, found = g.ask(t, "a", "b")
+		want(t, found, "a", Answering, fmt.Sprint("a", g.asked["a"]))
+	})
+}
