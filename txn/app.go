@@ -12,6 +12,7 @@ import (
 
 	"github.com/onceward/onceward/state/pebblestore"
 	"github.com/onceward/onceward/topology"
+	"github.com/onceward/onceward/txn/internal/console"
 	"github.com/onceward/onceward/txn/internal/globaltable"
 	"github.com/onceward/onceward/txn/internal/metrics"
 	"github.com/onceward/onceward/txn/internal/opening"
@@ -28,6 +29,8 @@ type App struct {
 	metrics  *metrics.Metrics
 	rebuilds opening.Rebuilds
 	alerts   alerts
+	// consoleWork is shared by all handlers of the console.
+	consoleWork *console.Work
 	// started is when the counters began with zero.
 	started time.Time
 
@@ -74,7 +77,7 @@ func New(t *topology.Topology, cfg Config) (*App, error) {
 	if err := errors.Join(checkNames(t), checkMode(t, cfg)); err != nil {
 		return nil, err
 	}
-	a := &App{topology: t, cfg: cfg, log: cfg.Logger.With("application", t.Application()), started: time.Now()}
+	a := &App{topology: t, cfg: cfg, log: cfg.Logger.With("application", t.Application()), started: time.Now(), consoleWork: console.NewWork()}
 	a.mu.state = Created
 	a.metrics = metrics.New(a.snapshot)
 	return a, nil

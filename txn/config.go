@@ -169,9 +169,10 @@ type Config struct {
 	// HTTPExposed allows an HTTP address that other machines reach, as probes and Prometheus do in
 	// a cluster of containers. All clients that reach it can read the metrics, with the names of
 	// topics, tasks and nodes. They can also read the status of all instances of the application,
-	// with the reasons of stopped tasks, and the settings without users and secrets. The address serves
-	// no content of records and no operation that changes anything: Console.Contents and
-	// Console.Actions are refused.
+	// with the reasons of stopped tasks, and the settings without users and secrets. With
+	// Console.DeadLetters they can list dead letters. The address serves no content of records and
+	// no operation that changes anything: Console.Contents and Console.Actions are refused. They are
+	// accepted if HTTP is a loopback address or a socket all the same.
 	HTTPExposed bool
 	// Console is what the console of HTTP and of [App.Handler] shows and does beside its defaults.
 	Console Console
@@ -284,6 +285,9 @@ func (c Config) validate() error {
 	case c.CommitIntervalMax < time.Millisecond || c.CommitIntervalMax > c.TransactionTimeout/2:
 		wrong("CommitIntervalMax", fmt.Sprintf("%s is not between 1ms and half of the transaction timeout of %s",
 			c.CommitIntervalMax, c.TransactionTimeout))
+	}
+	if c.Console.Actions && c.Console.DeadLetters == nil {
+		wrong("Console", "Actions redrives dead letters, and there is no access to them: set DeadLetters")
 	}
 	if c.HTTP != "" {
 		address, err := endpoint.Parse(c.HTTP, c.HTTPExposed)

@@ -133,7 +133,7 @@ func TestConsoleShowsRows(t *testing.T) {
 			for p := range int32(4) {
 				owner, _ := s.ownerOf(p)
 				status, text := get(app, fmt.Sprintf("/console/rows/counts?key=p%d&partition=%d", p, p))
-				if row := fmt.Sprintf(`"rows":[{"key":"p%d","value":1}]`, p); status != http.StatusOK || !strings.Contains(text, row) || !strings.Contains(text, fmt.Sprintf(`"instance":%q`, owner)) {
+				if row := fmt.Sprintf(`"rows":[{"key":"p%d","value":"1"}]`, p); status != http.StatusOK || !strings.Contains(text, row) || !strings.Contains(text, fmt.Sprintf(`"instance":%q`, owner)) {
 					t.Errorf("%s answers %d %s, want %s of %s", asked, status, text, row, owner)
 				}
 			}

@@ -13,16 +13,19 @@ import (
 // shows no dead letters and no content of records, and changes nothing.
 type Console struct {
 	// DeadLetters gives the console access to the dead-letter topic of the topology. Make it with
-	// ConsoleLetters of package txn/admin. With nil there is no list of dead letters.
+	// ConsoleLetters of package txn/admin. With nil there is no list of dead letters. Every client of
+	// the console can have a list read, also at an exposed HTTP address.
 	DeadLetters DeadLetters
 	// Contents shows keys and values of dead letters, in the form of the codecs of their topics, and
 	// the rows of all stores under a key. Rows of other instances are read over the connections of
 	// peers ([Query]).
 	Contents bool
-	// Actions allows to redrive dead letters. Every client of the console can do so. Requests from
-	// pages of other sites are refused, and each action is logged.
+	// Actions allows to redrive dead letters, and needs DeadLetters. Every client of the console can
+	// do so. Requests from pages of other sites are refused, and each action is logged.
 	//
-	// Contents and Actions are refused together with an exposed HTTP address ([Config].HTTPExposed).
+	// Contents and Actions are refused together with an HTTP address that other machines reach. With
+	// them, a server of the program that serves [App.Handler] has to check who asks, or at least the
+	// Host header: any web site can have a name that resolves to the address of the server.
 	Actions bool
 }
 

@@ -14,14 +14,28 @@ import (
 	"github.com/onceward/onceward/txn/internal/console"
 )
 
+// fakeLetter is a dead letter with its record.
+type fakeLetter struct {
+	id, topic  string
+	key, value []byte
+}
+
 // fakeLetters has one dead letter for each record.
 type fakeLetters struct {
-	records []console.Letter
+	records []fakeLetter
 	redrove int
 }
 
-func (f *fakeLetters) Newest(context.Context, string, console.LetterFilter, int) (console.LetterList, error) {
-	return console.LetterList{Letters: f.records}, nil
+func (f *fakeLetters) Newest(_ context.Context, _ string, _ console.LetterFilter, _ int, show console.ContentFunc) (list console.LetterList, err error) {
+	for _, r := range f.records {
+		l := console.Letter{ID: r.id}
+		if show != nil {
+			shown := show(r.topic, r.key, r.value)
+			l.Content = &shown
+		}
+		list.Letters = append(list.Letters, l)
+	}
+	return list, nil
 }
 
 func (f *fakeLetters) Redrive(context.Context, string, []console.LetterName, bool) ([]console.LetterOutcome, error) {
@@ -69,8 +83,8 @@ func TestConsoleIsReadOnlyByDefault(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		letters := &fakeLetters{records: []console.Letter{
-			{ID: "sesame", RecordTopic: "in", Key: []byte("k"), Value: seven}, {RecordTopic: "in", Value: []byte("text")}, {RecordTopic: "other", Key: []byte{0xff}},
+		letters := &fakeLetters{records: []fakeLetter{
+			{"sesame", "in", []byte("k"), seven}, {topic: "in", value: []byte("text")}, {topic: "other", key: []byte{0xff}},
 		}}
 		if c.why == "" {
 			c.options.DeadLetters = letters

@@ -31,7 +31,13 @@ const loopBound = time.Minute
 // It is for a server of the program's own, which controls the access; [Config].HTTP needs none. A
 // server that has it below another path strips that path. It can be used before, during and after
 // Run.
-func (a *App) Handler() http.Handler {
+//
+// The server has to check who asks, or at least the Host header. Otherwise any web site reaches it
+// through a browser, by a name that resolves to the address of the server (DNS rebinding).
+func (a *App) Handler() http.Handler { return a.handler(a.consoleSource()) }
+
+// handler is Handler with a source of the console.
+func (a *App) handler(src console.Source) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", a.metrics.Handler())
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
@@ -50,7 +56,7 @@ func (a *App) Handler() http.Handler {
 			Waits []string `json:"waits,omitempty"`
 		}{word(len(reasons) == 0, "ready", "not ready"), reasons, a.waiting()})
 	})
-	mux.Handle("/console/", http.StripPrefix("/console", console.Handler(a.consoleSource())))
+	mux.Handle("/console/", http.StripPrefix("/console", console.Handler(src)))
 	return mux
 }
 
@@ -59,6 +65,7 @@ func (a *App) consoleSource() console.Source {
 	src := console.Source{
 		Topology: a.topology.Description(), Group: a.group, Settings: a.cfg.settings(), DeadLetterTopic: a.topology.DeadLetterTopic(),
 		Letters: a.cfg.Console.DeadLetters, Actions: a.cfg.Console.Actions, Logger: a.log,
+		Work: a.consoleWork,
 	}
 	if a.cfg.Console.Contents {
 		src.Content = a.content
@@ -102,8 +109,14 @@ func (a *App) serveHTTP() (closeServer func() error, err error) {
 	a.mu.Lock()
 	a.mu.http = server.Addr()
 	a.mu.Unlock()
-	return server.Close, nil
+	return func() error {
+		a.consoleWork.Wait(redriveWait) // it would end with its connection
+		return server.Close()
+	}, nil
 }
+
+// redriveWait is how long the end of Run waits for a redrive of the console.
+const redriveWait = 10 * time.Second
 
 // serveControl listens in the state directory unless the configuration says otherwise. An instance
 // works without the socket, so a failure is only logged. close may be called in any case.
@@ -112,8 +125,10 @@ func (a *App) serveControl(dir string) (closeServer func() error) {
 	if a.cfg.NoControl {
 		return nothing
 	}
+	page := a.consoleSource()
+	page.Actions = false // the socket serves GET requests only
 	server, err := control.Serve(dir, control.Instance{
-		Status: func() any { return a.Status() }, Resume: a.resume, Rebuild: a.rebuildNamed, State: a.reader(), Rest: a.Handler(),
+		Status: func() any { return a.Status() }, Resume: a.resume, Rebuild: a.rebuildNamed, State: a.reader(), Rest: a.handler(page),
 	})
 	if err != nil {
 		a.log.Warn("this instance has no control socket", "error", err)

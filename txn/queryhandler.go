@@ -204,10 +204,18 @@ func positionOf(p state.Positions) position {
 }
 
 func (h *queryHandler) serveRows(w http.ResponseWriter, r *http.Request) {
+	h.serveRowsAs(w, r, nil)
+}
+
+// serveRowsAs answers with the rows as a function makes them, nil for as they are.
+func (h *queryHandler) serveRowsAs(w http.ResponseWriter, r *http.Request, form func(json.RawMessage) (json.RawMessage, error)) {
 	store, err := h.served(r)
 	var out rowsAnswer
 	if err == nil {
 		out, err = h.rows(r.Context(), store, r.URL.Query())
+	}
+	for i := 0; i < len(out.Rows) && form != nil && err == nil; i++ {
+		out.Rows[i], err = form(out.Rows[i])
 	}
 	var text []byte
 	if err == nil {

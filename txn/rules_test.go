@@ -389,7 +389,10 @@ func TestConfigErrors(t *testing.T) {
 		{"Compression", func(c *txn.Config) { c.Compression = "lz5" }},
 		{"RestoreBytesMax", func(c *txn.Config) { c.RestoreBytesMax = 1 }},
 		{"TransactionTimeout", func(c *txn.Config) { c.TransactionTimeout = 100 * time.Millisecond }},
-		{"Console", func(c *txn.Config) { c.HTTP, c.HTTPExposed, c.Console.Actions = ":9090", true, true }},
+		{"Console", func(c *txn.Config) {
+			c.HTTP, c.HTTPExposed, c.Console = ":9090", true, txn.Console{Actions: true, DeadLetters: &fakeLetters{}}
+		}},
+		{"Console", func(c *txn.Config) { c.Console.Actions = true }},
 		{"Console", func(c *txn.Config) { c.HTTP, c.HTTPExposed, c.Console.Contents = ":9090", true, true }},
 	} {
 		cfg := good

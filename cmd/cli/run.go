@@ -61,7 +61,7 @@ type runCommand struct {
 	Remain      bool   `env:"ONCEWARD_REMAIN" help:"Keep the membership at the end, for a restart within the session timeout; by default the instance leaves."`
 	FailFast    bool   `env:"ONCEWARD_FAIL_FAST" help:"End with the first task that stops, instead of when all have."`
 	HTTP        string `name:"http" placeholder:"ADDRESS" env:"ONCEWARD_HTTP" help:"Where to serve /metrics, /healthz, /readyz and /console/: 127.0.0.1:PORT or unix:/PATH; default is nowhere."`
-	HTTPExposed bool   `name:"http-exposed" env:"ONCEWARD_HTTP_EXPOSED" help:"Allow an address for --http that other machines reach, as :8080. Every client that reaches it can read the metrics, with the names of topics, tasks and nodes, and why tasks are stopped."`
+	HTTPExposed bool   `name:"http-exposed" env:"ONCEWARD_HTTP_EXPOSED" help:"Allow an address for --http that other machines reach, as :8080. Every client that reaches it can read the metrics, with the names of topics, tasks and nodes, and why tasks are stopped. The console then lists no dead letters."`
 
 	ConsoleActions  bool `env:"ONCEWARD_CONSOLE_ACTIONS" help:"Let everyone who reaches the console redrive dead letters; by default it is read-only. Not with an exposed address."`
 	ConsoleContents bool `env:"ONCEWARD_CONSOLE_CONTENTS" help:"Show keys and values of dead letters, and rows of stores, in the console. Not with an exposed address."`
@@ -102,10 +102,7 @@ func (c *runCommand) Run(p *process) error {
 		RepairTransactions: c.RepairTransactions, Standbys: c.Standbys, Rack: c.Rack,
 		StandbyBytesPerSecondMax: int64(c.StandbyRate), StandbyDiskMax: int64(c.StandbyDisk),
 		FailFast: c.FailFast, Remain: c.Remain, Logger: log, HTTP: c.HTTP, HTTPExposed: c.HTTPExposed, Security: c.security(),
-		Console: txn.Console{
-			DeadLetters: admin.ConsoleLetters(admin.Config{Brokers: c.Brokers, Security: c.security()}),
-			Actions:     c.ConsoleActions, Contents: c.ConsoleContents,
-		},
+		Console: c.console(),
 		Peers: txn.Peers{
 			Listen: c.Peers, Advertise: c.PeersAdvertise, SecretFile: c.PeersSecretFile,
 			CertFile: c.PeersCert, KeyFile: c.PeersKey, CAFile: c.PeersCA,
@@ -120,6 +117,16 @@ func (c *runCommand) Run(p *process) error {
 		defer followRestores(ctx, app.Status, log)()
 	}
 	return c.run(ctx, app, t, log)
+}
+
+// console returns what the console shows and does. Clients of an exposed address can list dead
+// letters only in a program that allows it (txn.Console.DeadLetters).
+func (c *runCommand) console() txn.Console {
+	out := txn.Console{Actions: c.ConsoleActions, Contents: c.ConsoleContents}
+	if !c.HTTPExposed || out.Actions || out.Contents { // which are refused where the address is exposed
+		out.DeadLetters = admin.ConsoleLetters(admin.Config{Brokers: c.Brokers, Security: c.security()})
+	}
+	return out
 }
 
 // checkTimes refuses a time of nothing, which would be the default to the runtime.

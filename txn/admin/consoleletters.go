@@ -20,8 +20,11 @@ type consoleLetters struct{ cfg Config }
 // consoleRecords is how many records of a dead-letter topic a list reads.
 const consoleRecords = 20_000
 
+// consoleBytes bounds what a list reads of them. A larger end of the topic is read in a smaller part.
+const consoleBytes = 256 << 20
+
 // Newest is part of console.Letters.
-func (c consoleLetters) Newest(ctx context.Context, topic string, f console.LetterFilter, most int) (out console.LetterList, err error) {
+func (c consoleLetters) Newest(ctx context.Context, topic string, f console.LetterFilter, most int, content console.ContentFunc) (out console.LetterList, err error) {
 	client, err := ConnectWith(ctx, c.cfg)
 	if err != nil {
 		return out, err
@@ -35,28 +38,26 @@ func (c consoleLetters) Newest(ctx context.Context, topic string, f console.Lett
 		filter.Topics = append(filter.Topics, f.Topic)
 	}
 	// One more says that there are more.
-	found, whole, err := client.DeadLetters(topic).newest(ctx, filter, newestOptions{most: most + 1, records: consoleRecords})
+	found, looked, err := client.DeadLetters(topic).newest(ctx, filter, newestOptions{
+		most: most + 1, records: consoleRecords, bytes: consoleBytes, content: content,
+	})
 	if err != nil {
 		return out, err
 	}
-	out.More, out.Looked = len(found) > most, consoleRecords
-	if whole {
-		out.Looked = 0
-	}
-	for i := range found[:min(most, len(found))] {
-		out.Letters = append(out.Letters, shownLetter(&found[i]))
-	}
-	return out, nil
+	return console.LetterList{Letters: found[:min(most, len(found))], More: len(found) > most, Looked: looked}, nil
 }
 
-// shownLetter is a dead letter as the console shows it.
-func shownLetter(l *DeadLetter) console.Letter {
+// shownLetter is a dead letter as the console shows it. It holds no memory of the record.
+func shownLetter(l *DeadLetter, content console.ContentFunc) console.Letter {
 	out := console.Letter{
 		ID: l.ID, Deaths: l.Deaths, Edition: l.Edition, Application: l.Application, Task: l.Task, Node: l.Node,
 		Class: l.Class.String(), Message: l.Message, Attempts: l.Attempts, FirstFailure: l.FirstFailure.UTC(), LastFailure: l.LastFailure.UTC(),
 		Origin: console.Position{Topic: l.Origin.Topic, Partition: l.Origin.Partition, Offset: l.Origin.Offset},
 		At:     console.Position{Partition: l.Partition, Offset: l.Offset}, To: l.To.String(), Cut: l.Cut,
-		RecordTopic: l.To.Topic, Key: l.Key, Value: l.Value,
+	}
+	if content != nil {
+		shown := content(l.To.Topic, l.Key, l.Value)
+		out.Content = &shown
 	}
 	if l.Source.Topic != "" {
 		out.Source = &console.Position{Topic: l.Source.Topic, Partition: l.Source.Partition, Offset: l.Source.Offset}

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -15,15 +16,20 @@ func (o *harness) consoleLetters() console.Letters {
 	return ConsoleLetters(Config{Brokers: o.broker.Brokers(), Dialer: o.client.cfg.Dialer})
 }
 
+// inWords shows the content of a record as it is.
+func inWords(_ string, key, value []byte) console.Content {
+	return console.Content{Key: string(key), Value: string(value)}
+}
+
 // newest returns the values of the dead letters that the console lists.
 func (o *harness) newest(f console.LetterFilter, most int) (values []string, list console.LetterList) {
 	o.t.Helper()
-	list, err := o.consoleLetters().Newest(o.ctx, "dead", f, most)
+	list, err := o.consoleLetters().Newest(o.ctx, "dead", f, most, inWords)
 	if err != nil {
 		o.t.Fatal(err)
 	}
 	for i, l := range list.Letters {
-		values = append(values, string(l.Value))
+		values = append(values, l.Content.Value)
 		if i > 0 && l.LastFailure.After(list.Letters[i-1].LastFailure) {
 			o.t.Errorf("%s failed after %s, and stands behind it", l.ID, list.Letters[i-1].ID)
 		}
@@ -67,7 +73,7 @@ func TestConsoleLists(t *testing.T) {
 			t.Fatalf("the list has %+v", list)
 		}
 		got, want := list.Letters[0], console.Position{Topic: "in", Partition: letter.Origin.Partition, Offset: letter.Origin.Offset}
-		if got.ID != letter.ID || got.Edition != 1 || string(got.Value) != "put right" || got.Origin != want || got.Node != "judge" || got.Attempts != letter.Attempts {
+		if got.ID != letter.ID || got.Edition != 1 || got.Content.Value != "put right" || got.Origin != want || got.Node != "judge" || got.Attempts != letter.Attempts {
 			t.Errorf("the letter is shown as %+v, want %s from %+v", got, letter.ID, want)
 		}
 	})
@@ -82,17 +88,26 @@ func TestConsoleReadsTheEnd(t *testing.T) {
 			o.die("a=old")
 		}
 		o.die("a=new")
-		found, whole, err := o.letters.newest(o.ctx, DeadLetterFilter{}, newestOptions{most: 10, records: 2 * harnessPartitions})
-		if err != nil || whole || len(found) != 2 || string(found[0].Value) != "new" && string(found[1].Value) != "new" {
-			t.Errorf("the end has %d letters (all of it: %t), %v", len(found), whole, err)
+		found, looked, err := o.letters.newest(o.ctx, DeadLetterFilter{}, newestOptions{most: 10, records: 2 * harnessPartitions, content: inWords})
+		if err != nil || looked != 2*harnessPartitions || len(found) != 2 || found[0].Content.Value != "new" && found[1].Content.Value != "new" {
+			t.Errorf("the end has %d letters (%d looked at), %v", len(found), looked, err)
 		}
-		found, whole, err = o.letters.newest(o.ctx, DeadLetterFilter{}, newestOptions{most: 10, records: 100})
-		if err != nil || !whole || len(found) != 6 {
-			t.Errorf("the topic has %d letters (all of it: %t), %v", len(found), whole, err)
+		found, looked, err = o.letters.newest(o.ctx, DeadLetterFilter{}, newestOptions{most: 10, records: 100})
+		if err != nil || looked != 0 || len(found) != 6 {
+			t.Errorf("the topic has %d letters (%d looked at), %v", len(found), looked, err)
 		}
 		found, _, err = o.letters.newest(o.ctx, DeadLetterFilter{}, newestOptions{most: 1, records: 100})
 		if err != nil || len(found) != 1 {
 			t.Errorf("of one that was asked for there are %d letters, %v", len(found), err)
+		}
+		// A letter is more than 128 bytes, and is read twice. Of 100 records 12 are tried, and then one
+		// of each partition.
+		found, looked, err = o.letters.newest(o.ctx, DeadLetterFilter{}, newestOptions{most: 10, records: 100, bytes: 4 << 10, content: inWords})
+		if err != nil || looked == 0 || len(found) == 0 || len(found) > 4 {
+			t.Errorf("of a topic that is too large there are %d letters (%d looked at), %v", len(found), looked, err)
+		}
+		if _, _, err = o.letters.newest(o.ctx, DeadLetterFilter{}, newestOptions{most: 10, records: 100, bytes: 100}); !errors.Is(err, errLarge) {
+			t.Errorf("a record that is too large is listed: %v", err)
 		}
 	})
 }

@@ -15,6 +15,8 @@ type letterTopic struct {
 	cluster *broker.Cluster
 	info    broker.TopicInfo
 	counts  DeadLetterCounts
+	// bytesLeft is how much may still be read before errLarge, 0 for no bound.
+	bytesLeft int64
 }
 
 func (d *DeadLetters) open(ctx context.Context) (*letterTopic, error) {
@@ -193,5 +195,15 @@ func (t *letterTopic) each(ctx context.Context, idx *letterIndex, f func(DeadLet
 }
 
 func (t *letterTopic) read(ctx context.Context, partition int32, from, to int64, take func(*broker.Record) error) error {
+	if t.bytesLeft != 0 {
+		within := take
+		take = func(r *broker.Record) error {
+			if t.bytesLeft -= int64(recordSize(r)); t.bytesLeft <= 0 {
+				t.bytesLeft = -1 // zero is no bound
+				return errLarge
+			}
+			return within(r)
+		}
+	}
 	return newReading(t.cluster, t.info.Name, t.info.ID, partition).each(ctx, from, to, take, nil)
 }

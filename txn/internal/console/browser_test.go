@@ -482,8 +482,8 @@ func TestPageOfARow(t *testing.T) {
 	}{
 		"row": {
 			http.StatusOK, `{"store":"orders per city","partition":3,"instance":"instance-b","position":{"round":"r-7","inputs":[{"topic":"in","partition":3,"offset":12}]},
-				"rows":[{"key":"a/b&c","value":{"city":"<b>Bern</b>"},"time":"2031-03-04T05:06:07Z"}],"standby_age":"2s"}`,
-			[]string{"a/b&amp;c", `{"city":"&lt;b&gt;Bern&lt;/b&gt;"}`, "2031-03-04 05:06:07Z", "Partition 3, read at instance-b, from a copy that was at the last commit 2s ago, after round r-7.",
+				"rows":[{"key":"a/b&c","value":"{\"city\":\"<b>Bern</b>\",\"id\":9007199254740993}","time":"2031-03-04T05:06:07Z"}],"standby_age":"2s"}`,
+			[]string{"a/b&amp;c", `{"city":"&lt;b&gt;Bern&lt;/b&gt;","id":9007199254740993}`, "2031-03-04 05:06:07Z", "Partition 3, read at instance-b, from a copy that was at the last commit 2s ago, after round r-7.",
 				"It contains in[3] below offset 12."},
 		},
 		"no row": {

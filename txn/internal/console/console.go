@@ -20,6 +20,8 @@
 //     nothing a secret. Texts of errors quote no record.
 //   - A request that changes something is refused if it comes from a page of another site
 //     (http.CrossOriginProtection), or is not JSON. It is logged with what it did.
+//   - Data are not served to pages of other sites, which could have lists read for nothing: requests
+//     whose Sec-Fetch-Site names another site are refused.
 //   - The page loads nothing from another place, and its Content-Security-Policy allows no script
 //     but its own. Names are put into the page as text and never as markup.
 //   - Sums are of the instances that answer. An older answer is in no sum.
@@ -27,8 +29,9 @@
 // # Concurrency
 //
 // A handler may be called from any number of goroutines. It calls the functions of its [Source] for
-// each request. Two lists of dead letters are read at a time and one redrive is at work; further
-// requests are refused.
+// each request. Two lists of dead letters are read at a time, rows are looked up for four requests,
+// and one redrive is at work; further requests are refused. Handlers with the same [Work] share these
+// bounds.
 //
 // # What it is not
 //
@@ -66,13 +69,16 @@ type Source struct {
 	// Letters reads it; nil: the page lists no dead letters.
 	Letters Letters
 	// Stores are those whose rows are shown, and Rows serves the rows of one that the path value
-	// store names, as txn.App.QueryHandler does. Nil: no rows are shown.
+	// store names, as txn.App.QueryHandler does, but with keys and values as texts. Nil: no rows are
+	// shown.
 	Stores []string
 	Rows   http.Handler
 	// Content returns the key and the value of a record in words. Nil: no content is shown.
-	Content func(topic string, key, value []byte) Content
+	Content ContentFunc
 	// Actions allows requests that change something.
 	Actions bool
+	// Work is what handlers of one application have under way. Nil: the handler is the only one.
+	Work *Work
 	// Logger gets a line for each action, and for each dead letter that it was about. It is needed
 	// with Actions.
 	Logger *slog.Logger
@@ -123,22 +129,39 @@ func Handler(src Source) http.Handler {
 	if err != nil {
 		panic(err) // the name is a constant
 	}
-	mux, letters := http.NewServeMux(), newDeadLetters(src)
+	if src.Work == nil {
+		src.Work = NewWork()
+	}
+	mux, letters := http.NewServeMux(), &deadLetters{src}
 	mux.Handle("GET /", http.FileServerFS(page))
 	letters.route(mux)
-	mux.HandleFunc("GET /rows/{store}", src.rows)
-	mux.HandleFunc("GET /data", func(w http.ResponseWriter, r *http.Request) {
+	mux.Handle("GET /rows/{store}", ownSite(src.rows))
+	mux.Handle("GET /data", ownSite(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		// The only way to fail is a client that has gone away.
 		_ = json.NewEncoder(w).Encode(document{src.Topology, src.Settings, letters.state(), src.Stores, src.Group(r.Context())})
-	})
+	}))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Security-Policy", policy)
 		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cache-Control", "no-store") // files of another build do not fit to this one's document
 		mux.ServeHTTP(w, r)
+	})
+}
+
+// ownSite refuses requests that a browser sends for a page of another site. Requests without the
+// header are of other programs, or of browsers that do not send it.
+func ownSite(serve http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.Header.Get("Sec-Fetch-Site") {
+		case "", "none", "same-origin":
+			serve(w, r)
+		default:
+			refuse(w, http.StatusForbidden, "a page of another site asks for this")
+		}
 	})
 }
 
@@ -153,6 +176,13 @@ func (src Source) rows(w http.ResponseWriter, r *http.Request) {
 	}
 	if !r.URL.Query().Has("key") { // a scan would be another question
 		refuse(w, http.StatusBadRequest, "there is no key")
+		return
+	}
+	select {
+	case src.Work.rows <- struct{}{}:
+		defer func() { <-src.Work.rows }()
+	default:
+		refuse(w, http.StatusServiceUnavailable, "other rows are being looked up; try again")
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), rowsTime)

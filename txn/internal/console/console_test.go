@@ -92,3 +92,51 @@ func TestRows(t *testing.T) {
 		}
 	}
 }
+
+// TestOtherSites: a page of another site cannot have data read. The page itself and other programs
+// can, as the control.
+func TestOtherSites(t *testing.T) {
+	src, _ := lettered(&office{})
+	src.Rows = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	for site, want := range map[string]int{
+		"cross-site": http.StatusForbidden, "same-site": http.StatusForbidden, "same-origin": http.StatusOK, "none": http.StatusOK, "": http.StatusOK,
+	} {
+		for _, path := range []string{"/data", "/dead-letters", "/rows/counts?key=a"} {
+			r := httptest.NewRequest(http.MethodGet, path, nil)
+			if site != "" {
+				r.Header.Set("Sec-Fetch-Site", site)
+			}
+			w := httptest.NewRecorder()
+			console.Handler(src).ServeHTTP(w, r)
+			if policy := w.Header().Get("Cross-Origin-Resource-Policy"); w.Code != want || policy != "same-origin" {
+				t.Errorf("%s from %q answers %d with %q, want %d", path, site, w.Code, policy, want)
+			}
+		}
+	}
+}
+
+// TestRowsAreBounded: rows are looked up for a bounded number of requests.
+func TestRowsAreBounded(t *testing.T) {
+	held, release := make(chan struct{}), make(chan struct{})
+	src := empty
+	src.Rows = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		held <- struct{}{}
+		<-release
+	})
+	h := console.Handler(src)
+	ended := make(chan struct{})
+	for range 4 {
+		go func() {
+			do(t, h, http.MethodGet, "/rows/counts?key=a", "")
+			ended <- struct{}{}
+		}()
+		<-held
+	}
+	if status, _ := do(t, h, http.MethodGet, "/rows/counts?key=a", ""); status != http.StatusServiceUnavailable {
+		t.Errorf("the fifth lookup answers %d", status)
+	}
+	close(release)
+	for range 4 {
+		<-ended
+	}
+}

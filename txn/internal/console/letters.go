@@ -17,8 +17,9 @@ import (
 // Letters reads and redrives dead letters. Package txn/admin implements it. All methods are safe for
 // concurrent use, and end when their context does.
 type Letters interface {
-	// Newest returns the newest dead letters of a topic that a filter chooses, at most so many.
-	Newest(ctx context.Context, topic string, f LetterFilter, most int) (LetterList, error)
+	// Newest returns the newest dead letters of a topic that a filter chooses, at most so many. It
+	// shows their contents with a function, if that is not nil, and keeps no other content.
+	Newest(ctx context.Context, topic string, f LetterFilter, most int, content ContentFunc) (LetterList, error)
 	// Redrive writes the records of these dead letters again to where they died, exactly once, or
 	// with dry only checks whether it could. A dead letter that is not as it is named any more is
 	// left with the outcome [Changed]. It returns the outcomes also beside an error: those of the
@@ -76,15 +77,11 @@ type Letter struct {
 	Origin Position  `json:"origin"`
 	Source *Position `json:"source,omitempty"`
 	At     Position  `json:"at"`
-	// To is where a redrive writes the record, RecordTopic its topic.
-	To          string     `json:"to"`
-	RecordTopic string     `json:"-"`
-	Redriven    *time.Time `json:"redriven,omitempty"`
-	Cut         string     `json:"cut,omitempty"`
-	// Key and Value are the record's. They are shown only as Content, and only where that is
-	// allowed.
-	Key     []byte   `json:"-"`
-	Value   []byte   `json:"-"`
+	// To is where a redrive writes the record.
+	To       string     `json:"to"`
+	Redriven *time.Time `json:"redriven,omitempty"`
+	Cut      string     `json:"cut,omitempty"`
+	// Content is the record's, nil where it is not shown.
 	Content *Content `json:"content,omitempty"`
 }
 
@@ -100,6 +97,9 @@ type Content struct {
 	Key   string `json:"key"`
 	Value string `json:"value"`
 }
+
+// ContentFunc returns the key and the value of a record of a topic in words. It keeps neither.
+type ContentFunc func(topic string, key, value []byte) Content
 
 // LetterOutcome is what has become of a dead letter.
 type LetterOutcome struct {
@@ -128,22 +128,12 @@ const (
 	actionTime = 2 * time.Minute
 	// answerTime is how long the answer to an action may take to be written.
 	answerTime = 10 * time.Second
-	// listsMax is how many lists are read at a time.
-	listsMax = 2
 	// bodyMax bounds the body of an action.
 	bodyMax = 256 << 10
 )
 
 // deadLetters serves the part of the page about dead letters.
-type deadLetters struct {
-	src   Source
-	lists chan struct{} // a slot for each list that is read
-	acts  chan struct{} // one for the action at work
-}
-
-func newDeadLetters(src Source) *deadLetters {
-	return &deadLetters{src, make(chan struct{}, listsMax), make(chan struct{}, 1)}
-}
+type deadLetters struct{ src Source }
 
 // state says what the page can do.
 func (l *deadLetters) state() letterState {
@@ -162,7 +152,7 @@ func (l *deadLetters) state() letterState {
 
 // route adds what the page asks for.
 func (l *deadLetters) route(mux *http.ServeMux) {
-	mux.HandleFunc("GET /dead-letters", l.list)
+	mux.Handle("GET /dead-letters", ownSite(l.list))
 	// A page of another site must not act in the name of the person who looks at it.
 	mux.Handle("POST /dead-letters/redrive", http.NewCrossOriginProtection().Handler(http.HandlerFunc(l.redrive)))
 }
@@ -181,8 +171,8 @@ func (l *deadLetters) list(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	select {
-	case l.lists <- struct{}{}:
-		defer func() { <-l.lists }()
+	case l.src.Work.lists <- struct{}{}:
+		defer func() { <-l.src.Work.lists }()
 	default:
 		refuse(w, http.StatusServiceUnavailable, "other lists are being read; try again")
 		return
@@ -197,19 +187,13 @@ func (l *deadLetters) list(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), listTime)
 	defer cancel()
-	found, err := l.src.Letters.Newest(ctx, l.src.DeadLetterTopic, f, lettersMax)
+	found, err := l.src.Letters.Newest(ctx, l.src.DeadLetterTopic, f, lettersMax, l.src.Content)
 	if err != nil {
 		refuse(w, http.StatusBadGateway, oneLine(err.Error()))
 		return
 	}
 	if found.Letters == nil {
 		found.Letters = []Letter{}
-	}
-	for i := range found.Letters {
-		if one := &found.Letters[i]; l.src.Content != nil {
-			content := l.src.Content(one.RecordTopic, one.Key, one.Value)
-			one.Content = &content
-		}
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(found) // the only way to fail is a client that has gone away
@@ -237,8 +221,8 @@ func (l *deadLetters) redrive(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	select {
-	case l.acts <- struct{}{}:
-		defer func() { <-l.acts }()
+	case l.src.Work.acts <- struct{}{}:
+		defer func() { <-l.src.Work.acts }()
 	default:
 		refuse(w, http.StatusConflict, "another redrive of this instance is at work; try again")
 		return

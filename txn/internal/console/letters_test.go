@@ -39,14 +39,21 @@ func (o *office) redrives() []string {
 	return slices.Clone(o.asked)
 }
 
-func (o *office) Newest(_ context.Context, topic string, f console.LetterFilter, most int) (console.LetterList, error) {
+func (o *office) Newest(_ context.Context, topic string, f console.LetterFilter, most int, content console.ContentFunc) (console.LetterList, error) {
 	o.mu.Lock()
 	o.filter = f
 	o.mu.Unlock()
 	if topic != "dead" {
 		return console.LetterList{}, fmt.Errorf("topic %q", topic)
 	}
-	return console.LetterList{Letters: o.letters, More: len(o.letters) > most}, o.err
+	letters := slices.Clone(o.letters)
+	for i := range letters {
+		if content != nil {
+			shown := content("orders.placed.v1", []byte("k1"), []byte("sesame"))
+			letters[i].Content = &shown
+		}
+	}
+	return console.LetterList{Letters: letters, More: len(o.letters) > most}, o.err
 }
 
 func (o *office) Redrive(_ context.Context, topic string, letters []console.LetterName, dry bool) (out []console.LetterOutcome, err error) {
@@ -72,7 +79,6 @@ func twoLetters() []console.Letter {
 		ID: "orders.placed.v1/0/77", Deaths: 1, Application: "orders", Task: "orders.placed.v1_0", Node: "name-customer", Class: "validation",
 		Message: "the <b>customer</b> is missing", Attempts: 3, FirstFailure: at.Add(-time.Minute), LastFailure: at,
 		Origin: console.Position{Topic: "orders.placed.v1", Offset: 77}, At: console.Position{Offset: 5}, To: "orders.placed.v1[0]",
-		RecordTopic: "orders.placed.v1", Key: []byte("k1"), Value: []byte("sesame"),
 	}
 	again := letter
 	again.ID, again.Deaths, again.Class, again.Message, again.Redriven = "orders.placed.v1/1/8", 2, "poison", "the value cannot be decoded", &redriven
@@ -233,4 +239,32 @@ func TestOneRedriveAtATime(t *testing.T) {
 	if status := <-first; status != http.StatusOK {
 		t.Errorf("the first redrive answers %d", status)
 	}
+}
+
+// TestHandlersShareTheirWork: a redrive at one handler of an application holds up one at another, and
+// the end of a server waits for it.
+func TestHandlersShareTheirWork(t *testing.T) {
+	o := &office{hold: make(chan struct{}), held: make(chan struct{})}
+	src, _ := lettered(o)
+	src.Work = console.NewWork()
+	first := make(chan int)
+	go func() {
+		status, _ := do(t, console.Handler(src), http.MethodPost, "/dead-letters/redrive", `{"letters":[{"id":"a"}]}`)
+		first <- status
+	}()
+	<-o.held
+	if status, _ := do(t, console.Handler(src), http.MethodPost, "/dead-letters/redrive", `{"letters":[{"id":"a"}]}`); status != http.StatusConflict {
+		t.Errorf("the redrive at another handler answers %d", status)
+	}
+	src.Work.Wait(time.Millisecond) // has its bound
+	ended := make(chan struct{})
+	go func() {
+		src.Work.Wait(time.Hour)
+		close(ended)
+	}()
+	close(o.hold)
+	if status := <-first; status != http.StatusOK {
+		t.Errorf("the first redrive answers %d", status)
+	}
+	<-ended
 }

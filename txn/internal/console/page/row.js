@@ -5,8 +5,8 @@ const form = document.getElementById('row-question');
 const note = document.getElementById('row-note');
 let offered = false;
 
-// text returns a key or a value as it is read.
-const text = (v) => (typeof v === 'string' ? v : JSON.stringify(v));
+// text returns a key or a value as it is read. Those of rows come as texts.
+const text = (v) => v ?? '';
 
 // where says what an answer contains, and of which instance it is.
 function where(answer) {
