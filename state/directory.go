@@ -58,6 +58,10 @@ type Directory struct {
 	mu     sync.Mutex
 	meta   meta
 	closed bool
+
+	// endsMu is held while the ends of transactions are written, which a slow disk makes long. It is
+	// taken before mu.
+	endsMu sync.Mutex
 }
 
 // OpenDirectory opens the state directory at path, or creates it with mode 0700. Errors wrap
@@ -264,6 +268,8 @@ func (d *Directory) update(what string, change func(*meta)) error {
 // Close gives the directory up. The databases in it must be closed before. Further calls do
 // nothing.
 func (d *Directory) Close() error {
+	d.endsMu.Lock() // another process must not have the directory while that is written
+	defer d.endsMu.Unlock()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
@@ -274,6 +280,12 @@ func (d *Directory) Close() error {
 		return fmt.Errorf("state: close directory %s: %w", d.path, err)
 	}
 	return nil
+}
+
+func (d *Directory) isClosed() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.closed
 }
 
 func (d *Directory) release() error {

@@ -72,13 +72,14 @@ type endText struct {
 var endsFields = fields{required: []string{"format", "cluster", "roundsTopic", "ends", "crc32c"}}
 
 // SetTransactionEnds replaces what is stored, durably and in one step. With no ends it removes the
-// file; a removal that a power loss takes back does no harm, because what was said stays true.
+// file. The caller judges what it reads: a power loss can take a removal back. The other calls but
+// Close do not wait for it.
 func (d *Directory) SetTransactionEnds(e TransactionEnds) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.endsMu.Lock()
+	defer d.endsMu.Unlock()
 	var err error
 	switch {
-	case d.closed:
+	case d.isClosed():
 		err = ErrClosed
 	case len(e.Ends) == 0:
 		if err = d.root.Remove(endsFile); errors.Is(err, fs.ErrNotExist) {
@@ -116,10 +117,10 @@ func (d *Directory) TransactionEnds() (TransactionEnds, error) {
 // SetTransactionEndsAside renames what is stored, so that it is neither read nor replaced. It
 // returns the new name in the directory, which a file that was set aside before loses.
 func (d *Directory) SetTransactionEndsAside() (string, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.endsMu.Lock()
+	defer d.endsMu.Unlock()
 	err := ErrClosed
-	if !d.closed {
+	if !d.isClosed() {
 		err = d.root.Rename(endsFile, endsAsideFile)
 	}
 	if err != nil {

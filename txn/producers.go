@@ -100,6 +100,9 @@ func (in *instance) settled(ctx context.Context, workers int) ([][2]*broker.Prod
 		closePairs(out)
 		return nil, fmt.Errorf("%w: %w", errNotBegun, err)
 	}
+	for _, pair := range out {
+		in.hangwatch.Settled(ctx, pair[:]...)
+	}
 	return out, nil
 }
 

@@ -80,6 +80,13 @@ func (t Transaction) Hanging() bool { return t.Known() && !t.Ongoing() }
 // transaction: it has lost what it knew, or it is one no longer and has not noticed.
 func (t Transaction) Behind() bool { return t.Named != nil && t.Named.Epoch < t.Epoch }
 
+// bears reports whether an answer from before counts beside what is said now. A coordinator that
+// knows an older epoch of the producer has lost what it said: the epochs of the answer are used
+// again then, for other transactions. While no coordinator can be asked, that is not known.
+func (t Transaction) bears(before broker.Transaction) bool {
+	return t.Known() && (t.Named == nil || t.Named.Epoch >= before.Epoch)
+}
+
 // AtWork reports whether the producer has any transaction under way.
 func (t Transaction) AtWork() bool { return t.Named != nil && underWay(t.Named.State) }
 
@@ -103,8 +110,8 @@ type Marker struct {
 type Evidence struct {
 	// Before is what the coordinator said of the producer before its transactional id was
 	// initialised, which replaces the state of the last transaction by Empty. An answer about
-	// another transaction of the producer tells nothing. Nil if it was not asked, or knew another
-	// producer id.
+	// another transaction of the producer tells nothing, nor one with a newer epoch than the
+	// coordinator knows now. Nil if it was not asked, or knew another producer id.
 	Before []broker.Transaction
 	// Markers are those of the producer that may be about this transaction.
 	Markers []Marker
@@ -179,7 +186,9 @@ func Decide(t Transaction, e Evidence) Decision {
 		coordinator("says", t.Named.Transaction)
 	}
 	for _, before := range e.Before {
-		coordinator("said before the id was initialised", before)
+		if t.bears(before) {
+			coordinator("said before the id was initialised", before)
+		}
 	}
 	// A commit may have been on its way all the same. If it has left a marker, that says so, but
 	// only if all was read. If it has left none, to abort is consistent: no process had an answer to
@@ -247,6 +256,9 @@ func Decide(t Transaction, e Evidence) Decision {
 			said(&neither, "it may have been committed: %s", what)
 		}
 	}
+	if slices.ContainsFunc(e.Before, func(before broker.Transaction) bool { return !t.bears(before) }) {
+		said(&neither, "what a coordinator said before does not count: it has lost that since, or it cannot be asked now")
+	}
 	switch {
 	case t.Named == nil:
 		said(&neither, "no coordinator names a transactional id for the producer")
@@ -260,7 +272,7 @@ func Decide(t Transaction, e Evidence) Decision {
 // before its id was initialised, if there is one.
 func ongoingBefore(t Transaction, e Evidence) (broker.Transaction, bool) {
 	for _, before := range e.Before {
-		if before.ProducerID == t.ProducerID && before.State == "Ongoing" && before.Epoch == t.Epoch {
+		if before.ProducerID == t.ProducerID && before.State == "Ongoing" && before.Epoch == t.Epoch && t.bears(before) {
 			return before, true
 		}
 	}

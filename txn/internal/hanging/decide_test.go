@@ -39,6 +39,7 @@ func TestDecide(t *testing.T) {
 		name     string
 		named    *broker.Transaction
 		foreign  bool
+		gone     bool
 		evidence Evidence
 		want     Verdict
 		reason   string // part of one
@@ -93,6 +94,10 @@ func TestDecide(t *testing.T) {
 		{name: "another epoch ongoing before", named: says("Empty", epoch+3), evidence: Evidence{Before: before(says("Ongoing", epoch+1))}, want: Unknown},
 		{name: "several answers before, one of which is about the transaction", named: says("Empty", epoch+6), evidence: Evidence{Before: before(says("CompleteAbort", epoch-1), says("CompleteCommit", epoch+1), says("CompleteAbort", epoch+3))}, want: Commit},
 		{name: "answers before that contradict each other", named: says("Empty", epoch+2), evidence: Evidence{Before: before(says("CompleteCommit", epoch+1), says("CompleteAbort", epoch+1))}, want: Unknown, reason: "contradicts itself"},
+		{name: "the coordinator is behind what it said before", named: says("Empty", epoch), evidence: Evidence{Before: before(says("CompleteCommit", epoch+1))}, want: Unknown, reason: "it has lost that since"},
+		{name: "the coordinator is behind what it knew as ongoing", named: says("Empty", epoch-1), evidence: Evidence{Before: before(says("Ongoing", epoch)), Searched: 4}, want: Unknown, reason: "it has lost that since"},
+		{name: "the coordinator cannot be asked now", evidence: Evidence{Before: before(says("CompleteCommit", epoch+1))}, want: Unknown, reason: "cannot be asked now"},
+		{name: "the producer id is gone", gone: true, evidence: Evidence{Before: before(says("CompleteCommit", epoch+1))}, want: Commit},
 		{name: "Empty before", named: says("Empty", epoch+2), evidence: Evidence{Before: before(says("Empty", epoch+1))}, want: Unknown},
 		{name: "an answer about another producer id", evidence: Evidence{Before: before(changed)}, want: Unknown},
 
@@ -106,7 +111,7 @@ func TestDecide(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			tx := Transaction{ProducerID: producer, Epoch: epoch, Own: !test.foreign}
+			tx := Transaction{ProducerID: producer, Epoch: epoch, Own: !test.foreign, Gone: test.gone}
 			if test.named != nil {
 				tx.Named = &broker.Named{TransactionalID: "app~i~0~0", Transaction: *test.named}
 			}

@@ -38,8 +38,8 @@ func begin(hanging []*Finding) time.Time {
 		if f.Named != nil {
 			said = append(said, f.Named.Transaction)
 		}
-		for _, tx := range said {
-			if tx.ProducerID == f.ProducerID && !tx.Started.IsZero() {
+		for _, tx := range said { // a transaction of an older epoch has begun earlier, and tells nothing
+			if tx.ProducerID == f.ProducerID && tx.Epoch >= f.Epoch && !tx.Started.IsZero() {
 				earlier(tx.Started)
 			}
 		}

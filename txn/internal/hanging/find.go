@@ -34,7 +34,8 @@ type Search struct {
 	// Patience bounds each of the questions of Look; 0 leaves that to the context.
 	Patience time.Duration
 	// Before are the coordinators' answers from before the ids were initialised, any number for
-	// each id; nil if they were not asked.
+	// each id; nil if they were not asked. One about another transactional id than the one that has
+	// the producer id now is not used.
 	Before []broker.Named
 	// Databases returns the tasks whose databases have applied the round of a transaction, and
 	// those that wrote it and show that it was not committed (see Evidence). Nil knows none.
@@ -129,7 +130,7 @@ func (s Search) names(ctx context.Context, c *broker.Cluster, producerIDs []int6
 		out.named = map[int64]broker.Named{}
 	}
 	all = all && ledErr == nil && err == nil
-	had := map[string]int64{}
+	had := map[string][]int64{}
 	for _, producerID := range producerIDs {
 		if _, known := out.named[producerID]; known {
 			continue
@@ -137,7 +138,7 @@ func (s Search) names(ctx context.Context, c *broker.Cluster, producerIDs []int6
 		out.gone[producerID] = all
 		for _, before := range s.Before {
 			if before.ProducerID == producerID {
-				had[before.TransactionalID] = producerID
+				had[before.TransactionalID] = append(had[before.TransactionalID], producerID)
 			}
 		}
 	}
@@ -145,12 +146,14 @@ func (s Search) names(ctx context.Context, c *broker.Cluster, producerIDs []int6
 		return out, err
 	}
 	now, nowErr := c.Transactions(ctx, slices.Sorted(maps.Keys(had))...)
-	for id, producerID := range had {
+	for id, producerIDs := range had {
 		tx, there := now[id]
-		if there && tx.ProducerID == producerID {
-			out.named[producerID] = broker.Named{TransactionalID: id, Transaction: tx}
+		for _, producerID := range producerIDs {
+			if there && tx.ProducerID == producerID {
+				out.named[producerID] = broker.Named{TransactionalID: id, Transaction: tx}
+			}
+			out.gone[producerID] = nowErr == nil && (!there || tx.ProducerID != producerID)
 		}
-		out.gone[producerID] = nowErr == nil && (!there || tx.ProducerID != producerID)
 	}
 	return out, errors.Join(err, nowErr)
 }
@@ -197,7 +200,7 @@ func (s Search) group(first, again []broker.OpenTransaction, names names) []Find
 				f.Own = strings.HasPrefix(n.TransactionalID, broker.TransactionalPrefix(s.Application))
 			}
 			for _, before := range s.Before {
-				if before.ProducerID == open.ProducerID {
+				if before.ProducerID == open.ProducerID && (f.Named == nil || f.Named.TransactionalID == before.TransactionalID) {
 					f.Evidence.Before, f.Own = append(f.Evidence.Before, before.Transaction), true
 				}
 			}

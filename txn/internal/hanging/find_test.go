@@ -537,6 +537,46 @@ func TestNotKnownToHang(t *testing.T) {
 	})
 }
 
+// TestAnswerAboutAnotherID: an answer that names another transactional id than the one that has the
+// producer id makes the transaction neither the application's nor decides it. About the id that has
+// it, it does both.
+func TestAnswerAboutAnotherID(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.lose = everywhere
+		producerID, epoch := w.begin("somebody", record("out", 0))
+		w.end("somebody", true)
+		for id, own := range map[string]bool{"app~i~0~0": false, "somebody": true} {
+			w.search.Before = []broker.Named{{TransactionalID: id, Transaction: broker.Transaction{State: "CompleteCommit", ProducerID: producerID, Epoch: epoch + 1}}}
+			if f := w.one(); f.Own != own || len(f.Evidence.Before) > 0 != own || (f.Decision.Verdict == hanging.Commit) != own {
+				t.Errorf("with an answer about %s found %+v", id, f)
+			}
+		}
+	})
+}
+
+// TestSeveralProducerIDsOfAnID: an id that has had several producer ids is asked for each of them.
+func TestSeveralProducerIDsOfAnID(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.lose = everywhere
+		for i := range 2 {
+			id := []string{"somebody", "else"}[i]
+			producerID, epoch := w.begin(id, record("out", int32(i)))
+			w.end(id, true)
+			w.search.Before = append(w.search.Before, broker.Named{TransactionalID: own, Transaction: broker.Transaction{State: "CompleteCommit", ProducerID: producerID, Epoch: epoch + 1}})
+		}
+		w.kafka.ControlKey(int16(kmsg.ListTransactions), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+			w.kafka.KeepControl()
+			kreq.(*kmsg.ListTransactionsRequest).ProducerIDFilters = []int64{1 << 40} // the ids that have them now are away
+			return nil, nil, false
+		})
+		w.kafka.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: "__transaction_state", Err: kerr.LeaderNotAvailable, Count: -1})
+		found := w.find()
+		if len(found) != 2 || !found[0].Gone || !found[1].Gone {
+			t.Errorf("found are %+v", found)
+		}
+	})
+}
+
 // TestLookWithoutLeader: what other partitions hold is found although one does not answer, and the
 // error says so.
 func TestLookWithoutLeader(t *testing.T) {

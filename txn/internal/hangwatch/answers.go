@@ -1,8 +1,6 @@
 package hangwatch
 
 import (
-	"context"
-	"maps"
 	"slices"
 
 	"github.com/onceward/onceward/txn/internal/broker"
@@ -11,8 +9,7 @@ import (
 
 // answersMax bounds the answers that are kept. A start and a fencing keep one for each transactional
 // id, and a failed round one for its own. They are removed once all partitions were found to be free
-// of their transactions. Where a topic may not be read, that never happens. The oldest answer makes
-// room then: an id whose transaction hangs is not used, so what is needed is among the newest.
+// of their transactions. Where a topic may not be read, that never happens.
 const answersMax = 1000
 
 // ending is how the transaction of an answer ended, whatever comes after it; "" if the answer does
@@ -35,8 +32,11 @@ func decides(a broker.Named) bool { return ending(a.Transaction) != "" }
 // replaces or shows to be void.
 func withAnswer(answers []broker.Named, n broker.Named, committing bool) []broker.Named {
 	tells := n.State != "Empty" && (n.State != "Ongoing" || !committing)
+	again := tells && slices.Contains(answers, n) // it stays where it is, and nothing has to be stored
 	answers = slices.DeleteFunc(answers, func(a broker.Named) bool {
 		switch same := a.ProducerID == n.ProducerID && a.Epoch == n.Epoch; {
+		case again && a == n:
+			return false
 		case a.ProducerID == n.ProducerID && a.Epoch > n.Epoch: // the coordinator has lost what it said
 			return true
 		case same && decides(a):
@@ -45,10 +45,40 @@ func withAnswer(answers []broker.Named, n broker.Named, committing bool) []broke
 			return a.TransactionalID == n.TransactionalID && !decides(a) && (tells || same && n.State == "Ongoing")
 		}
 	})
-	if tells {
+	if tells && !again {
 		answers = append(answers, n)
 	}
-	return answers[max(0, len(answers)-answersMax):]
+	return answers
+}
+
+// bounded leaves answersMax answers, and more only if findings need them. The id with the most
+// answers loses its oldest one. An id that is not used because a transaction of it hangs gets no
+// newer answers, so those about it are the last to go.
+func bounded(answers []broker.Named, found []hanging.Finding) []broker.Named {
+	for len(answers) > answersMax {
+		of := map[string]int{}
+		for _, a := range answers {
+			of[a.TransactionalID]++
+		}
+		evicted := -1
+		for i, a := range answers {
+			if !needed(a, found) && (evicted < 0 || of[a.TransactionalID] > of[answers[evicted].TransactionalID]) {
+				evicted = i
+			}
+		}
+		if evicted < 0 {
+			break
+		}
+		answers = slices.Delete(answers, evicted, evicted+1)
+	}
+	return answers
+}
+
+// needed reports whether an answer may be about a transaction that hangs.
+func needed(a broker.Named, found []hanging.Finding) bool {
+	return slices.ContainsFunc(found, func(f hanging.Finding) bool {
+		return f.ProducerID == a.ProducerID && (a.Epoch == f.Epoch || int32(a.Epoch) == int32(f.Epoch)+1)
+	})
 }
 
 // producerIDs are those that a transactional id had when its coordinator was asked.
@@ -62,37 +92,4 @@ func (w *Watch) producerIDs(transactionalID string) map[int64]bool {
 		}
 	}
 	return ids
-}
-
-// remove removes the answers that no look can need any more. asked are those from before a look to
-// which every partition has answered, and open is all that it has found. No partition holds their
-// transactions open, and none will: the ids were initialised since, which waits for the markers and
-// refuses late records.
-func (w *Watch) remove(ctx context.Context, asked []broker.Named, open []hanging.Finding) {
-	over := map[broker.Named]bool{}
-	ids := map[string]bool{}
-	for _, a := range asked {
-		if decides(a) && !slices.ContainsFunc(open, func(f hanging.Finding) bool {
-			return f.ProducerID == a.ProducerID && int32(f.Epoch) < int32(a.Epoch)
-		}) {
-			over[a], ids[a.TransactionalID] = true, true
-		}
-	}
-	if len(over) == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, describeMax)
-	defer cancel()
-	now, err := w.cfg.Cluster.Transactions(ctx, slices.Sorted(maps.Keys(ids))...)
-	if err != nil {
-		w.cfg.Logger.Debug("the answers about last transactions are kept, because not all coordinators have said that they have initialised the ids since", "error", err)
-		return
-	}
-	w.mu.Lock()
-	w.before = slices.DeleteFunc(w.before, func(a broker.Named) bool {
-		tx, known := now[a.TransactionalID]
-		return over[a] && (!known || tx.ProducerID != a.ProducerID || tx.Epoch > a.Epoch)
-	})
-	w.mu.Unlock()
-	w.keep()
 }

@@ -5,12 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kfake"
-	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"github.com/onceward/onceward/e2e/virtual"
 	"github.com/onceward/onceward/txn/internal/broker"
+	"github.com/onceward/onceward/txn/internal/hanging"
 )
 
 // answer is what a coordinator says of a transactional id.
@@ -54,55 +50,31 @@ func TestWithAnswer(t *testing.T) {
 	}
 }
 
-// TestAnswersAreBounded: the oldest answer makes room.
+// TestAnswersAreBounded: the id with the most answers makes room, and never with an answer that a
+// finding needs. An id that is not used, because its transaction hangs, gets no newer answers; those
+// of the others do not take its place.
 func TestAnswersAreBounded(t *testing.T) {
-	var answers []broker.Named
-	for i := range answersMax + 1 {
-		answers = withAnswer(answers, answer(fmt.Sprintf("app~i~%d~0", i), "CompleteCommit", int64(i), 6), false)
+	hung := answer("app~i~0~0", "CompleteCommit", 100, 6)
+	answers := []broker.Named{hung}
+	for restart := range 200 {
+		for w := 1; w <= 8; w++ {
+			answers = bounded(withAnswer(answers, answer(fmt.Sprintf("app~i~%d~0", w), "CompleteCommit", int64(w), int16(6+2*restart)), false), nil)
+		}
 	}
-	if first := answers[0].TransactionalID; len(answers) != answersMax || first != "app~i~1~0" {
-		t.Errorf("there are %d answers, the first one about %s", len(answers), first)
+	if len(answers) != answersMax || answers[0] != hung || answers[len(answers)-1].Epoch != 404 {
+		t.Errorf("there are %d answers, the first one is %+v and the last one %+v", len(answers), answers[0], answers[len(answers)-1])
 	}
-}
-
-// TestRemove: an answer is removed once the id was initialised and no partition holds the
-// transaction open, and not before.
-func TestRemove(t *testing.T) {
-	for _, test := range []struct {
-		name                 string
-		hangs, uninitialised bool
-		fault                *kfake.Fault
-		kept                 bool
-	}{
-		{name: "nothing is open"},
-		{name: "it hangs", hangs: true, kept: true},
-		{name: "the id is not initialised yet", uninitialised: true, kept: true},
-		{name: "a partition does not answer", fault: &kfake.Fault{Keys: []kmsg.Key{kmsg.DescribeProducers}, Topic: "out", Err: kerr.NotLeaderForPartition, Count: -1}, kept: true},
-		{name: "a topic may not be read", fault: &kfake.Fault{Keys: []kmsg.Key{kmsg.DescribeProducers}, Topic: "out", Err: kerr.TopicAuthorizationFailed, Count: -1}, kept: true},
-		{name: "the coordinator may not be asked", fault: &kfake.Fault{Keys: []kmsg.Key{kmsg.DescribeTransactions}, Err: kerr.TransactionalIDAuthorizationFailed, Count: -1}, kept: true},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			bubble(t, false, func(t *testing.T, s *scene) {
-				p := s.producer()
-				s.end(p, func(virtual.End) virtual.Loss { return func(string, int32) bool { return !test.hangs } })
-				s.watch.Note(t.Context(), false, own)
-				if len(s.watch.before) != 1 {
-					t.Fatal("no answer is there: the test tests nothing")
-				}
-				if !test.uninitialised {
-					if err := p.Settle(t.Context()); err != nil {
-						t.Fatal(err)
-					}
-				}
-				if test.fault != nil {
-					s.kafka.Fault(*test.fault)
-				}
-				s.watch.AtStart(t.Context())
-				if kept := len(s.watch.before) == 1; kept != test.kept {
-					t.Errorf("kept is %+v", s.watch.before)
-				}
-			})
-		})
+	answers = nil
+	var found []hanging.Finding
+	for i := range answersMax + 2 {
+		answers = append(answers, answer("app~i~0~0", "CompleteCommit", 1, int16(i+1)))
+		if i != 5 {
+			found = append(found, hanging.Finding{Transaction: hanging.Transaction{ProducerID: 1, Epoch: int16(i)}})
+		}
+	}
+	found = slices.DeleteFunc(found, func(f hanging.Finding) bool { return f.Epoch == 6 }) // the answer with epoch 6 is about that and the one before
+	if got := bounded(slices.Clone(answers), found); len(got) != answersMax+1 || slices.Contains(got, answers[5]) {
+		t.Errorf("%d answers are left", len(got))
 	}
 }
 

@@ -8,8 +8,12 @@
 //   - [Watch.Note]: before a transactional id is initialised, its coordinator is asked about the
 //     last transaction. The answer is evidence, and is gone there afterwards. If it says how the
 //     transaction ended, it is in the state directory when Note returns, and the watch of the next
-//     process has it. It is removed once the id was initialised and every partition has said that
-//     it does not hold the transaction open.
+//     process has it.
+//   - [Watch.Settled]: once ids are initialised, answers with newer epochs than theirs are dropped:
+//     the coordinator has lost them, and will use their epochs again.
+//   - [Watch.Tidy]: an answer is dropped too if its coordinator is behind it. It is removed once its
+//     id was initialised and every partition has said after that that it does not hold the
+//     transaction open.
 //   - [Watch.AtStart]: after all ids of the instance are initialised, and before a record is
 //     produced, everything that the application reads and writes is asked for what it holds open.
 //     An id whose transaction hangs is not used, and the worker gets another one, so no task has to
@@ -28,10 +32,11 @@
 // # Concurrency and failure
 //
 // A watch belongs to the process and outlives memberships. Its methods are safe for concurrent
-// use. Run and Repair run on a goroutine each, so no look waits for the logs that Repair reads. A
-// question without an answer is asked again, and is never taken for a no. A stored answer that is
-// damaged, or of another cluster, is not used: how the transaction ended is not known then. One that
-// cannot be stored is in memory, and a warning.
+// use. Run, Repair and Tidy run on a goroutine each, so no look waits for the logs that Repair reads,
+// or for the coordinators that Tidy asks. A question without an answer is asked again, and is never taken for a no. A stored answer that is
+// damaged, or of another cluster, is not used: how the transaction ended is not known then. If the
+// file cannot be read, it stays, and nothing is stored. An answer that cannot be stored is in memory,
+// and a warning. NoteDead waits for the disk for half a second.
 //
 // # What it is not
 //

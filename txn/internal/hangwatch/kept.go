@@ -1,6 +1,8 @@
 package hangwatch
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -13,42 +15,75 @@ import (
 // keep stores the answers that decide, if they are not what is stored. That a transaction is ongoing
 // is not stored. It is evidence only for the process that initialises the id right after it: a later
 // process cannot know what came in between.
-func (w *Watch) keep() {
-	if w.cfg.Directory == nil {
+//
+// When ctx ends, keep returns while the disk is still at it, with a warning if that is by a deadline.
+// The goroutine that writes ends with the write, for which Directory.Close waits; there is one at
+// most.
+func (w *Watch) keep(ctx context.Context) {
+	if w.store == nil {
 		return
 	}
-	w.keeping.Lock()
-	defer w.keeping.Unlock()
-	w.mu.Lock()
-	answers := slices.DeleteFunc(slices.Clone(w.before), func(a broker.Named) bool { return !decides(a) })
-	w.mu.Unlock()
-	if slices.Equal(answers, w.kept) {
-		return
+	written := make(chan struct{})
+	select {
+	case w.keeping <- struct{}{}:
+		w.mu.Lock()
+		answers := slices.DeleteFunc(slices.Clone(w.before), func(a broker.Named) bool { return !decides(a) })
+		w.mu.Unlock()
+		if slices.Equal(answers, w.kept) {
+			<-w.keeping
+			return
+		}
+		go func() {
+			w.write(answers)
+			<-w.keeping
+			close(written)
+		}()
+	case <-ctx.Done(): // the last write is not over
 	}
+	select {
+	case <-written:
+	case <-ctx.Done():
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			w.cfg.Logger.Warn("what coordinators say of the last transactions is not on the disk in time", "consequence", notStored, "remedy", "none, if the disk answers again")
+		}
+	}
+}
+
+// notStored is what follows if an answer is not in the directory.
+const notStored = "if this process ends before it has repaired a transaction that hangs, an operator has to know how that ended"
+
+// write stores answers. The caller has the token of keeping.
+func (w *Watch) write(answers []broker.Named) {
 	ends := state.TransactionEnds{Cluster: w.cfg.ClusterID, RoundsTopic: w.cfg.RoundsTopic}
 	for _, a := range answers {
 		ends.Ends = append(ends.Ends, state.TransactionEnd{
 			TransactionalID: a.TransactionalID, ProducerID: a.ProducerID, Epoch: a.Epoch, State: a.State, Started: a.Started,
 		})
 	}
-	err := w.cfg.Directory.SetTransactionEnds(ends)
-	if err == nil {
+	err := w.store(ends)
+	switch {
+	case errors.Is(err, state.ErrClosed): // the process ends
+		return
+	case err == nil:
 		w.kept = answers
-	} else if !w.notKept {
+	case !w.notKept:
 		w.cfg.Logger.Warn("what coordinators say of the last transactions cannot be stored",
-			"error", err, "consequence", "if this process ends before it has repaired a transaction that hangs, an operator has to know how that ended",
-			"remedy", "make the state directory writable; the next answers are stored again")
+			"error", err, "consequence", notStored, "remedy", "make the state directory writable; the next answers are stored again")
 	}
 	w.notKept = err != nil
 }
 
 // load takes the answers that an earlier process has stored. A file that is damaged, or that was
-// stored with another cluster, is set aside: what it said is not known then.
+// stored with another cluster, is set aside: what it said is not known then. A file that cannot be
+// read may be good: it stays as it is, and this process stores nothing.
 func (w *Watch) load() {
-	if w.cfg.Directory == nil {
+	ends, err := w.cfg.Directory.TransactionEnds()
+	if err != nil && !errors.Is(err, state.ErrCorrupt) && !errors.Is(err, state.ErrFormat) {
+		w.cfg.Logger.Warn("what coordinators said of the last transactions before this start cannot be read, and this process stores no answers",
+			"error", err, "consequence", notStored, "remedy", "make the file readable, and start again")
 		return
 	}
-	ends, err := w.cfg.Directory.TransactionEnds()
+	w.store = w.cfg.Directory.SetTransactionEnds
 	if err == nil {
 		err = w.fits(ends)
 	}

@@ -10,9 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/onceward/onceward/state"
+	"github.com/onceward/onceward/txn/internal/broker"
 	"github.com/onceward/onceward/txn/internal/hanging"
 )
 
@@ -140,6 +143,7 @@ func TestProcessEndsBeforeTheRepair(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				repair.Go(func() { next.Repair(ctx) })
+				repair.Go(func() { next.Tidy(ctx) })
 				next.AtStart(t.Context())
 				found := next.Found()
 				if len(found) != 1 || found[0].Decision.Verdict != test.want {
@@ -154,6 +158,7 @@ func TestProcessEndsBeforeTheRepair(t *testing.T) {
 				}
 				time.Sleep(time.Minute)
 				next.AtStart(t.Context())
+				time.Sleep(time.Second)
 				if left := len(next.Found()); (left == 0) != (test.want != hanging.Unknown) {
 					t.Errorf("%d hang", left)
 				}
@@ -274,13 +279,152 @@ func TestEndsAreStoredInFull(t *testing.T) {
 		s.hang(s.producer())
 		l.Note(t.Context(), false, own)
 		l.before[0].Started = time.UnixMilli(1_700_000_000_123)
-		l.keep()
+		l.keep(t.Context())
 		want := slices.Clone(l.before)
 		l.end(t)
 		next := s.life(path, "i", nil)
 		defer next.end(t)
 		if got := next.before; !slices.Equal(got, want) || len(want) != 1 {
 			t.Errorf("loaded are %+v, want %+v", got, want)
+		}
+	})
+}
+
+// TestCoordinatorIsBehind: a coordinator has lost what it said, as after a restore, and uses the
+// epochs again. Its next transaction is aborted, loses its markers, and must not be committed by the
+// stored answer about the lost one. As the control the coordinator is where the answer is.
+func TestCoordinatorIsBehind(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		ahead      int16 // the epoch of the answer after that of the coordinator
+		tidy, init bool  // by what it is found
+		want       hanging.Verdict
+	}{
+		{name: "control", ahead: 1, want: hanging.Commit},
+		{name: "found beside a look", ahead: 1, tidy: true, want: hanging.Unknown},
+		{name: "found as the id is initialised", ahead: 2, init: true, want: hanging.Unknown},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, false, func(t *testing.T, s *scene) {
+				p := broker.NewProducer(s.config, own, time.Minute)
+				defer p.Close()
+				if err := p.Settle(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				identity, err := p.Identity()
+				if err != nil {
+					t.Fatal(err)
+				}
+				path := filepath.Join(t.TempDir(), "state")
+				first := s.life(path, "i", nil)
+				err = first.directory.SetTransactionEnds(state.TransactionEnds{Cluster: "cluster", RoundsTopic: [16]byte{1}, Ends: []state.TransactionEnd{
+					{TransactionalID: own, ProducerID: identity.ProducerID, Epoch: identity.Epoch + c.ahead, State: "CompleteCommit"},
+				}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				first.end(t)
+				l := s.life(path, "i", nil)
+				defer func() { l.end(t) }()
+				if c.tidy {
+					s.kafka.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.DescribeProducers}, Topic: "out", Err: kerr.NotLeaderForPartition, Count: 1}) // no look has to be clean for it
+					l.tidy(t.Context())
+				}
+				if c.init {
+					if err := p.Settle(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					l.Settled(t.Context(), p)
+				}
+				if dropped := c.want == hanging.Unknown; l.exists() == dropped {
+					t.Errorf("the file is there: %t", !dropped)
+				}
+				s.write(p)
+				s.lose = none
+				if _, err := p.Abort(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				s.lose = nil
+				if err := p.Settle(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				l.AtStart(t.Context())
+				if found := l.Found(); len(found) != 1 || found[0].Decision.Verdict != c.want {
+					t.Errorf("found are %+v, want the verdict %s", found, c.want)
+				}
+			})
+		})
+	}
+}
+
+// TestUnreadableAnswers: a file that cannot be read may be good. It is neither set aside nor
+// replaced, and the answers are in memory.
+func TestUnreadableAnswers(t *testing.T) {
+	bubble(t, false, func(t *testing.T, s *scene) {
+		path := filepath.Join(t.TempDir(), "state")
+		first := s.life(path, "i", nil)
+		if err := os.Mkdir(first.path, 0o700); err != nil { // reading it fails, and that is no damage
+			t.Fatal(err)
+		}
+		first.end(t)
+		l := s.life(path, "i", nil)
+		defer l.end(t)
+		s.hang(s.producer())
+		l.Note(t.Context(), false, own)
+		if n := s.log.count("cannot be read, and this process stores no answers"); n != 1 || len(l.before) != 1 || s.log.count("cannot be stored") != 0 {
+			t.Errorf("it is told %d times, in memory are %+v", n, l.before)
+		}
+		if entry, err := os.Stat(l.path); err != nil || !entry.IsDir() {
+			t.Errorf("it is there as %v, %v", entry, err)
+		}
+		if _, err := os.Stat(l.path + ".unused"); err == nil {
+			t.Error("it is set aside")
+		}
+	})
+}
+
+// TestSlowDisk: a fencing waits half a second for the disk, says so, and goes on. One write is under
+// way at most. What it did not wait for is stored with the next answers.
+func TestSlowDisk(t *testing.T) {
+	bubble(t, false, func(t *testing.T, s *scene) {
+		l := s.life(filepath.Join(t.TempDir(), "state"), "i", nil)
+		defer l.end(t)
+		store, writes, slow := l.store, 0, make(chan struct{})
+		l.store = func(e state.TransactionEnds) error {
+			writes++
+			<-slow
+			return store(e)
+		}
+		s.hang(s.producer())
+		for range 2 {
+			began := time.Now()
+			l.NoteDead(t.Context(), own)
+			if took := time.Since(began); took < describeDeadMax || took > 2*describeDeadMax {
+				t.Errorf("it took %s", took)
+			}
+		}
+		if n := s.log.count("not on the disk in time"); n != 2 || writes != 1 {
+			t.Errorf("it is told %d times, and %d writes are under way", n, writes)
+		}
+		close(slow)
+		for range 2 {
+			l.Note(t.Context(), false, own)
+		}
+		if !l.exists() || writes != 1 { // nothing has changed
+			t.Errorf("it is stored: %t, with %d writes", l.exists(), writes)
+		}
+	})
+}
+
+// TestAnswerInAClosedDirectory: the process ends, and no operator has to do anything.
+func TestAnswerInAClosedDirectory(t *testing.T) {
+	bubble(t, false, func(t *testing.T, s *scene) {
+		l := s.life(filepath.Join(t.TempDir(), "state"), "i", nil)
+		l.end(t)
+		s.hang(s.producer())
+		l.Note(t.Context(), false, own)
+		if n := s.log.count("cannot be stored"); n != 0 {
+			t.Error("a closed directory is told")
 		}
 	})
 }

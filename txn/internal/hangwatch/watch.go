@@ -43,8 +43,8 @@ type Config struct {
 type Watch struct {
 	cfg Config
 	// due has a token when a look is wanted now, repairs one when something hangs that may be
-	// repaired.
-	due, repairs chan struct{}
+	// repaired, and untidy one when answers may not be needed any more.
+	due, repairs, untidy chan struct{}
 
 	mu sync.Mutex
 	// before is what coordinators have said of transactional ids that tells how their last
@@ -62,8 +62,10 @@ type Watch struct {
 	again time.Time
 	pause backoff.Backoff
 
-	// keeping is held while answers are stored; it is taken before mu.
-	keeping sync.Mutex
+	// store replaces what is in the directory; nil stores nothing. keeping has a token while it runs,
+	// which guards what follows.
+	store   func(state.TransactionEnds) error
+	keeping chan struct{}
 	// kept are the answers in the directory. notKept says that the last ones could not be stored.
 	kept    []broker.Named
 	notKept bool
@@ -74,7 +76,7 @@ const (
 	// without it.
 	describeMax = 5 * time.Second
 	// describeDeadMax is the same for the ids of an instance that is fenced: readers of its outputs
-	// wait for the fencing.
+	// wait for the fencing. It also bounds the wait for the disk then.
 	describeDeadMax = 500 * time.Millisecond
 	// lookMax bounds each question of a look, and how long a look is repeated at start. A partition
 	// without a leader is asked again later; it would else hold up all others.
@@ -92,8 +94,13 @@ const (
 
 // New returns a watch that has not looked yet, with what an earlier process has stored.
 func New(cfg Config) *Watch {
-	w := &Watch{cfg: cfg, due: make(chan struct{}, 1), repairs: make(chan struct{}, 1), used: map[string]bool{}}
-	w.load()
+	w := &Watch{
+		cfg: cfg, due: make(chan struct{}, 1), repairs: make(chan struct{}, 1), untidy: make(chan struct{}, 1), used: map[string]bool{},
+		keeping: make(chan struct{}, 1),
+	}
+	if cfg.Directory != nil {
+		w.load()
+	}
 	return w
 }
 
@@ -101,26 +108,34 @@ func New(cfg Config) *Watch {
 // what they say. Without an answer evidence is missing, and no more. committing says that a commit
 // of them may be under way: that the transaction is ongoing tells nothing then.
 func (w *Watch) Note(ctx context.Context, committing bool, ids ...string) {
-	ctx, cancel := context.WithTimeout(ctx, describeMax)
+	asking, cancel := context.WithTimeout(ctx, describeMax)
+	w.note(asking, committing, ids)
+	cancel()
+	w.keep(ctx)
+}
+
+// NoteDead is Note for the transactional ids of another instance, which is taken for dead and may
+// live. It waits for long neither for the coordinators nor for the disk.
+func (w *Watch) NoteDead(ctx context.Context, ids ...string) {
+	asking, cancel := context.WithTimeout(ctx, describeDeadMax)
+	w.note(asking, true, ids)
+	cancel()
+	storing, cancel := context.WithTimeout(ctx, describeDeadMax)
 	defer cancel()
+	w.keep(storing)
+}
+
+func (w *Watch) note(ctx context.Context, committing bool, ids []string) {
 	now, err := w.cfg.Cluster.Transactions(ctx, ids...)
 	if err != nil {
 		w.cfg.Logger.Debug("how the last transactions ended is not known of all", "error", err)
 	}
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	for _, id := range slices.Sorted(maps.Keys(now)) {
 		w.before = withAnswer(w.before, broker.Named{TransactionalID: id, Transaction: now[id]}, committing)
 	}
-	w.mu.Unlock()
-	w.keep()
-}
-
-// NoteDead is Note for the transactional ids of another instance, which is taken for dead and may
-// live. It does not wait for long.
-func (w *Watch) NoteDead(ctx context.Context, ids ...string) {
-	ctx, cancel := context.WithTimeout(ctx, describeDeadMax)
-	defer cancel()
-	w.Note(ctx, true, ids...)
+	w.before = bounded(w.before, w.found)
 }
 
 // Settle settles a producer after a round has failed, and returns an error if a transaction of it
@@ -133,6 +148,7 @@ func (w *Watch) Settle(ctx context.Context, p *broker.Producer) error {
 	if err := p.Settle(ctx); err != nil {
 		return err
 	}
+	w.Settled(ctx, p)
 	defer signal(w.due) // for the other producers: what has failed here may have lost markers of theirs
 	if brokenLook(w.cfg.Failpoints) {
 		return nil
@@ -214,6 +230,9 @@ func (w *Watch) look(ctx context.Context) (map[string]bool, error) {
 	}
 	wasUnanswered := w.unanswered
 	w.unanswered = oneLine(err)
+	if len(w.before) > 0 {
+		signal(w.untidy)
+	}
 	w.mu.Unlock()
 	w.tell(found)
 	if err == nil && wasUnanswered != "" {
@@ -226,6 +245,7 @@ func (w *Watch) look(ctx context.Context) (map[string]bool, error) {
 	for _, f := range found {
 		if f.Named != nil {
 			ids[f.Named.TransactionalID] = true
+			continue
 		}
 		for _, before := range search.Before {
 			if before.ProducerID == f.ProducerID {
@@ -242,6 +262,15 @@ func (w *Watch) look(ctx context.Context) (map[string]bool, error) {
 func (w *Watch) ask(ctx context.Context, by func(context.Context, *broker.Cluster, hanging.Search) ([]hanging.Finding, error)) (
 	search hanging.Search, found []hanging.Finding, unread, err error,
 ) {
+	search, found, unread, err = w.all(ctx, by)
+	found = slices.DeleteFunc(found, func(f hanging.Finding) bool { return !f.Own || !f.Hanging() })
+	return search, found, unread, err
+}
+
+// all is ask, with everything that is open.
+func (w *Watch) all(ctx context.Context, by func(context.Context, *broker.Cluster, hanging.Search) ([]hanging.Finding, error)) (
+	search hanging.Search, found []hanging.Finding, unread, err error,
+) {
 	within, cancel := context.WithTimeout(ctx, lookMax)
 	search, hidden := hanging.SearchOf(within, w.cfg.Cluster, w.cfg.Topology)
 	cancel()
@@ -256,10 +285,6 @@ func (w *Watch) ask(ctx context.Context, by func(context.Context, *broker.Cluste
 	if absent := search.Complete(); absent != nil { // every topic was there at the start: a broker has not heard of it yet, or it was deleted
 		err = errors.Join(err, absent)
 	}
-	if err == nil && hidden == nil {
-		w.remove(ctx, search.Before, found)
-	}
-	found = slices.DeleteFunc(found, func(f hanging.Finding) bool { return !f.Own || !f.Hanging() })
 	if err != nil && hanging.OnlyDenied(err) {
 		return search, found, errors.Join(hidden, err), nil
 	}
@@ -270,7 +295,10 @@ func (w *Watch) ask(ctx context.Context, by func(context.Context, *broker.Cluste
 // coordinators have said; a verdict that they do not give is not looked for. The caller holds mu.
 func (w *Watch) decide(f *hanging.Finding) {
 	if i := slices.IndexFunc(w.found, same(*f)); i >= 0 && w.found[i].Evidence.Searched > 0 {
-		f.Evidence, f.Decision = w.found[i].Evidence, w.found[i].Decision
+		said := f.Evidence.Before
+		f.Evidence = w.found[i].Evidence
+		f.Evidence.Before = said
+		f.Decision = hanging.Decide(f.Transaction, f.Evidence)
 		return
 	}
 	if d := hanging.Decide(f.Transaction, f.Evidence); d.Verdict != hanging.Unknown {

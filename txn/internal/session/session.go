@@ -108,6 +108,7 @@ func (s *Session) Run(ctx context.Context) (Left, error) {
 	workers.Go(s.watchSpace)
 	workers.Go(func() { s.cfg.HangWatch.Run(s.ctx, s.cfg.Waits, s.cancel) })
 	workers.Go(func() { s.cfg.HangWatch.Repair(s.ctx) })
+	workers.Go(func() { s.cfg.HangWatch.Tidy(s.ctx) })
 	err := s.work(ctx)
 	if err == nil {
 		err = s.stopped()
