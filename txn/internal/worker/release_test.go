@@ -105,7 +105,7 @@ func TestReleaseDoesNotWaitForTheDisk(t *testing.T) {
 		<-closing
 		closed := make(chan struct{})
 		go func() { end.Wait(); close(closed) }()
-		other.Enqueue(0, batchtest.Run(t, "in", 0, nil, batchtest.Record{Timestamp: time.Now().UnixMilli()}))
+		other.Enqueue(0, []*broker.Record{{Topic: "in", Timestamp: time.Now()}})
 		w.Wake()
 		<-processed
 		again, err := w.Release(t.Context(), slow)
@@ -160,8 +160,8 @@ func TestReleaseFreesTheQueue(t *testing.T) {
 		w.close(slowTask(t, closing, goOn), request{})
 		<-closing
 		var held atomic.Int64
-		tk := quietTask(t, func() {})
-		tk.Enqueue(0, batchtest.Run(t, "in", 0, &held, batchtest.Record{Timestamp: time.Now().UnixMilli()}))
+		tk := task.New(task.Spec{ID: graph.TaskID{Subtopology: "in"}, Inputs: []state.Input{{Topic: "in"}}, Held: &held})
+		tk.Enqueue(0, []*broker.Record{{Topic: "in", Timestamp: time.Now()}})
 		if held.Load() == 0 {
 			t.Fatal("nothing is queued: the test tests nothing")
 		}
