@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -384,14 +385,15 @@ func TestUnreadableAnswers(t *testing.T) {
 }
 
 // TestSlowDisk: a fencing waits half a second for the disk, says so, and goes on. One write is under
-// way at most. What it did not wait for is stored with the next answers.
+// way at most, and it ends when the disk answers.
 func TestSlowDisk(t *testing.T) {
 	bubble(t, false, func(t *testing.T, s *scene) {
 		l := s.life(filepath.Join(t.TempDir(), "state"), "i", nil)
 		defer l.end(t)
-		store, writes, slow := l.store, 0, make(chan struct{})
+		store, slow := l.store, make(chan struct{})
+		var writes atomic.Int32
 		l.store = func(e state.TransactionEnds) error {
-			writes++
+			writes.Add(1)
 			<-slow
 			return store(e)
 		}
@@ -403,15 +405,15 @@ func TestSlowDisk(t *testing.T) {
 				t.Errorf("it took %s", took)
 			}
 		}
-		if n := s.log.count("not on the disk in time"); n != 2 || writes != 1 {
-			t.Errorf("it is told %d times, and %d writes are under way", n, writes)
+		if n := s.log.count("not on the disk in time"); n != 2 || writes.Load() != 1 {
+			t.Errorf("it is told %d times, and %d writes are under way", n, writes.Load())
 		}
 		close(slow)
 		for range 2 {
 			l.Note(t.Context(), false, own)
 		}
-		if !l.exists() || writes != 1 { // nothing has changed
-			t.Errorf("it is stored: %t, with %d writes", l.exists(), writes)
+		if !l.exists() || writes.Load() != 1 { // nothing has changed
+			t.Errorf("it is stored: %t, with %d writes", l.exists(), writes.Load())
 		}
 	})
 }

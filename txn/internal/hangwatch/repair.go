@@ -45,6 +45,7 @@ func (w *Watch) repair(ctx context.Context) error {
 		return err
 	}
 	w.mu.Lock()
+	w.found = slices.Clone(w.found) // Found has given the last one away
 	for i := range w.found {
 		if j := slices.IndexFunc(found, same(w.found[i])); j >= 0 {
 			w.found[i] = found[j]

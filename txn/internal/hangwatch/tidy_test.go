@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -107,11 +108,16 @@ func TestNoStartWaitsForTidy(t *testing.T) {
 		if err := p.Settle(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		asked, away := 0, true
+		var asked, answers atomic.Int32
+		kept := func() int {
+			s.watch.mu.Lock()
+			defer s.watch.mu.Unlock()
+			return len(s.watch.before)
+		}
 		s.kafka.ControlKey(int16(kmsg.DescribeTransactions), func(kmsg.Request) (kmsg.Response, error, bool) {
 			s.kafka.KeepControl()
-			asked++
-			if away {
+			asked.Add(1)
+			if answers.Load() == 0 {
 				s.kafka.SleepControl(func() { time.Sleep(time.Minute) })
 			}
 			return nil, nil, false
@@ -127,13 +133,13 @@ func TestNoStartWaitsForTidy(t *testing.T) {
 			t.Errorf("clean is %t after %s", clean, time.Since(began))
 		}
 		time.Sleep(2 * describeMax)
-		if asked == 0 || len(s.watch.before) != 1 {
-			t.Errorf("coordinators were asked %d times, kept is %+v", asked, s.watch.before)
+		if asked.Load() == 0 || kept() != 1 {
+			t.Errorf("coordinators were asked %d times, %d answers are kept", asked.Load(), kept())
 		}
-		away = false
+		answers.Store(1)
 		time.Sleep(3 * hangingWatch) // nothing wants a look
-		if len(s.watch.before) != 0 {
-			t.Errorf("kept is %+v", s.watch.before)
+		if kept() != 0 {
+			t.Errorf("%d answers are kept", kept())
 		}
 	})
 }
