@@ -24,8 +24,8 @@ type Console struct {
 	// do so. Requests from pages of other sites are refused, and each action is logged.
 	//
 	// Contents and Actions are refused together with an HTTP address that other machines reach. With
-	// them, a server of the program that serves [App.Handler] has to check who asks, or at least the
-	// Host header: any web site can have a name that resolves to the address of the server.
+	// them, a server of the program that serves [App.Handler] has to check who asks. It has to check the
+	// Host header at least, because any web site can have a name that resolves to the server's address.
 	Actions bool
 }
 

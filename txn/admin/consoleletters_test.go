@@ -100,7 +100,7 @@ func TestConsoleReadsTheEnd(t *testing.T) {
 		if err != nil || len(found) != 1 {
 			t.Errorf("of one that was asked for there are %d letters, %v", len(found), err)
 		}
-		// A letter is more than 128 bytes, and is read twice. Of 100 records 12 are tried, and then one
+		// A dead letter is more than 128 bytes, and is read twice. Of 100 records 12 are tried, and then one
 		// of each partition.
 		found, looked, err = o.letters.newest(o.ctx, DeadLetterFilter{}, newestOptions{most: 10, records: 100, bytes: 4 << 10, content: inWords})
 		if err != nil || looked == 0 || len(found) == 0 || len(found) > 4 {

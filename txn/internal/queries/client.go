@@ -24,9 +24,9 @@ type Client struct {
 	// Failed is what the caller gets for an error: a [Refusal] of the server, a [StatusError] of
 	// what is no such server, or an error that wraps [ErrNoAnswer].
 	Failed func(error) error
-	// Expect asks the server to say that it wants the body. What refuses the request in between, such
-	// as a check of passwords, can then answer without waiting for the end of the body. The
-	// connection ends with a refusal.
+	// Expect asks the server to say that it wants the body. A check of passwords in between, for
+	// example, can then refuse the request without waiting for the end of the body. The connection
+	// ends with a refusal.
 	Expect bool
 	// Wait is how long Open waits for a view; zero is AnswerMax.
 	Wait time.Duration

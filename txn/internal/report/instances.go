@@ -149,7 +149,7 @@ func (i *Instances) drop(names []string, now time.Time) {
 		switch {
 		case slices.Contains(names, name):
 			if !a.left.IsZero() { // it is back, and nothing of before counts
-				a.forget(now)
+				a.drop(now)
 			}
 			a.left = time.Time{}
 		case a.left.IsZero():
@@ -169,8 +169,8 @@ func (i *Instances) drop(names []string, now time.Time) {
 	}
 }
 
-// forget drops what is known of questions that were not answered.
-func (a *asked) forget(now time.Time) {
+// drop removes what is known of questions that were not answered.
+func (a *asked) drop(now time.Time) {
 	a.err, a.unanswered = nil, time.Time{}
 	if a.done != nil {
 		a.unanswered = now
@@ -186,7 +186,7 @@ func (i *Instances) question(name string, now time.Time) chan struct{} {
 		i.known[name] = a
 	}
 	if a.done == nil && now.Sub(a.ended) >= failureAge {
-		a.forget(now)
+		a.drop(now)
 	}
 	if a.done != nil {
 		if a.err != nil || now.Sub(a.unanswered) >= awayAfter {
