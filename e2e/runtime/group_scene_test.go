@@ -160,6 +160,8 @@ func (s *groupScene) logged(words string) (n int) {
 const (
 	partial = "keeps some of its inputs"
 	forced  = `msg="a rebalance is forced"`
+	// over is a forced rebalance that has begun anyway: a member heard from its peers that a plan is over.
+	over = `why="an instance has given up tasks that move, or has left"`
 )
 
 // endFed ends an instance while the input goes on.
