@@ -1,3 +1,5 @@
+//go:build onceward_failpoints
+
 package txn_test
 
 import (
