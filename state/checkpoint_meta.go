@@ -1,12 +1,10 @@
 package state
 
 import (
-	"bytes"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"reflect"
 	"slices"
@@ -139,19 +137,9 @@ func parseCheckpointMeta(data []byte) (checkpointMeta, error) {
 		return checkpointMeta{}, fmt.Errorf("%w: %s has version %d, this build reads %d: import it with the build that "+
 			"took it or a newer one", ErrFormat, checkpointFile, *version.Format, formatMajor)
 	}
-	d := json.NewDecoder(bytes.NewReader(data))
-	if *version.Format == formatMajor && version.Minor <= formatMinor {
-		d.DisallowUnknownFields()
-	}
 	var m checkpointMeta
-	if err := d.Decode(&m); err != nil {
-		return checkpointMeta{}, fmt.Errorf("%w: %s: %w", ErrCorrupt, checkpointFile, err)
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return checkpointMeta{}, fmt.Errorf("%w: %s goes on behind its end", ErrCorrupt, checkpointFile)
-	}
-	if err := checkpointFields.check(data); err != nil {
-		return checkpointMeta{}, fmt.Errorf("%w: %s: %w", ErrCorrupt, checkpointFile, err)
+	if err := checkpointFields.decode(checkpointFile, data, *version.Format == formatMajor && version.Minor <= formatMinor, &m); err != nil {
+		return checkpointMeta{}, err
 	}
 	return m, nil
 }

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,6 +27,25 @@ func readFile(root *os.Root, name string, most int64) ([]byte, error) {
 
 // fields are the names of what the object in a JSON file has, and of what it may have.
 type fields struct{ required, optional []string }
+
+// decode reads the one object of a file into what into points to, and checks its fields. With strict
+// an unknown field is refused. Errors wrap ErrCorrupt and name the file.
+func (f fields) decode(file string, data []byte, strict bool, into any) error {
+	d := json.NewDecoder(bytes.NewReader(data))
+	if strict {
+		d.DisallowUnknownFields()
+	}
+	if err := d.Decode(into); err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrCorrupt, file, err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return fmt.Errorf("%w: %s goes on behind its end", ErrCorrupt, file)
+	}
+	if err := f.check(data); err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrCorrupt, file, err)
+	}
+	return nil
+}
 
 // check refuses an object that lacks a field, or has it under another spelling: package
 // encoding/json makes a missing field zero, and reads "Instance" as "instance". The decoder refuses

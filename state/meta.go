@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -77,18 +76,8 @@ func parseMeta(data []byte) (meta, error) {
 			ErrFormat, metaFile, *version.Format, formatMajor)
 	}
 	var m meta
-	d := json.NewDecoder(bytes.NewReader(data))
-	if *version.Format == formatMajor && version.Minor <= formatMinor {
-		d.DisallowUnknownFields()
-	}
-	if err := d.Decode(&m); err != nil {
-		return meta{}, fmt.Errorf("%w: %s: %w", ErrCorrupt, metaFile, err)
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return meta{}, fmt.Errorf("%w: %s goes on behind its end", ErrCorrupt, metaFile)
-	}
-	if err := metaFields.check(data); err != nil {
-		return meta{}, fmt.Errorf("%w: %s: %w", ErrCorrupt, metaFile, err)
+	if err := metaFields.decode(metaFile, data, *version.Format == formatMajor && version.Minor <= formatMinor, &m); err != nil {
+		return meta{}, err
 	}
 	if sum, ok := metaSum(data); ok && sum != m.Sum {
 		return meta{}, fmt.Errorf("%w: %s has the checksum %q, and its content %s: after an edit by hand, leave the field out",

@@ -1,12 +1,10 @@
 package state
 
 import (
-	"bytes"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"time"
 )
@@ -167,16 +165,8 @@ func parseEnds(data []byte) (TransactionEnds, error) {
 		return TransactionEnds{}, fmt.Errorf("%w: it has version %d, this build reads %d", ErrFormat, version.Format, endsFormat)
 	}
 	var text endsText
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&text); err != nil {
-		return TransactionEnds{}, fmt.Errorf("%w: %w", ErrCorrupt, err)
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return TransactionEnds{}, fmt.Errorf("%w: it goes on behind its end", ErrCorrupt)
-	}
-	if err := endsFields.check(data); err != nil {
-		return TransactionEnds{}, fmt.Errorf("%w: %w", ErrCorrupt, err)
+	if err := endsFields.decode("it", data, true, &text); err != nil {
+		return TransactionEnds{}, err
 	}
 	if sum, ok := metaSum(data); !ok || sum != text.Sum {
 		return TransactionEnds{}, fmt.Errorf("%w: it has the checksum %q, and its content %s", ErrCorrupt, text.Sum, sum)
