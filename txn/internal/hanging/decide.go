@@ -149,6 +149,18 @@ type Decision struct {
 	Reasons []string
 }
 
+// EndOf returns how the transaction of a coordinator's answer ended or ends, Unknown if the answer does
+// not say it.
+func EndOf(tx broker.Transaction) Verdict {
+	switch tx.State {
+	case "PrepareCommit", "CompleteCommit":
+		return Commit
+	case "PrepareAbort", "CompleteAbort":
+		return Abort
+	}
+	return Unknown
+}
+
 // Decide says how a transaction that is not ongoing ended. With transaction.version 2 a marker
 // carries the epoch after the transaction's, and no two transactions of a producer share an epoch.
 // A marker of a repair carries the transaction's own epoch. One with a later epoch tells nothing,
@@ -169,9 +181,9 @@ func Decide(t Transaction, e Evidence) Decision {
 			return
 		}
 		to := &commit
-		switch tx.State {
-		case "CompleteCommit", "PrepareCommit":
-		case "CompleteAbort", "PrepareAbort":
+		switch EndOf(tx) {
+		case Commit:
+		case Abort:
 			to = &abort
 		default:
 			return

@@ -12,20 +12,8 @@ import (
 // of their transactions. Where a topic may not be read, that never happens.
 const answersMax = 1000
 
-// ending is how the transaction of an answer ended, whatever comes after it; "" if the answer does
-// not say it.
-func ending(tx broker.Transaction) string {
-	switch tx.State {
-	case "PrepareCommit", "CompleteCommit":
-		return "commit"
-	case "PrepareAbort", "CompleteAbort":
-		return "abort"
-	}
-	return ""
-}
-
 // decides reports whether an answer says how a transaction ended.
-func decides(a broker.Named) bool { return ending(a.Transaction) != "" }
+func decides(a broker.Named) bool { return hanging.EndOf(a.Transaction) != hanging.Unknown }
 
 // withAnswer returns the answers with a newer one, unless that tells nothing: it is Empty, or it is
 // Ongoing while a commit may be under way. The result is without the answers that the newer one
@@ -40,7 +28,7 @@ func withAnswer(answers []broker.Named, n broker.Named, committing bool) []broke
 		case a.ProducerID == n.ProducerID && a.Epoch > n.Epoch: // the coordinator has lost what it said
 			return true
 		case same && decides(a):
-			return ending(a.Transaction) == ending(n.Transaction)
+			return hanging.EndOf(a.Transaction) == hanging.EndOf(n.Transaction)
 		default: // only the newest one about an ongoing transaction tells anything, and none if a commit was sent since
 			return a.TransactionalID == n.TransactionalID && !decides(a) && (tells || same && n.State == "Ongoing")
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/onceward/onceward/state"
 	"github.com/onceward/onceward/txn/internal/broker"
+	"github.com/onceward/onceward/txn/internal/hanging"
 )
 
 // keep stores the answers that decide, if they are not what is stored. That a transaction is ongoing
@@ -124,7 +125,7 @@ func (w *Watch) fits(ends state.TransactionEnds) error {
 	}
 	prefix := broker.TransactionalPrefix(w.cfg.Topology.Application())
 	for _, e := range ends.Ends {
-		if !strings.HasPrefix(e.TransactionalID, prefix) || ending(broker.Transaction{State: e.State}) == "" {
+		if !strings.HasPrefix(e.TransactionalID, prefix) || hanging.EndOf(broker.Transaction{State: e.State}) == hanging.Unknown {
 			return fmt.Errorf("the answer %q about %q is none about an end of a transaction of %s", e.State, e.TransactionalID, w.cfg.Topology.Application())
 		}
 	}
