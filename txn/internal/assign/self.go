@@ -155,10 +155,7 @@ func (m *Self) Gone(instance string) {
 	m.mu.Lock()
 	m.forcing.Gone(instance)
 	m.mu.Unlock()
-	select {
-	case m.removed <- struct{}{}:
-	default:
-	}
+	m.tell()
 }
 
 // Over says that a member has done its part of a plan, see [Forcing.Over]. It does not block.
@@ -166,11 +163,16 @@ func (m *Self) Over(plan uint64) (first bool) {
 	m.mu.Lock()
 	first = m.forcing.Over(plan)
 	m.mu.Unlock()
+	m.tell()
+	return first
+}
+
+// tell leaves a token in removed.
+func (m *Self) tell() {
 	select {
 	case m.removed <- struct{}{}:
 	default:
 	}
-	return first
 }
 
 // Removed has a token after a call of Gone or Over.
