@@ -100,7 +100,7 @@ func (r queryFigures) markdown() string {
 			run.Failed, run.Wrong)
 	}
 	fmt.Fprintf(&b, "\nEach answer was compared with the count and the balance that follow from its position. Each had to contain the record before the position "+
-		"that an earlier answer of the partition had.\n\nExactly once: of %d events %d are lost, %d doubled, %d have wrong sums.\n", r.Events, r.Lost, r.Doubled, r.Wrong)
+		"that an earlier answer of the partition had.\n\n%s", exactlyOnce(r.Events, r.Anomalies))
 	return b.String()
 }
 

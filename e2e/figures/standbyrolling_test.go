@@ -125,8 +125,7 @@ func (r warmRolling) markdown() string {
 	}
 	stop, back := distribution(r.Restarts, func(k warmRestart) time.Duration { return k.Stop }),
 		distribution(r.Restarts, func(k warmRestart) time.Duration { return k.Back })
-	fmt.Fprintf(&b, "\nA stop took %s (median) to %s. All tasks and copies were as before %s (median) to %s after the start.\n\n"+
-		"Exactly once: of %d events %d are lost, %d doubled, %d have wrong sums.\n",
-		seconds(stop.P50), seconds(stop.Max), seconds(back.P50), seconds(back.Max), r.Events, r.Lost, r.Doubled, r.Wrong)
+	fmt.Fprintf(&b, "\nA stop took %s (median) to %s. All tasks and copies were as before %s (median) to %s after the start.\n\n%s",
+		seconds(stop.P50), seconds(stop.Max), seconds(back.P50), seconds(back.Max), exactlyOnce(r.Events, r.Anomalies))
 	return b.String()
 }

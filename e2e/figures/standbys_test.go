@@ -2,6 +2,7 @@ package figures
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"slices"
 	"testing"
@@ -69,4 +70,9 @@ func distribution[T any](runs []T, figure func(T) time.Duration) latency.Summary
 	}
 	slices.Sort(ds)
 	return latency.Summarize(ds)
+}
+
+// exactlyOnce is the last sentence of a report: what became of all events.
+func exactlyOnce(events uint64, a latency.Anomalies) string {
+	return fmt.Sprintf("Exactly once: of %d events %d are lost, %d doubled, %d have wrong sums.\n", events, a.Lost, a.Doubled, a.Wrong)
 }

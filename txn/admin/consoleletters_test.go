@@ -79,8 +79,8 @@ func TestConsoleLists(t *testing.T) {
 	})
 }
 
-// TestConsoleReadsTheEnd: a list reads a part of a large topic, with what has become of the dead
-// letters there.
+// TestConsoleReadsTheEnd: a list reads the end of a large topic. It shows for each dead letter there
+// whether it was redriven or edited.
 func TestConsoleReadsTheEnd(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		o := newHarness(t)

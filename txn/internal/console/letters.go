@@ -101,7 +101,7 @@ type Content struct {
 // ContentFunc returns the key and the value of a record of a topic in words. It keeps neither.
 type ContentFunc func(topic string, key, value []byte) Content
 
-// LetterOutcome is what has become of a dead letter.
+// LetterOutcome says what a redrive did with a dead letter.
 type LetterOutcome struct {
 	LetterName
 	// To is where the record was to be written, empty with the outcome [Changed].
